@@ -1,0 +1,245 @@
+"""The pipeline file: one YAML file per pipeline, checked in full before anything runs.
+
+`Pipeline.model_json_schema()` is the schema for editors. What later versions will understand (other formats,
+histories ...) is refused by name here, never ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from croniter import croniter
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from include.protocol.errors import PipelineFileError
+from include.schema_ddl import Column, SchemaError, parse_ddl
+
+NAME = r"^[a-z][a-z0-9_]{0,62}$"
+LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+
+class Limits(_Section):
+    records_per_batch_max: int = Field(
+        default=500_000, ge=1, description="The most offsets that one batch spans, over all partitions."
+    )
+
+
+class Source(_Section):
+    bootstrap_servers: str = Field(min_length=1, description="host:port of the brokers, comma separated.")
+    topics: tuple[str, ...] = Field(min_length=1, description="Topics that are read as one source.")
+    format: Literal["json"] = Field(default="json", description="How a record's value is encoded.")
+    schema_: str = Field(
+        alias="schema", description="Columns of the value as Spark DDL: `id BIGINT, name STRING, at TIMESTAMP`."
+    )
+    start: Literal["earliest", "latest"] = Field(
+        default="earliest", description="Where the first batch of all begins."
+    )
+    filter: str | None = Field(
+        default=None, description="SQL condition on the columns; records for which it is not true are left out."
+    )
+    limits: Limits = Limits()
+
+    @field_validator("topics")
+    @classmethod
+    def _topics_differ(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(topics)) != len(topics):
+            raise PydanticCustomError("topics", "every topic once")
+        return topics
+
+    @field_validator("schema_")
+    @classmethod
+    def _schema_parses(cls, ddl: str) -> str:
+        try:
+            columns = parse_ddl(ddl)
+        except SchemaError as error:
+            raise PydanticCustomError("schema", "{problem}", {"problem": str(error)}) from error
+        if any(column.name.lower() == LINEAGE for column in columns):
+            raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}, which Lakemark adds itself")
+        return ddl
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return parse_ddl(self.schema_)
+
+
+class Change(_Section):
+    keys: tuple[str, ...] = Field(min_length=1, description="Columns that identify a row.")
+    order_by: tuple[str, ...] = Field(
+        default=(),
+        description="Columns that order the changes of a key, oldest first; ties go by topic, partition and offset, "
+        "which also decide alone when this is empty.",
+    )
+    delete_when: str | None = Field(
+        default=None, description="SQL condition on the columns; a change for which it is true deletes its key."
+    )
+    history: Literal["scd1"] = Field(default="scd1", description="scd1: one row per key, the newest change.")
+
+
+class Target(_Section):
+    table: str = Field(pattern=r"^lake://[A-Za-z0-9_][A-Za-z0-9_\-./]*$", description="lake://layer/table")
+    cluster_by: tuple[str, ...] = Field(
+        default=(), max_length=4, description="Columns of liquid clustering (Delta allows at most 4)."
+    )
+
+    @field_validator("table")
+    @classmethod
+    def _no_climbing(cls, table: str) -> str:
+        if ".." in table.split("/") or table.startswith("lake://_lakemark/"):
+            raise PydanticCustomError("table", "a table inside the lake and outside lake://_lakemark/")
+        return table
+
+
+class Pipeline(_Section):
+    name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
+    description: str = Field(default="", description="For people; shown in Airflow.")
+    schedule: str | None = Field(default=None, description="A cron expression, `continuous`, or null.")
+    source: Source
+    change: Change
+    target: Target
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule_known(cls, schedule: str | None) -> str | None:
+        if schedule is not None and schedule != "continuous" and not croniter.is_valid(schedule):
+            raise PydanticCustomError("schedule", "a cron expression of five fields, `continuous`, or null")
+        return schedule
+
+    @model_validator(mode="after")
+    def _columns_exist(self) -> Pipeline:
+        columns = [column.name for column in self.source.columns]
+        named = {
+            "change.keys": self.change.keys,
+            "change.order_by": self.change.order_by,
+            "target.cluster_by": self.target.cluster_by,
+        }
+        for field, names in named.items():
+            for name in names:
+                if name not in columns:
+                    context = {"field": field, "allowed": f"a column of source.schema: {', '.join(columns)}"}
+                    raise PydanticCustomError("column", "{allowed}", {**context, "found": name})
+            if len(set(names)) != len(names):
+                context = {"field": field, "allowed": "every column once", "found": ", ".join(names)}
+                raise PydanticCustomError("column", "{allowed}", context)
+        return self
+
+
+def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
+    """Reads and checks one pipeline file.
+
+    `${NAME}` in any string is replaced from `environment`; `${NAME:-default}` has a default, as in a shell.
+
+    Raises:
+        PipelineFileError: names file, field, what is allowed there and what was found; every problem of the file.
+    """
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _invalid(path, [("file", "a readable text file", str(error))]) from error
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise _invalid(path, [("file", "valid YAML", " ".join(str(error).split()))]) from error
+    if not isinstance(data, dict):
+        raise _invalid(path, [("file", "a mapping with name, source, change, target", type(data).__name__)])
+    problems: list[tuple[str, str, str]] = []
+    data = _interpolated(data, environment, "", problems)
+    try:
+        pipeline = Pipeline.model_validate(data)
+    except ValidationError as error:
+        problems += [_problem(details) for details in error.errors()]
+        raise _invalid(path, problems) from error
+    if pipeline.name != path.stem:
+        problems.append(("name", f"{path.stem}, as the file is called {path.name}", pipeline.name))
+    if problems:
+        raise _invalid(path, problems)
+    return pipeline
+
+
+def pipeline_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.yaml"))
+
+
+def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pipeline:
+    """The pipeline of that name; raises PipelineFileError, with the nearest names if there is none."""
+    path = folder / f"{name}.yaml"
+    if not path.exists():
+        names = [file.stem for file in pipeline_files(folder)]
+        near = difflib.get_close_matches(name, names) or names
+        raise _invalid(path, [("file", f"one of the pipelines in {folder}: {', '.join(near) or 'none yet'}", name)])
+    return load_pipeline(path, environment)
+
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def _interpolated(value: Any, environment: Mapping[str, str], at: str, problems: list[tuple[str, str, str]]) -> Any:
+    def replacement(match: re.Match[str]) -> str:
+        name, default = match.groups()
+        found = environment.get(name, default)
+        if found is None:
+            problems.append((at, f"the environment variable {name} set, or a default: ${{{name}:-...}}", "not set"))
+            return match.group()
+        return found
+
+    match value:
+        case str():
+            return _VARIABLE.sub(replacement, value)
+        case dict():
+            return {
+                key: _interpolated(v, environment, f"{at}.{key}".lstrip("."), problems) for key, v in value.items()
+            }
+        case list():
+            return [_interpolated(v, environment, f"{at}.{n}", problems) for n, v in enumerate(value)]
+        case _:
+            return value
+
+
+def _problem(details: Any) -> tuple[str, str, str]:
+    """(field, allowed, found) of one of pydantic's findings."""
+    context = details.get("ctx", {})
+    field = context.get("field") or ".".join(map(str, details["loc"])) or "file"
+    found = context.get("found", details["input"])
+    match details["type"]:
+        case "extra_forbidden":
+            known = _fields_at(details["loc"][:-1])
+            near = difflib.get_close_matches(str(details["loc"][-1]), known, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            return field, f"one of {', '.join(known)}{hint}", "an unknown field"
+        case "missing":
+            return field, "a value; the field is required", "nothing"
+        case "literal_error":
+            return field, str(context["expected"]), repr(found)
+        case "string_pattern_mismatch":
+            return field, f"text that matches {context['pattern']}", repr(found)
+        case _:
+            return field, details["msg"].removeprefix("Input should be "), repr(found)
+
+
+def _fields_at(location: tuple[Any, ...]) -> list[str]:
+    model: Any = Pipeline
+    for part in location:
+        info = next(f for n, f in model.model_fields.items() if (f.alias or n) == part)
+        model = info.annotation
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _invalid(path: Path, problems: list[tuple[str, str, str]]) -> PipelineFileError:
+    first_field, first_allowed, first_found = problems[0]
+    more = "".join(f"; also {field}: allowed {allowed}, found {found}" for field, allowed, found in problems[1:])
+    return PipelineFileError(
+        what="the pipeline file is not valid",
+        where=f"{path}, field {first_field}",
+        expected=first_allowed,
+        found=first_found + more,
+        action=f"mend the file and check it with `lakemark validate {path.stem}`",
+    )

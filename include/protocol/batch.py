@@ -1,0 +1,74 @@
+"""A batch: a frozen set of offset ranges with an id, and the marker that names it in every table it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from include.protocol.ranges import OffsetRange, fingerprint
+
+# No attempt can have a batch id as high: a generation whose marker stands here is fenced (I5).
+FENCE = 2**63 - 1
+
+
+def app_id(pipeline: str, generation: int) -> str:
+    """The `appId` of Delta's `txn` action; its `version` is the batch id. Delta protocol, "Transaction
+    Identifiers": versions of one appId only grow."""
+    return f"lakemark/{pipeline}/g{generation}"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Batch `batch_id` of one generation of a pipeline, as planned. Never re-planned once recorded (I1)."""
+
+    pipeline: str
+    generation: int
+    batch_id: int
+    ranges: tuple[OffsetRange, ...]  # sorted, at most one per partition, none empty
+    topic_ids: Mapping[str, str]  # topic -> Kafka's id of it (KIP-516)
+    cluster_id: str
+
+    def __post_init__(self) -> None:
+        partitions = [r.topic_partition for r in self.ranges]
+        if not partitions or partitions != sorted(set(partitions)):
+            raise ValueError(f"ranges must be sorted, one per partition and at least one: {self.ranges}")
+
+    @property
+    def app_id(self) -> str:
+        return app_id(self.pipeline, self.generation)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint(self.ranges, self.topic_ids, self.cluster_id)
+
+    @property
+    def width(self) -> int:
+        """The most records that the batch can hold."""
+        return sum(r.width for r in self.ranges)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pipeline": self.pipeline,
+            "generation": self.generation,
+            "batch_id": self.batch_id,
+            "ranges": [r.to_json() for r in self.ranges],
+            "topic_ids": dict(self.topic_ids),
+            "cluster_id": self.cluster_id,
+            "fingerprint": self.fingerprint,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            pipeline=data["pipeline"],
+            generation=data["generation"],
+            batch_id=data["batch_id"],
+            ranges=tuple(OffsetRange.from_json(r) for r in data["ranges"]),
+            topic_ids=dict(data["topic_ids"]),
+            cluster_id=data["cluster_id"],
+        )
+
+    def __str__(self) -> str:
+        return f"{self.pipeline} generation {self.generation} batch {self.batch_id}"

@@ -1,0 +1,84 @@
+"""May an attempt go on? Decided from the plan and the target's marker, before anything is read (I3, I4, I5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from include.protocol.batch import FENCE, Batch
+from include.protocol.errors import BatchMismatch, FencedGeneration, RangeGap
+
+
+@dataclass(frozen=True)
+class Apply:
+    """The batch is next: read and MERGE it."""
+
+
+@dataclass(frozen=True)
+class AlreadyApplied:
+    """The target holds the batch: change nothing.
+
+    `fingerprint` tells whether the commit's own fingerprint was compared with the plan's ("verified"), or could
+    not be because Delta's log clean-up has removed that commit's metadata ("expired").
+    """
+
+    fingerprint: Literal["verified", "expired"]
+
+
+def guard(
+    batch: Batch, marker: int | None, landed_fingerprint: str | None, current_generation: int
+) -> Apply | AlreadyApplied:
+    """What an attempt at `batch` may do.
+
+    Args:
+        marker: the target's marker of the batch's generation; None if it has none yet.
+        landed_fingerprint: fingerprint in the target's commit of this very batch, if that is still in the log.
+        current_generation: the ledger's.
+
+    Raises:
+        FencedGeneration: the batch is of a generation that has ended.
+        BatchMismatch: the target holds another batch under this id.
+        RangeGap: an earlier batch is missing.
+    """
+    if marker == FENCE or batch.generation < current_generation:
+        raise FencedGeneration(
+            what="this generation of the pipeline has ended",
+            where=str(batch),
+            expected=f"generation {current_generation}",
+            found=f"an attempt of generation {batch.generation}, fenced by a reset or a restore",
+            action="nothing: the new generation's own runs carry on from the ledger",
+        )
+    landed = -1 if marker is None else marker
+    if landed >= batch.batch_id:
+        return AlreadyApplied(verify_fingerprint(batch, landed_fingerprint))
+    if landed < batch.batch_id - 1:
+        raise RangeGap(
+            what="an earlier batch has not landed",
+            where=str(batch),
+            expected=f"marker {batch.batch_id - 1} in the target",
+            found=f"marker {marker}",
+            action=f"run the earlier batches first (`lakemark run {batch.pipeline}`); if the ledger says that they "
+            "are committed, the target was replaced or rolled back: see `lakemark audit`",
+        )
+    return Apply()
+
+
+def verify_fingerprint(batch: Batch, landed: str | None) -> Literal["verified", "expired"]:
+    """Compares a landed commit with the plan. Delta ignores a marker that it has seen, whatever data comes with
+    it, so equal batch ids prove nothing.
+
+    Raises:
+        BatchMismatch: they differ.
+    """
+    if landed is None:
+        return "expired"
+    if landed != batch.fingerprint:
+        raise BatchMismatch(
+            what="the target holds other offset ranges under this batch id",
+            where=str(batch),
+            expected=f"fingerprint {batch.fingerprint} (the plan)",
+            found=f"fingerprint {landed} (the target's commit)",
+            action="the ledger and the target do not belong together (one was restored or replaced); "
+            f"compare them with `lakemark audit {batch.pipeline}` before anything else runs",
+        )
+    return "verified"

@@ -1,0 +1,181 @@
+"""Which ranges the next batch takes. Pure: given what the ledger and Kafka say, the same plan comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from include.protocol.batch import Batch
+from include.protocol.errors import OffsetsExpired, TopicRecreated
+from include.protocol.ledger_events import LedgerState
+from include.protocol.ranges import OffsetRange, TopicPartition
+
+
+@dataclass(frozen=True)
+class PartitionExtent:
+    """What Kafka holds of a partition: `[log_start_offset, end_offset)`; the end is the last stable offset."""
+
+    log_start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True)
+class SourceExtent:
+    """What Kafka holds of a pipeline's topics at one moment."""
+
+    cluster_id: str
+    topic_ids: Mapping[str, str]
+    partitions: Mapping[TopicPartition, PartitionExtent]
+
+
+@dataclass(frozen=True)
+class NewBatch:
+    """Record this plan; then it is the batch to run."""
+
+    batch: Batch
+    lag_records: int  # what is left after this batch, at most
+
+
+@dataclass(frozen=True)
+class PendingBatch:
+    """This batch was planned before and is not committed: run it as it stands (I1)."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Nothing new in Kafka."""
+
+
+Start = Literal["earliest", "latest"]
+
+
+def plan_next(
+    pipeline: str, state: LedgerState, source: SourceExtent, records_per_batch_max: int, start: Start = "earliest"
+) -> NewBatch | PendingBatch | Idle:
+    """The next batch of a pipeline.
+
+    Args:
+        records_per_batch_max: the most offsets that a batch may span, shared over partitions by their lag.
+        start: where the first batch of all begins. A partition that appears later always begins at its first
+            record, or its records from before it was noticed would be lost.
+
+    Raises:
+        OffsetsExpired, TopicRecreated: Kafka no longer holds what comes next (I7).
+    """
+    if state.pending is not None:
+        verify_source(state.pending.batch, source)
+        return PendingBatch(state.pending.batch)
+    verify_topics(pipeline, state.topic_ids, state.cluster_id, source)
+    starts = _starts(pipeline, state, source, start)
+    lags = {tp: source.partitions[tp].end_offset - offset for tp, offset in starts.items()}
+    takes = share_by_lag(lags, records_per_batch_max)
+    ranges = tuple(OffsetRange(*tp, starts[tp], starts[tp] + take) for tp, take in sorted(takes.items()) if take)
+    if not ranges:
+        return Idle()
+    batch = Batch(
+        pipeline=pipeline,
+        generation=state.generation,
+        batch_id=state.next_batch_id,
+        ranges=ranges,
+        topic_ids=dict(source.topic_ids),
+        cluster_id=source.cluster_id,
+    )
+    return NewBatch(batch, sum(lags.values()) - batch.width)
+
+
+def _starts(
+    pipeline: str, state: LedgerState, source: SourceExtent, start: Start
+) -> dict[TopicPartition, int]:
+    known = state.next_offsets
+    starts = {}
+    for tp, extent in source.partitions.items():
+        if tp in known:
+            starts[tp] = known[tp]
+            _verify_held(pipeline, tp, known[tp], known[tp], extent)
+        elif state.batches or start == "earliest":
+            starts[tp] = extent.log_start_offset
+        else:
+            starts[tp] = extent.end_offset
+    for tp in known.keys() - source.partitions.keys():
+        raise _expired(pipeline, tp, f"offset {known[tp]} and later", "no such partition")
+    return starts
+
+
+def share_by_lag(lags: Mapping[TopicPartition, int], budget: int) -> dict[TopicPartition, int]:
+    """Shares `budget` records over partitions in proportion to their lag; none gets more than its lag.
+
+    Every partition that lags gets at least one record if the budget allows, so that none starves. Remainders go
+    to the largest fractions (Hamilton's method), ties to the lower partition: the same input, the same shares.
+    """
+    total = sum(lags.values())
+    if total <= budget:
+        return dict(lags)
+    shares = {tp: lag * budget // total for tp, lag in lags.items()}
+    by_fraction = sorted(lags, key=lambda tp: (shares[tp] > 0, -(lags[tp] * budget % total), tp))
+    left = budget - sum(shares.values())
+    for tp in by_fraction:
+        if left and shares[tp] < lags[tp]:
+            shares[tp] += 1
+            left -= 1
+    return shares
+
+
+def verify_source(batch: Batch, source: SourceExtent) -> None:
+    """Does Kafka hold every range of the batch in full, in the very topics that were planned (I7)?
+
+    Asked again after the read: a range whose start is still held then was held all the time.
+    """
+    verify_topics(batch.pipeline, batch.topic_ids, batch.cluster_id, source)
+    for r in batch.ranges:
+        extent = source.partitions.get(r.topic_partition)
+        if extent is None:
+            raise _expired(str(batch), r.topic_partition, str(r), "no such partition")
+        _verify_held(str(batch), r.topic_partition, r.start_offset, r.end_offset, extent)
+
+
+def verify_topics(
+    where: str, topic_ids: Mapping[str, str], cluster_id: str | None, source: SourceExtent
+) -> None:
+    """Are these the topics and the cluster that earlier batches were read from?"""
+    for topic, id_ in topic_ids.items():
+        found = source.topic_ids.get(topic)
+        if found != id_:
+            raise TopicRecreated(
+                what="the topic is not the one that earlier batches were read from",
+                where=f"{where}, topic {topic}",
+                expected=f"topic id {id_}",
+                found=f"topic id {found}" if found else "no such topic",
+                action="its old records are gone from Kafka and offsets of the new one start anew. Nothing was "
+                "skipped. If the new topic is wanted, start a new pipeline on it (or a new generation of this one)",
+            )
+    if cluster_id is not None and cluster_id != source.cluster_id:
+        raise TopicRecreated(
+            what="this is not the Kafka cluster that earlier batches were read from",
+            where=where,
+            expected=f"cluster id {cluster_id}",
+            found=f"cluster id {source.cluster_id}",
+            action="point bootstrap_servers to the old cluster, or start a new pipeline on the new one",
+        )
+
+
+def _verify_held(
+    where: str, tp: TopicPartition, first: int, end: int, extent: PartitionExtent
+) -> None:
+    if extent.log_start_offset > first:
+        raise _expired(where, tp, f"offset {first} and later", f"the log starts at {extent.log_start_offset}")
+    if extent.end_offset < end:
+        raise _expired(where, tp, f"offsets below {end}", f"the log ends at {extent.end_offset}")
+
+
+def _expired(where: str, tp: TopicPartition, expected: str, found: str) -> OffsetsExpired:
+    return OffsetsExpired(
+        what="Kafka no longer holds records that were not applied yet",
+        where=f"{where}, {tp}",
+        expected=expected,
+        found=found,
+        action="nothing was skipped and nothing will be: restore the records, or decide that they are lost; "
+        "then raise the topic's retention above the longest time that this pipeline may stand still",
+    )

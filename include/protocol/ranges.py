@@ -1,0 +1,69 @@
+"""Offset ranges: the half-open pieces of Kafka partitions that batches are made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, order=True)
+class OffsetRange:
+    """`[start_offset, end_offset)` of one partition.
+
+    Its width bounds the number of records from above: compaction, transaction markers and aborted records leave
+    gaps in the offsets by design.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start_offset < self.end_offset:
+            raise ValueError(f"not a half-open range with something in it: {self}")
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def width(self) -> int:
+        return self.end_offset - self.start_offset
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "start_offset": self.start_offset,
+            "end_offset": self.end_offset,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(data["topic"], data["partition"], data["start_offset"], data["end_offset"])
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}[{self.start_offset}, {self.end_offset})"
+
+
+def fingerprint(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], cluster_id: str) -> str:
+    """The identity of a batch's input as a SHA-256 in hex: ranges, and which topics of which cluster they are of.
+
+    A re-created topic has another id, so equal ranges of it are another input.
+    """
+    ordered = sorted(ranges)
+    topics = {topic: topic_ids[topic] for topic in sorted({r.topic for r in ordered})}
+    canonical = {"cluster_id": cluster_id, "topic_ids": topics, "ranges": [r.to_json() for r in ordered]}
+    return hashlib.sha256(json.dumps(canonical, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
