@@ -1,0 +1,136 @@
+"""The steps of a batch that need no Spark: plan and settle. Airflow, the command line and the job call these alike."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from include.kafka_source import source_extent
+from include.ledger import Ledger
+from include.pipeline_file import Pipeline
+from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, LedgerState
+from include.protocol.planning import Idle, NewBatch, PendingBatch, plan_next
+from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle, verify_not_behind
+from include.settings import Settings
+from include.storage import Lake
+from include.target_log import TableLog, landed_and_marker
+
+Plan = NewBatch | PendingBatch | Idle
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of one pipeline."""
+
+    settings: Settings
+    pipeline: Pipeline
+
+    def plan(self) -> Plan:
+        """The batch to run now, recorded in the ledger before it is returned; Idle if there is nothing new.
+
+        A pending batch is settled first (I6): if it has landed the next one is planned, or else it comes back as it
+        was planned (I1).
+
+        Raises:
+            OffsetsExpired, TopicRecreated, LedgerBehindTarget: see there. RetryableError: Kafka does not answer.
+        """
+        self._settle_pending()
+        source, marker = self._observe()
+        plan: Plan = Idle()
+
+        def decide(state: LedgerState) -> list[Event]:
+            nonlocal plan
+            plan = self._decide(state, source, marker)
+            return [BatchPlanned(plan.batch)] if isinstance(plan, NewBatch) else []
+
+        self.ledger.append(decide)
+        return plan
+
+    def preview(self) -> Plan:
+        """What `plan` would return, without writing anything."""
+        return self._decide(self.ledger.state(), *self._observe())
+
+    def settle(self, batch_id: int) -> BatchCommitted:
+        """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
+
+        Raises:
+            RetryableError: the batch has not landed. BatchMismatch, CountsDisagree, FencedGeneration: see there.
+        """
+        record = self.ledger.state().record(batch_id)
+        if record is None:
+            raise TerminalError(
+                what="this batch was never planned",
+                where=f"{self.pipeline.name} batch {batch_id}",
+                expected="a planned batch",
+                found="none of that id in the ledger",
+                action=f"see `lakemark status {self.pipeline.name}` for the batches that there are",
+            )
+        committed = self._settle(batch_id)
+        if committed is None:
+            raise RetryableError(
+                what="the batch has not landed in the target",
+                where=str(record.batch),
+                expected=f"marker {batch_id} or higher",
+                found="a lower one",
+                action=f"run the batch: clear its merge task, or `lakemark run {self.pipeline.name}`",
+            )
+        return committed
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self._lake.ledger(self.pipeline.name))
+
+    @property
+    def target_path(self) -> str:
+        return self._lake.path(self.pipeline.target.table)
+
+    @property
+    def quarantine_path(self) -> str:
+        return self._lake.quarantine(self.pipeline.name)
+
+    def _settle_pending(self) -> None:
+        pending = self.ledger.state().pending
+        if pending is not None:
+            self._settle(pending.batch.batch_id)
+
+    def _settle(self, batch_id: int) -> BatchCommitted | None:
+        """The batch's commit as the ledger has it now; None if the batch has not landed."""
+        began = time.monotonic()
+        outcome: BatchCommitted | None = None
+
+        def decide(state: LedgerState) -> list[Event]:
+            nonlocal outcome
+            record = state.record(batch_id)
+            assert record is not None, "a batch never leaves the ledger"
+            marker, landed = landed_and_marker(self.target_path, record.batch)
+            quarantine = None
+            if landed is not None and landed.metadata.counts.quarantined:
+                _, quarantine = landed_and_marker(self.quarantine_path, record.batch)
+            match settle(record, marker, landed, quarantine):
+                case Settle(event):
+                    outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
+                    return [outcome]
+                case AlreadySettled(event):
+                    outcome = event
+                case NotLanded():
+                    outcome = None
+            return []
+
+        self.ledger.append(decide)
+        return outcome
+
+    def _observe(self):
+        source = self.pipeline.source
+        return source_extent(source.bootstrap_servers, source.topics), TableLog.open(self.target_path)
+
+    def _decide(self, state: LedgerState, source, log: TableLog | None) -> Plan:
+        verify_not_behind(self.pipeline.name, state, log and log.marker(self.pipeline.name, state.generation))
+        limits = self.pipeline.source.limits
+        return plan_next(
+            self.pipeline.name, state, source, limits.records_per_batch_max, self.pipeline.source.start
+        )
+
+    @property
+    def _lake(self) -> Lake:
+        return Lake.of(self.settings)

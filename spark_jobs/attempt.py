@@ -1,0 +1,222 @@
+"""One attempt at one batch: guard, read, decode, quarantine, MERGE. Straight down; the ledger hears of both ends."""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from include.kafka_source import source_extent
+from include.ledger import Ledger
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch
+from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.counts import SourceCounts
+from include.protocol.errors import TerminalError
+from include.protocol.guard import AlreadyApplied, guard
+from include.protocol.ledger_events import AttemptEnded, AttemptStarted, LedgerState
+from include.protocol.planning import verify_source
+from include.settings import Settings
+from include.storage import Lake
+from include.target_log import landed_and_marker
+from spark_jobs.decode import decode
+from spark_jobs.failures import classed, is_same_marker
+from spark_jobs.records import read_records
+from spark_jobs.reduce import latest_changes
+from spark_jobs.tables import append_quarantine, ensure_target, merge_changes
+
+OpenSession = Callable[[], AbstractContextManager[SparkSession]]
+Say = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class AttemptResult:
+    """What an attempt did. `counts` and `phase_seconds` are empty when it found the batch applied."""
+
+    outcome: Literal["applied", "already_applied"]
+    batch: Batch
+    attempt_id: str
+    counts: SourceCounts | None = None
+    phase_seconds: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "outcome": self.outcome,
+            "pipeline": self.batch.pipeline,
+            "generation": self.batch.generation,
+            "batch_id": self.batch.batch_id,
+            "attempt_id": self.attempt_id,
+            "counts": self.counts and self.counts.to_json(),
+            "phase_seconds": self.phase_seconds,
+        }
+
+
+@dataclass
+class _Phases:
+    """How long each phase took, and which one is on."""
+
+    say: Say
+    seconds: dict[str, float] = field(default_factory=dict)
+    current: str = "start"
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self.current = name
+        self.say({"progress": name})
+        began = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - began, 3)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt at `batch_id` of a pipeline.
+
+    Args:
+        open_session: called only when there is something to do. say: takes progress as JSON data.
+        started_by: for the ledger: "airflow", "cli" ...
+    """
+
+    settings: Settings
+    pipeline: Pipeline
+    batch_id: int
+    open_session: OpenSession
+    started_by: str
+    say: Say
+    attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def run(self) -> AttemptResult:
+        """Applies the batch, or finds that it is applied.
+
+        Raises:
+            RetryableError, OutcomeUnknownError, TerminalError: see each class; nothing else leaves this method.
+        """
+        phases = _Phases(self.say)
+        state = self._ledger.state()
+        batch = self._planned(state)
+        self._record(AttemptStarted(batch.generation, batch.batch_id, self.attempt_id, _host(), self.started_by))
+        try:
+            if self._guard(batch, state.generation) is not None:
+                result = AttemptResult("already_applied", batch, self.attempt_id)
+            else:
+                result = self._apply(batch, state.generation, phases)
+        except Exception as error:
+            failure = classed(error, str(batch), phases.current)
+            self._record(self._ended(batch, type(failure).__name__, phases.seconds))
+            raise failure from error
+        self._record(self._ended(batch, result.outcome, phases.seconds))
+        return result
+
+    def _apply(self, batch: Batch, generation: int, phases: _Phases) -> AttemptResult:
+        with phases.phase("session"):
+            session = self.open_session()
+            spark = session.__enter__()
+        try:
+            with phases.phase("read"):
+                self._verify_source(batch)
+                records = read_records(spark, self.pipeline.source.bootstrap_servers, batch)
+                read = records.count()
+                self._verify_source(batch)
+            with phases.phase("decode"):
+                judged = decode(records, self.pipeline, batch).localCheckpoint(eager=True)
+                changes, counts = _reduce(judged, self.pipeline, read)
+            if counts.quarantined:
+                with phases.phase("quarantine"):
+                    metadata = self._metadata(batch, "quarantine", counts)
+                    append_quarantine(spark, self._lake.quarantine(self.pipeline.name), judged, metadata)
+            with phases.phase("merge"):
+                landed = self._merge(spark, batch, changes, counts)
+        finally:
+            session.__exit__(None, None, None)
+        if not landed:
+            self._guard(batch, generation)  # whoever landed it landed these ranges, or this raises
+            return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
+        return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
+
+    def _merge(self, spark: SparkSession, batch: Batch, changes: DataFrame, counts: SourceCounts) -> bool:
+        """Whether this attempt's commit is the batch's."""
+        ensure_target(spark, self._target_path, self.pipeline)
+        try:
+            return merge_changes(
+                spark, self._target_path, changes, self.pipeline, self._metadata(batch, "target", counts)
+            )
+        except Exception as error:
+            if is_same_marker(error):
+                return False
+            raise
+
+    def _guard(self, batch: Batch, generation: int) -> AlreadyApplied | None:
+        marker, landed = landed_and_marker(self._target_path, batch)
+        match guard(batch, marker, landed and landed.metadata.fingerprint, generation):
+            case AlreadyApplied() as already:
+                return already
+            case _:
+                return None
+
+    def _verify_source(self, batch: Batch) -> None:
+        source = self.pipeline.source
+        verify_source(batch, source_extent(source.bootstrap_servers, source.topics))
+
+    def _planned(self, state: LedgerState) -> Batch:
+        record = state.record(self.batch_id)
+        if record is None:
+            raise TerminalError(
+                what="this batch was never planned",
+                where=f"{self.pipeline.name} batch {self.batch_id}",
+                expected=f"a batch below {state.next_batch_id}, the next to be planned",
+                found=f"batch {self.batch_id}",
+                action=f"plan it first: `lakemark plan {self.pipeline.name}`",
+            )
+        return record.batch
+
+    def _metadata(self, batch: Batch, role: Literal["target", "quarantine"], counts: SourceCounts) -> CommitMetadata:
+        return CommitMetadata.of(batch, role, counts, self.attempt_id, self.settings.code_version)
+
+    def _ended(self, batch: Batch, outcome: str, phase_seconds: dict[str, float]) -> AttemptEnded:
+        return AttemptEnded(batch.generation, batch.batch_id, self.attempt_id, outcome, phase_seconds)
+
+    def _record(self, event: AttemptStarted | AttemptEnded) -> None:
+        self._ledger.append(lambda state: [event])
+
+    @property
+    def _lake(self) -> Lake:
+        return Lake.of(self.settings)
+
+    @property
+    def _ledger(self) -> Ledger:
+        return Ledger(self._lake.ledger(self.pipeline.name))
+
+    @property
+    def _target_path(self) -> str:
+        return self._lake.path(self.pipeline.target.table)
+
+
+def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame, SourceCounts]:
+    """The newest change per key, kept for the MERGE, and where all other records went."""
+    changes = latest_changes(judged, pipeline).localCheckpoint(eager=True)
+    accepted = F.col("reason").isNull() & ~F.col("filtered")
+    seen = judged.select(
+        F.count_if(F.col("reason").isNotNull()).alias("quarantined"),
+        F.count_if(F.col("reason").isNull() & F.col("filtered")).alias("filtered"),
+        F.count_if(accepted).alias("accepted"),
+    ).first()
+    newest = changes.count()
+    return changes, SourceCounts(
+        read=read,
+        quarantined=seen["quarantined"],
+        filtered=seen["filtered"],
+        superseded=seen["accepted"] - newest,
+        changes=newest,
+    )
+
+
+def _host() -> str:
+    return socket.gethostname()
+

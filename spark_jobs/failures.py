@@ -1,0 +1,77 @@
+"""Classes what Spark, Delta and Kafka raise by what the caller may do."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import AnalysisException
+
+from include.protocol.errors import LakemarkError, OffsetsExpired, OutcomeUnknownError, RetryableError, TerminalError
+
+# Delta's conflict exceptions share no base class, and over Spark Connect only their text arrives.
+_SAME_MARKER = re.compile(r"ConcurrentTransactionException|DELTA_CONCURRENT_TRANSACTION")
+_CONFLICT = re.compile(
+    r"(ConcurrentAppend|ConcurrentDeleteRead|ConcurrentDeleteDelete|ConcurrentWrite|MetadataChanged|ProtocolChanged)"
+    r"Exception|DELTA_(CONCURRENT_(APPEND|DELETE_READ|DELETE_DELETE|WRITE)|METADATA_CHANGED|PROTOCOL_CHANGED)"
+)
+_DATA_LOSS = re.compile(r"OffsetOutOfRangeException|KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
+
+
+def is_same_marker(error: Exception) -> bool:
+    """Another attempt committed this batch while this one was about to (I5)."""
+    return bool(_SAME_MARKER.search(str(error)))
+
+
+def classed(error: Exception, where: str, phase: str) -> LakemarkError:
+    """The error of an attempt, by what the caller may do.
+
+    Args:
+        phase: what the attempt was doing; only in "merge" can anything have landed in the target.
+    """
+    if isinstance(error, LakemarkError):
+        return error
+    found = _first_lines(error)
+    if _DATA_LOSS.search(str(error)):
+        return OffsetsExpired(
+            what="Kafka lost records of a planned range while they were read",
+            where=where,
+            expected="every planned range held in full",
+            found=found,
+            action="nothing was skipped and nothing will be: see the topic's retention and this pipeline's lag",
+        )
+    if _CONFLICT.search(str(error)):
+        return RetryableError(
+            what="another writer changed the target at the same time",
+            where=where,
+            expected="no conflicting commit",
+            found=found,
+            action="the next attempt reads the new version; if it persists, find the other writer",
+        )
+    if isinstance(error, AnalysisException):
+        return TerminalError(
+            what="Spark does not accept what the pipeline asks for",
+            where=f"{where}, while it did {phase}",
+            expected="schema and conditions of the pipeline file that fit Spark and the tables",
+            found=found,
+            action="mend the pipeline file (`lakemark explain` shows what is built from it), then rerun the task",
+        )
+    if phase == "merge":
+        return OutcomeUnknownError(
+            what="the attempt lost sight of its commit",
+            where=where,
+            expected="an answer to the MERGE",
+            found=found,
+            action="nothing by hand: the next attempt settles it from the target's log first",
+        )
+    return RetryableError(
+        what=f"the attempt failed while it did {phase}",
+        where=where,
+        expected="this phase to end",
+        found=found,
+        action="nothing landed in the target; the next attempt starts anew from the same plan",
+    )
+
+
+def _first_lines(error: Exception) -> str:
+    text = str(error).split("\n\nJVM stacktrace")[0].strip() or type(error).__name__
+    return f"{type(error).__name__}: {text[:1500]}"

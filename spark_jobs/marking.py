@@ -1,0 +1,35 @@
+"""The marker of a batch around one Delta write (I2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from include.protocol.commit_metadata import CommitMetadata
+
+_APP_ID = "spark.databricks.delta.write.txnAppId"
+_VERSION = "spark.databricks.delta.write.txnVersion"
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+@contextmanager
+def marked_write(spark: SparkSession, metadata: CommitMetadata) -> Iterator[None]:
+    """The one Delta write inside lands with the batch's marker and metadata in its commit, or not at all.
+
+    These are settings of the session and hold for every write in it, so they are set around one statement only and
+    an attempt has a session of its own.
+    """
+    values = {
+        _APP_ID: metadata.batch.app_id,
+        _VERSION: str(metadata.batch.batch_id),
+        _METADATA: metadata.dumps(),
+    }
+    try:
+        for key, value in values.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in values:
+            spark.conf.unset(key)

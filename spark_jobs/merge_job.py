@@ -1,0 +1,105 @@
+"""The job: applies one planned batch of a pipeline, or all there is until Kafka has nothing new.
+
+    python -m spark_jobs.merge_job --pipeline NAME (--batch N | --until-caught-up) [--remote URL | --master MASTER]
+
+It is never told any ranges: the ledger has them. Standard output is JSON lines: `{"progress": ...}` while it works,
+`{"result": ...}` for every batch, `{"error": ..., "kind": ...}` at last if it failed; the exit code tells the error's
+kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). Logs go to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from contextlib import ExitStack, nullcontext
+from typing import Any
+
+from include.pipeline_file import Pipeline, find_pipeline
+from include.protocol.errors import LakemarkError
+from include.protocol.planning import Idle
+from include.settings import Settings
+from include.steps import Steps
+from spark_jobs.attempt import Attempt, AttemptResult
+from spark_jobs.session import java_home_for_driver, open_session
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    settings = Settings.from_environment()
+    if options.remote is None:
+        os.environ["JAVA_HOME"] = str(java_home_for_driver(settings))
+    try:
+        pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
+        if options.batch is not None:
+            attempt = Attempt(
+                settings,
+                pipeline,
+                options.batch,
+                lambda: open_session(settings, options.remote, options.master),
+                options.started_by,
+                say,
+            )
+            say({"result": attempt.run().to_json()})
+        else:
+            _until_caught_up(settings, pipeline, options)
+    except LakemarkError as error:
+        say(error.facts())
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _until_caught_up(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> None:
+    """Plan, attempt, settle, again and again in one session, which is opened at the first batch."""
+    steps = Steps(settings, pipeline)
+    with ExitStack() as stack:
+        session = None
+
+        def the_session() -> Any:
+            nonlocal session
+            if session is None:
+                session = stack.enter_context(open_session(settings, options.remote, options.master))
+            return nullcontext(session)
+
+        while not isinstance(plan := steps.plan(), Idle):
+            say({"progress": "planned", "batch": plan.batch.to_json()})
+            result = Attempt(
+                settings, pipeline, plan.batch.batch_id, the_session, options.started_by, say
+            ).run()
+            say({"result": _settled(steps, result)})
+
+
+def _settled(steps: Steps, result: AttemptResult) -> dict[str, Any]:
+    began = time.monotonic()
+    committed = steps.settle(result.batch.batch_id)
+    seconds = {**result.phase_seconds, "settle": round(time.monotonic() - began, 3)}
+    return {
+        **result.to_json(),
+        "counts": committed.counts and committed.counts.to_json(),
+        "table_version": committed.table_version,
+        "phase_seconds": seconds,
+    }
+
+
+def say(fact: dict[str, Any]) -> None:
+    print(json.dumps(fact), flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="merge_job", description=__doc__.splitlines()[0])
+    parser.add_argument("--pipeline", required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--batch", type=int, help="id of a planned batch")
+    what.add_argument("--until-caught-up", action="store_true")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--remote", help="sc://host:port of a Spark Connect server")
+    where.add_argument("--master", help="a driver in this process, on this master (default local[*])")
+    parser.add_argument("--started-by", default="cli", help="for the ledger: airflow, cli ...")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

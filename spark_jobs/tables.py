@@ -1,0 +1,85 @@
+"""The Delta tables of a pipeline: how they are made and written."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from include.pipeline_file import LINEAGE, Pipeline
+from include.protocol.commit_metadata import CommitMetadata
+from spark_jobs.marking import marked_write
+
+_QUARANTINE_COLUMNS = (
+    "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, reason STRING, "
+    "generation INT, batch_id BIGINT"
+)
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def table_name(path: str) -> str:
+    return f"delta.{quoted(path)}"
+
+
+def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
+    """Creates the target if there is none. Deletion vectors: a MERGE marks replaced rows instead of rewriting the
+    files that hold them."""
+    types = {column.name: column.type for column in pipeline.source.columns}
+    columns = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
+    order = [f"{quoted(name)}: {types[name]}" for name in pipeline.change.order_by]
+    order += ["_topic: STRING", "_partition: INT", "_offset: BIGINT"]
+    lineage = (
+        "STRUCT<generation: INT, batch_id: BIGINT, topic: STRING, partition: INT, offset: BIGINT, "
+        f"change_order: STRUCT<{', '.join(order)}>, deleted: BOOLEAN>"
+    )
+    cluster_by = ", ".join(map(quoted, pipeline.target.cluster_by))
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS {table_name(path)} ({columns}, {LINEAGE} {lineage}) USING delta "
+        + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
+        + "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+
+
+def merge_changes(spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata) -> bool:
+    """MERGEs one change per key into the target, only where it is newer than the row that is there (I9).
+
+    A delete leaves a tombstone: the row's key and lineage stay, `_lakemark.deleted` is true, all else is null.
+
+    Returns:
+        True when this call's commit is the batch's; False when Delta saw that the marker was there already.
+    """
+    keys = pipeline.change.keys
+    columns = [column.name for column in pipeline.source.columns]
+
+    def value(name: str) -> str:
+        source = f"source.{quoted(name)}"
+        if name in keys or name == LINEAGE or pipeline.change.delete_when is None:
+            return source
+        return f"IF(source.{LINEAGE}.deleted, NULL, {source})"
+
+    written = [*columns, LINEAGE]
+    changes.createOrReplaceTempView("lakemark_changes")
+    statement = (
+        f"MERGE INTO {table_name(path)} AS target USING lakemark_changes AS source "
+        f"ON {' AND '.join(f'target.{quoted(key)} = source.{quoted(key)}' for key in keys)} "
+        f"WHEN MATCHED AND source.{LINEAGE}.change_order > target.{LINEAGE}.change_order THEN UPDATE SET "
+        + ", ".join(f"target.{quoted(name)} = {value(name)}" for name in written)
+        + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(quoted, written))}) "
+        f"VALUES ({', '.join(map(value, written))})"
+    )
+    with marked_write(spark, metadata):
+        return bool(spark.sql(statement).collect())
+
+
+def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:
+    """Keeps the records that are not merged, each with its reason; a second call for a batch does nothing."""
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table_name(path)} ({_QUARANTINE_COLUMNS}) USING delta")
+    batch = metadata.batch
+    rows = judged.where("reason IS NOT NULL").selectExpr(
+        *("topic", "partition", "offset", "timestamp", "key", "value", "reason"),
+        f"{batch.generation} AS generation",
+        f"CAST({batch.batch_id} AS BIGINT) AS batch_id",
+    )
+    with marked_write(spark, metadata):
+        rows.write.format("delta").mode("append").save(path)
