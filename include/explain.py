@@ -1,0 +1,69 @@
+"""Says in words what a pipeline does and what it guarantees; the DAG's page shows the same text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from include.pipeline_file import LINEAGE, Pipeline
+from include.protocol.guarantees import Part, end_to_end
+
+_DELETES = "`{condition}` deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring it back"
+
+
+def explanation(pipeline: Pipeline) -> dict[str, Any]:
+    """The pipeline as data: what each step does, every part's guarantee, the weakest part."""
+    source, change, target = pipeline.source, pipeline.change, pipeline.target
+    order = [*change.order_by, "topic, partition and offset"]
+    steps = {
+        "plan": f"takes at most {source.limits.records_per_batch_max:,} offsets from {', '.join(source.topics)}, shared "
+        f"over partitions by lag, from where the last batch ended (the first one: {source.start})",
+        "merge": f"reads exactly those, decodes {source.format}, keeps the newest change per "
+        f"({', '.join(change.keys)}) by {', then '.join(order)}, and MERGEs it into {target.table} where it is newer than "
+        "the row there; rows, marker and offset ranges land in one Delta commit",
+        "settle": "reads the table's log and records in the ledger what really landed",
+    }
+    if source.filter:
+        steps["merge"] += f"; leaves out records unless `{source.filter}`"
+    if change.delete_when:
+        steps["merge"] += "; " + _DELETES.format(condition=change.delete_when, lineage=LINEAGE)
+    guarantee = end_to_end(parts(pipeline))
+    return {
+        "pipeline": pipeline.name,
+        "description": pipeline.description,
+        "schedule": pipeline.schedule,
+        "steps": steps,
+        "parts": [part.to_json() for part in parts(pipeline)],
+        "guarantee": guarantee.level,
+        "weakest": guarantee.to_json(),
+        "rows": [f"{column.name} {column.type}" for column in source.columns] + [LINEAGE],
+    }
+
+
+def parts(pipeline: Pipeline) -> list[Part]:
+    return [
+        Part(
+            f"source {', '.join(pipeline.source.topics)}",
+            "exactly_once",
+            "replayable: frozen offset ranges, read again by every attempt; only while Kafka retains them, and a range "
+            "that it has lost stops the pipeline",
+        ),
+        Part("quarantine", "exactly_once", "one append per batch, carrying the batch's marker"),
+        Part(
+            f"target {pipeline.target.table}",
+            "exactly_once",
+            "MERGE by key, newer changes only, with marker and offsets in the same Delta commit",
+        ),
+    ]
+
+
+def markdown(pipeline: Pipeline) -> str:
+    """The explanation as Markdown, for Airflow's `doc_md`."""
+    facts = explanation(pipeline)
+    steps = "\n".join(f"- **{name}** {text}." for name, text in facts["steps"].items())
+    rows = "\n".join(f"| {p['name']} | {p['level'].replace('_', ' ')} | {p['because']} |" for p in facts["parts"])
+    return (
+        f"### {pipeline.name}\n\n{pipeline.description}\n\n{steps}\n\n"
+        f"**Guarantee, end to end: {facts['guarantee'].replace('_', ' ')}.** Any task may be cleared, retried or run "
+        "twice at any time: a batch that has landed is found so and changes nothing.\n\n"
+        f"| part | guarantee | because |\n| --- | --- | --- |\n{rows}\n"
+    )

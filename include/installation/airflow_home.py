@@ -1,0 +1,90 @@
+"""Airflow on one machine: SQLite, the local executor and the simple auth manager, on the loopback address."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+
+from include.settings import PROJECT_ROOT
+
+USER = "admin"
+
+
+@dataclass(frozen=True)
+class AirflowHome:
+    folder: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def password(self) -> str:
+        return self._secrets()["password"]
+
+    def prepare(self) -> None:
+        """Secrets that all components share, made once and readable by the owner only."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self._secrets_file.exists():
+            _write_private(
+                self._secrets_file,
+                {
+                    "password": secrets.token_urlsafe(12),
+                    "jwt_secret": secrets.token_urlsafe(48),
+                    "fernet_key": urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+                },
+            )
+        _write_private(self._passwords_file, {USER: self.password})
+
+    def environment(self) -> dict[str, str]:
+        """Airflow's settings as environment variables, so that no airflow.cfg has to be kept right."""
+        shared = self._secrets()
+        sections = {
+            "CORE": {
+                "DAGS_FOLDER": PROJECT_ROOT / "dags",
+                "PLUGINS_FOLDER": PROJECT_ROOT / "plugins",
+                "LOAD_EXAMPLES": False,
+                "EXECUTOR": "LocalExecutor",
+                "PARALLELISM": 4,
+                "SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+                "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": self._passwords_file,
+                "EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+                "FERNET_KEY": shared["fernet_key"],
+            },
+            "API": {"HOST": "127.0.0.1", "PORT": self.port, "BASE_URL": self.url, "WORKERS": 1},
+            "API_AUTH": {"JWT_SECRET": shared["jwt_secret"]},
+            "DATABASE": {"SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}"},
+            "LOGGING": {"BASE_LOG_FOLDER": self.folder / "logs"},
+            # A new or changed pipeline file shows within seconds: the DAG file that reads it is parsed that often.
+            "DAG_PROCESSOR": {"MIN_FILE_PROCESS_INTERVAL": 10, "PARSING_PROCESSES": 1},
+            "SCHEDULER": {"ENABLE_HEALTH_CHECK": False},
+            "USAGE_DATA_COLLECTION": {"ENABLED": False},
+        }
+        return {
+            "AIRFLOW_HOME": str(self.folder),
+            **{
+                f"AIRFLOW__{section}__{key}": str(value)
+                for section, keys in sections.items()
+                for key, value in keys.items()
+            },
+        }
+
+    @property
+    def _secrets_file(self) -> Path:
+        return self.folder / "secrets.json"
+
+    @property
+    def _passwords_file(self) -> Path:
+        return self.folder / "passwords.json"
+
+    def _secrets(self) -> dict[str, str]:
+        return json.loads(self._secrets_file.read_text())
+
+
+def _write_private(path: Path, data: dict[str, str]) -> None:
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(data))

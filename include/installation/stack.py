@@ -1,0 +1,201 @@
+"""What `lakemark up` runs on one machine: Kafka, a warm Spark server, Airflow. Starting, waiting, ending."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import requests
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from include.installation.airflow_home import AirflowHome
+from include.installation.broker import Broker
+from include.installation.java import Java, find_java
+from include.installation.spark_server import SparkServer
+from include.installation.supervisor import Service, end_session, spawn, supervisor_state
+from include.protocol.errors import TerminalError
+from include.settings import ADDRESSES, PROJECT_ROOT, Settings
+
+PORTS = {"kafka": 9092, "kafka_controller": 9093, "spark": 15002, "airflow": 8080}
+PARTS = ("kafka", "spark", "airflow")
+READY_SECONDS = 300.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The services of one installation (one home), at the ports that it keeps."""
+
+    settings: Settings
+    ports: dict[str, int]
+    java: Java
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Ports are chosen once, the usual ones where they are free, and kept in the home."""
+        settings.home.mkdir(parents=True, exist_ok=True)
+        file = settings.home / "ports.json"
+        if not file.exists():
+            file.write_text(json.dumps({name: _free_port(usual) for name, usual in PORTS.items()}))
+        return cls(settings, json.loads(file.read_text()), find_java(settings.java, settings.home / "java"))
+
+    @property
+    def state_file(self) -> Path:
+        return self.settings.home / "supervisor.json"
+
+    @property
+    def broker(self) -> Broker:
+        ports = self.ports["kafka"], self.ports["kafka_controller"]
+        return Broker(self.java, self.settings.jars, self.settings.home / "kafka", *ports)
+
+    @property
+    def spark(self) -> SparkServer:
+        return SparkServer(self.java, self.settings.jars, self.settings.home, self.ports["spark"])
+
+    @property
+    def airflow(self) -> AirflowHome:
+        return AirflowHome(self.settings.home / "airflow", self.ports["airflow"])
+
+    def up(self, say: Say, parts: Sequence[str] = PARTS) -> None:
+        """Starts what does not run, and returns when all of it answers.
+
+        Raises:
+            TerminalError: it did not get ready in time, or other parts than these run already.
+        """
+        state = supervisor_state(self.state_file)
+        if state is None:
+            self._start(parts)
+            say(f"starting {', '.join(parts)}; logs in {self.settings.logs}")
+        elif _parts_of(state) != set(parts):
+            raise TerminalError(
+                what="other services run already",
+                where=str(self.settings.home),
+                expected=", ".join(parts),
+                found=", ".join(sorted(_parts_of(state))),
+                action="`lakemark down` first",
+            )
+        for part in parts:
+            self.wait_for(part, say)
+
+    def down(self) -> bool:
+        """Ends every process that `up` started; False if none ran."""
+        state = supervisor_state(self.state_file)
+        if state is None:
+            self.state_file.unlink(missing_ok=True)
+            (self.settings.home / ADDRESSES).unlink(missing_ok=True)
+            return False
+        end_session(state["pid"])
+        self.state_file.unlink(missing_ok=True)
+        (self.settings.home / ADDRESSES).unlink(missing_ok=True)
+        return True
+
+    def service_pid(self, name: str) -> int | None:
+        """The process that a service is now."""
+        state = supervisor_state(self.state_file)
+        return state and state["services"].get(name, {}).get("pid")
+
+    def services(self, parts: Sequence[str] = PARTS) -> list[Service]:
+        airflow = str(Path(sys.executable).parent / "airflow")
+        environment = {**self.addresses(), **self.airflow.environment()} if "airflow" in parts else {}
+        # `airflow standalone` would start the same four, but its log servers listen on every interface; with the
+        # local executor the UI reads task logs from the disk and needs none.
+        services = {
+            "kafka": [Service("kafka", self.broker.command())],
+            "spark": [Service("spark", self.spark.command(), self.spark.environment())],
+            "airflow": [
+                Service("airflow-api-server", [airflow, "api-server"], environment, [airflow, "db", "migrate"]),
+                Service("airflow-scheduler", [airflow, "scheduler", "--skip-serve-logs"], environment),
+                Service("airflow-dag-processor", [airflow, "dag-processor"], environment),
+                Service("airflow-triggerer", [airflow, "triggerer", "--skip-serve-logs"], environment),
+            ],
+        }
+        return [service for part in parts for service in services[part]]
+
+    def addresses(self) -> dict[str, str]:
+        """Environment variables that lead a process to these services."""
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": self.broker.bootstrap_servers,
+            "LAKEMARK_SPARK_REMOTE": self.spark.remote,
+            "LAKEMARK_AIRFLOW_URL": self.airflow.url,
+        }
+
+    def wait_for(self, part: str, say: Say) -> None:
+        """Returns when a part answers; says every ten seconds that it waits."""
+        answers = {"kafka": self._kafka_answers, "spark": self._spark_answers, "airflow": self._airflow_answers}[part]
+        began = said = time.monotonic()
+        while not answers():
+            now = time.monotonic()
+            if supervisor_state(self.state_file) is None or now - began > READY_SECONDS:
+                raise TerminalError(
+                    what=f"{part} did not get ready",
+                    where=str(self.settings.logs),
+                    expected=f"an answer within {READY_SECONDS:.0f} s",
+                    found="none",
+                    action=f"read the logs {self.settings.logs}/{part}*.log and supervisor.log",
+                )
+            if now - said > 10:
+                say(f"waiting for {part} ({now - began:.0f} s)")
+                said = now
+            time.sleep(0.2)
+        say(f"{part} is ready")
+
+    def _start(self, parts: Sequence[str]) -> None:
+        settings = self.settings
+        settings.logs.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(settings.home / "spark" / "scratch", ignore_errors=True)
+        if "kafka" in parts:
+            self.broker.prepare()
+        if "airflow" in parts:
+            self.airflow.prepare()
+        (settings.home / ADDRESSES).write_text(json.dumps(self.addresses()))
+        command = [sys.executable, "-m", "include.installation.supervisor", *parts]
+        environment = settings.child_environment(PYTHONUNBUFFERED="1", PYTHONPATH=str(PROJECT_ROOT))
+        spawn(command, settings.logs / "supervisor.log", environment)
+        deadline = time.monotonic() + 30
+        while supervisor_state(self.state_file) is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def _kafka_answers(self) -> bool:
+        try:
+            AdminClient({"bootstrap.servers": self.broker.bootstrap_servers, "log_level": 0}).list_topics(timeout=2)
+        except KafkaException:
+            return False
+        return True
+
+    def _spark_answers(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", self.spark.port)) == 0
+
+    def _airflow_answers(self) -> bool:
+        try:
+            health = requests.get(f"{self.airflow.url}/api/v2/monitor/health", timeout=5).json()
+        except (requests.RequestException, ValueError):
+            return False
+        parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+        return all(health.get(part, {}).get("status") == "healthy" for part in parts)
+
+
+def _parts_of(state: dict) -> set[str]:
+    return {name.split("-")[0] for name in state["services"]}
+
+
+def _free_port(usual: int) -> int:
+    for port in (usual, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return probe.getsockname()[1]
+    raise AssertionError("port 0 is always free")

@@ -1,0 +1,99 @@
+"""Runs the job as a child process and turns what it says into results and errors."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from include.protocol.errors import OutcomeUnknownError, error_from_facts
+from include.settings import PROJECT_ROOT, Settings
+
+Listen = Callable[[dict[str, Any]], None]
+_LAST_LINES = 30
+
+
+def run_job(
+    settings: Settings,
+    pipeline: str,
+    batch_id: int | None,
+    started_by: str,
+    listen: Listen,
+    log: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Runs the job for one batch, or until caught up (`batch_id` None), where the settings say Spark is.
+
+    Args:
+        listen: takes every JSON line of the job. log: takes every line that the job (and Spark) logs.
+
+    Returns:
+        The result of every batch, as data (see `spark_jobs.merge_job`).
+
+    Raises:
+        RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it was killed, or ended without a
+        word, at an unknown place (I6).
+    """
+    what = ["--until-caught-up"] if batch_id is None else ["--batch", str(batch_id)]
+    where = ["--remote", settings.spark_remote] if settings.spark_remote else []
+    if not where and settings.spark_master:
+        where = ["--master", settings.spark_master]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spark_jobs.merge_job", "--pipeline", pipeline, *what, *where]
+        + ["--started-by", started_by],
+        cwd=PROJECT_ROOT,
+        env=settings.child_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    results: list[dict[str, Any]] = []
+    failure: dict[str, Any] | None = None
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    try:
+        for line in process.stdout:
+            fact = _fact(line)
+            if fact is None:
+                last.append(line.rstrip())
+                log(line.rstrip())
+                continue
+            listen(fact)
+            if "result" in fact:
+                results.append(fact["result"])
+            elif "error" in fact:
+                failure = fact
+        code = process.wait()
+    finally:
+        process.kill()  # a no-op after its end; else this call was interrupted, and the job must not outlive it
+        process.wait()
+    if code == 0:
+        return results
+    if failure is not None:
+        raise error_from_facts(failure)
+    raise OutcomeUnknownError(
+        what="the job ended without a word",
+        where=f"{pipeline} {'batch ' + str(batch_id) if batch_id is not None else 'until caught up'}",
+        expected="exit code 0, or an error that says what happened",
+        found=f"{_ending(code)}; its last lines: {' | '.join(last) or 'none'}",
+        action="nothing by hand: the next attempt settles it from the target's log first",
+    )
+
+
+def _fact(line: str) -> dict[str, Any] | None:
+    """A line of the job's JSON; anything else that lands on its output is a log line."""
+    if not line.startswith('{"'):
+        return None
+    try:
+        fact = json.loads(line)
+    except ValueError:
+        return None
+    return fact if fact.keys() & {"progress", "result", "error"} else None
+
+
+def _ending(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
