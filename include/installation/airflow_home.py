@@ -23,6 +23,10 @@ class AirflowHome:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def user(self) -> str:
+        return USER
+
+    @property
     def password(self) -> str:
         return self._secrets()["password"]
 

@@ -71,6 +71,12 @@ class Stack:
         Raises:
             TerminalError: it did not get ready in time, or other parts than these run already.
         """
+        self.start(say, parts)
+        for part in parts:
+            self.wait_for(part, say)
+
+    def start(self, say: Say, parts: Sequence[str] = PARTS) -> None:
+        """The first half of `up`: starts what does not run, without waiting."""
         state = supervisor_state(self.state_file)
         if state is None:
             self._start(parts)
@@ -83,8 +89,6 @@ class Stack:
                 found=", ".join(sorted(_parts_of(state))),
                 action="`lakemark down` first",
             )
-        for part in parts:
-            self.wait_for(part, say)
 
     def down(self) -> bool:
         """Ends every process that `up` started; False if none ran."""
@@ -105,7 +109,7 @@ class Stack:
 
     def services(self, parts: Sequence[str] = PARTS) -> list[Service]:
         airflow = str(Path(sys.executable).parent / "airflow")
-        environment = {**self.addresses(), **self.airflow.environment()} if "airflow" in parts else {}
+        environment = {**self.addresses(parts), **self.airflow.environment()} if "airflow" in parts else {}
         # `airflow standalone` would start the same four, but its log servers listen on every interface; with the
         # local executor the UI reads task logs from the disk and needs none.
         services = {
@@ -120,13 +124,14 @@ class Stack:
         }
         return [service for part in parts for service in services[part]]
 
-    def addresses(self) -> dict[str, str]:
+    def addresses(self, parts: Sequence[str] = PARTS) -> dict[str, str]:
         """Environment variables that lead a process to these services."""
-        return {
-            "KAFKA_BOOTSTRAP_SERVERS": self.broker.bootstrap_servers,
-            "LAKEMARK_SPARK_REMOTE": self.spark.remote,
-            "LAKEMARK_AIRFLOW_URL": self.airflow.url,
+        addresses = {
+            "kafka": ("KAFKA_BOOTSTRAP_SERVERS", self.broker.bootstrap_servers),
+            "spark": ("LAKEMARK_SPARK_REMOTE", self.spark.remote),
+            "airflow": ("LAKEMARK_AIRFLOW_URL", self.airflow.url),
         }
+        return dict(addresses[part] for part in parts)
 
     def wait_for(self, part: str, say: Say) -> None:
         """Returns when a part answers; says every ten seconds that it waits."""
@@ -156,7 +161,7 @@ class Stack:
             self.broker.prepare()
         if "airflow" in parts:
             self.airflow.prepare()
-        (settings.home / ADDRESSES).write_text(json.dumps(self.addresses()))
+        (settings.home / ADDRESSES).write_text(json.dumps(self.addresses(parts)))
         command = [sys.executable, "-m", "include.installation.supervisor", *parts]
         environment = settings.child_environment(PYTHONUNBUFFERED="1", PYTHONPATH=str(PROJECT_ROOT))
         spawn(command, settings.logs / "supervisor.log", environment)

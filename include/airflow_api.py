@@ -1,0 +1,94 @@
+"""The few calls of Airflow's REST API that Lakemark makes as a user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import requests
+
+from include.protocol.errors import RetryableError
+
+TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class AirflowApi:
+    url: str
+    session: requests.Session
+
+    @classmethod
+    def login(cls, url: str, user: str, password: str) -> Self:
+        """Gets a token (valid for a day) with a name and a password."""
+        session = requests.Session()
+        api = cls(url, session)
+        token = api._call("POST", "/auth/token", {"username": user, "password": password})["access_token"]
+        session.headers["Authorization"] = f"Bearer {token}"
+        return api
+
+    def dag_exists(self, dag_id: str) -> bool:
+        return any(dag["dag_id"] == dag_id for dag in self._get(f"/dags?dag_id_pattern={dag_id}")["dags"])
+
+    def import_errors(self) -> list[dict[str, Any]]:
+        return self._get("/importErrors")["import_errors"]
+
+    def unpause(self, dag_id: str) -> None:
+        self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str) -> str:
+        """Starts a run; returns its id."""
+        return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})["dag_run_id"]
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        return self._get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"]
+
+    def unfinished_runs(self, dag_id: str) -> list[str]:
+        runs = self._get(f"/dags/{dag_id}/dagRuns?state=running&state=queued")["dag_runs"]
+        return [run["dag_run_id"] for run in runs]
+
+    def fail_run(self, dag_id: str, run_id: str) -> None:
+        self._call("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """The task instances of a run by task id: state, try_number, start_date ..."""
+        found = self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        return {task["task_id"]: task for task in found}
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """What a task returned."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+        return self._get(f"{path}?deserialize=true")["value"]
+
+    def clear(self, dag_id: str, run_id: str, task_id: str) -> list[str]:
+        """Clears a task and all after it, so that they run again; returns the ids of what was cleared."""
+        wish = {
+            "dry_run": False,
+            "dag_run_id": run_id,
+            "task_ids": [task_id],
+            "only_failed": False,
+            "include_downstream": True,
+            "reset_dag_runs": True,
+        }
+        cleared = self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", wish)
+        return [task["task_id"] for task in cleared["task_instances"]]
+
+    def _get(self, path: str) -> Any:
+        return self._call("GET", f"/api/v2{path}", None)
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+        try:
+            answer = self.session.request(method, f"{self.url}{path}", json=body, timeout=TIMEOUT_SECONDS)
+        except requests.RequestException as error:
+            raise self._failed(f"{method} {path}", type(error).__name__) from error
+        if not answer.ok:
+            raise self._failed(f"{method} {path}", f"status {answer.status_code}: {answer.text[:500]}")
+        return answer.json()
+
+    def _failed(self, call: str, found: str) -> RetryableError:
+        return RetryableError(
+            what="Airflow's REST API did not do what it was asked",
+            where=f"{call} at {self.url}",
+            expected="a good answer",
+            found=found,
+            action="see Airflow's api-server log",
+        )

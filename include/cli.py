@@ -1,0 +1,246 @@
+"""The command `lakemark`. Exit codes: 0 good, 1 a finding or a failure, 2 wrong usage."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from include.pipeline_file import Pipeline, find_pipeline, load_pipeline, pipeline_files
+from include.protocol.errors import LakemarkError, PipelineFileError
+from include.settings import Settings
+
+Command = Callable[[Settings, argparse.Namespace], int]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    settings = Settings.from_environment()
+    try:
+        return options.command(settings, options)
+    except LakemarkError as error:
+        if getattr(options, "json", False):
+            print(json.dumps(error.facts()))
+        else:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lakemark", description="Exactly-once micro-batches from Kafka to Delta.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Command, text: str, pipeline: str | None, json_too: bool) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(command=command)
+        if pipeline is not None:
+            sub.add_argument("pipeline", nargs=pipeline, help="name of a file in include/pipelines, without .yaml")
+        if json_too:
+            sub.add_argument("--json", action="store_true", help="print data instead of text")
+        return sub
+
+    up_ = add("up", up, "start Kafka, Spark and Airflow on this machine", None, True)
+    up_.add_argument("--only", nargs="+", choices=("kafka", "spark", "airflow"), help="not all of it")
+    add("down", down, "end what `up` or `demo` started, and nothing else", None, False)
+    add("demo", demo, "a year of flights, end to end, with a killed job and a killed Spark server", None, False)
+    add("validate", validate, "check pipeline files (all, unless named)", "*", True)
+    plan_ = add("plan", plan, "record the next batch's offset ranges in the ledger", None, True)
+    plan_.add_argument("pipeline", help="name of a pipeline")
+    plan_.add_argument("--dry-run", action="store_true", help="only say what would be recorded")
+    run_ = add("run", run, "plan, merge and settle one batch, without Airflow", None, True)
+    run_.add_argument("pipeline", help="name of a pipeline")
+    run_.add_argument("--until-caught-up", action="store_true", help="all there is, in one Spark session")
+    status_ = add("status", status, "how far pipelines are", "*", True)
+    status_.add_argument("--batches", type=int, metavar="N", default=0, help="the last N batches too")
+    add("audit", audit, "prove that every batch was applied once, and adds up", "*", True)
+    explain_ = add("explain", explain, "what a pipeline does, and what it guarantees", None, True)
+    explain_.add_argument("pipeline", nargs="?", help="name of a pipeline")
+    explain_.add_argument("--schema", action="store_true", help="the JSON Schema of pipeline files, for editors")
+    return parser
+
+
+def up(settings: Settings, options: argparse.Namespace) -> int:
+    from include.installation.stack import PARTS, Stack
+
+    parts = tuple(part for part in PARTS if part in (options.only or PARTS))
+    stack = Stack.of(settings)
+    stack.up(_say_to_stderr, parts)
+    facts = stack.addresses(parts)
+    if "airflow" in parts:
+        facts |= {"login": f"{stack.airflow.user} / {stack.airflow.password}"}
+    _report(options, facts, (f"{name}: {value}" for name, value in facts.items()))
+    return 0
+
+
+def down(settings: Settings, options: argparse.Namespace) -> int:
+    from include.installation.stack import Stack
+
+    print("ended" if Stack.of(settings).down() else "nothing ran")
+    return 0
+
+
+def demo(settings: Settings, options: argparse.Namespace) -> int:
+    from include.demo.scenario import run_demo
+
+    return run_demo(settings)
+
+
+def validate(settings: Settings, options: argparse.Namespace) -> int:
+    found: list[dict[str, Any]] = []
+    for path in [settings.pipelines / f"{name}.yaml" for name in options.pipeline] or pipeline_files(settings.pipelines):
+        try:
+            load_pipeline(path, settings.environment)
+            found.append({"file": str(path), "valid": True})
+        except PipelineFileError as error:
+            found.append({"file": str(path), "valid": False, **error.facts()})
+    lines = (
+        f"{f['file']}: valid" if f["valid"] else f"{f['where']}: expected {f['expected']}; found {f['found']}"
+        for f in found
+    )
+    _report(options, found, lines)
+    return 0 if all(f["valid"] for f in found) else 1
+
+
+def plan(settings: Settings, options: argparse.Namespace) -> int:
+    from include.protocol.planning import Idle, NewBatch, PendingBatch
+    from include.steps import Steps
+
+    steps = Steps(settings, _pipeline(settings, options.pipeline))
+    planned = steps.preview() if options.dry_run else steps.plan()
+    match planned:
+        case Idle():
+            _report(options, {"plan": "idle"}, ["nothing new in Kafka"])
+        case PendingBatch(batch):
+            _report(
+                options,
+                {"plan": "pending", "batch": batch.to_json()},
+                [f"{batch} was planned before and is not committed:", *(f"  {r}" for r in batch.ranges)],
+            )
+        case NewBatch(batch, lag):
+            word = "would be planned" if options.dry_run else "planned"
+            _report(
+                options,
+                {"plan": "new", "recorded": not options.dry_run, "batch": batch.to_json(), "lag_records": lag},
+                [f"{batch} {word}; {lag:,} records are left after it:", *(f"  {r}" for r in batch.ranges)],
+            )
+    return 0
+
+
+def run(settings: Settings, options: argparse.Namespace) -> int:
+    from include.protocol.planning import Idle
+    from include.runner import run_job
+    from include.steps import Steps
+
+    pipeline = _pipeline(settings, options.pipeline)
+
+    def listen(fact: dict[str, Any]) -> None:
+        if "progress" in fact:
+            _say_to_stderr(str(fact["progress"]))
+
+    if options.until_caught_up:
+        results = run_job(settings, pipeline.name, None, "cli", listen, _say_to_stderr)
+    else:
+        steps = Steps(settings, pipeline)
+        planned = steps.plan()
+        results = []
+        if not isinstance(planned, Idle):
+            batch_id = planned.batch.batch_id
+            results = run_job(settings, pipeline.name, batch_id, "cli", listen, _say_to_stderr)
+            committed = steps.settle(batch_id)
+            results[0] |= {
+                "table_version": committed.table_version,
+                "counts": committed.counts and committed.counts.to_json(),
+            }
+    _report(options, results, map(_result_line, results) if results else ["nothing new in Kafka"])
+    return 0
+
+
+def status(settings: Settings, options: argparse.Namespace) -> int:
+    from include.status import batch_facts
+    from include.status import status as status_of
+    from include.steps import Steps
+
+    found = []
+    for pipeline in _pipelines(settings, options.pipeline):
+        facts = status_of(settings, pipeline)
+        if options.batches:
+            batches = Steps(settings, pipeline).ledger.state().batches[-options.batches :]
+            facts["last_batches"] = [batch_facts(record) for record in batches]
+        found.append(facts)
+    _report(options, found, (line for facts in found for line in _status_lines(facts)))
+    return 0
+
+
+def audit(settings: Settings, options: argparse.Namespace) -> int:
+    from include.audit import audit as audit_of
+
+    reports = [audit_of(settings, pipeline) for pipeline in _pipelines(settings, options.pipeline)]
+    lines = [
+        line
+        for report in reports
+        for line in (
+            f"{report.pipeline}: {report.batches} batches, {report.commits_verified} commits compared, "
+            f"{report.records:,} records, {len(report.findings) or 'no'} findings",
+            *(f"  {finding}" for finding in report.findings),
+        )
+    ]
+    _report(options, [report.to_json() for report in reports], lines)
+    return 1 if any(report.findings for report in reports) else 0
+
+
+def explain(settings: Settings, options: argparse.Namespace) -> int:
+    from include.explain import explanation, markdown
+
+    if options.schema:
+        print(json.dumps(Pipeline.model_json_schema(), indent=2))
+        return 0
+    if options.pipeline is None:
+        print("lakemark explain: name a pipeline, or ask for --schema", file=sys.stderr)
+        return 2
+    pipeline = _pipeline(settings, options.pipeline)
+    _report(options, explanation(pipeline), [markdown(pipeline)])
+    return 0
+
+
+def _pipeline(settings: Settings, name: str) -> Pipeline:
+    return find_pipeline(name, settings.pipelines, settings.environment)
+
+
+def _pipelines(settings: Settings, names: list[str]) -> list[Pipeline]:
+    wanted = names or [path.stem for path in pipeline_files(settings.pipelines)]
+    return [_pipeline(settings, name) for name in wanted]
+
+
+def _result_line(result: dict[str, Any]) -> str:
+    counts = ", ".join(f"{number:,} {name}" for name, number in (result["counts"] or {}).items())
+    seconds = ", ".join(f"{name} {s:.1f} s" for name, s in result["phase_seconds"].items())
+    return f"batch {result['batch_id']} {result['outcome']}: version {result['table_version']}; {counts}; {seconds}"
+
+
+def _status_lines(facts: dict[str, Any]) -> Iterable[str]:
+    lag = f"{facts['lag_records']:,}" if facts["lag_records"] is not None else f"unknown ({facts['kafka']})"
+    yield f"{facts['pipeline']}: committed through batch {facts['committed_through']}, lag {lag} records"
+    if last := facts["last_commit"]:
+        yield f"  last commit: version {last['table_version']} at {last['committed_at']}"
+        yield "  " + ", ".join(f"{number:,} {name}" for name, number in facts["records"].items())
+    if pending := facts["pending"]:
+        yield f"  batch {pending['batch_id']} is planned and not committed, attempts: {pending['attempts']}"
+    for batch in facts.get("last_batches", []):
+        outcomes = ", ".join(a["outcome"] for a in batch["attempts"])
+        yield f"  batch {batch['batch_id']} -> version {batch['table_version']}: {' '.join(batch['ranges'])} ({outcomes})"
+
+
+def _report(options: argparse.Namespace, facts: Any, lines: Iterable[str]) -> None:
+    if options.json:
+        print(json.dumps(facts, indent=2))
+    else:
+        for line in lines:
+            print(line)
+
+
+def _say_to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

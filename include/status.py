@@ -1,0 +1,84 @@
+"""How far pipelines are: from the ledger, and from Kafka if it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from include.kafka_source import source_extent
+from include.pipeline_file import Pipeline
+from include.protocol.errors import LakemarkError
+from include.protocol.ledger_events import BatchRecord, LedgerState
+from include.settings import Settings
+from include.steps import Steps
+
+
+def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
+    """The state of a pipeline as data.
+
+    Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit (batch_id,
+    table_version, committed_at, counts), records (sums of all batches' counts), attempts, next_offsets,
+    lag_records (null with `kafka` saying why, when Kafka does not answer).
+    """
+    state = Steps(settings, pipeline).ledger.state()
+    commits = [record.commit for record in state.batches if record.commit]
+    lag, kafka = _lag(pipeline, state)
+    return {
+        "pipeline": pipeline.name,
+        "generation": state.generation,
+        "batches": len(state.batches),
+        "committed_through": state.committed_through,
+        "pending": state.pending and _pending(state.pending),
+        "last_commit": {
+            "batch_id": commits[-1].batch_id,
+            "table_version": commits[-1].table_version,
+            "committed_at": commits[-1].committed_at,
+            "counts": commits[-1].counts and commits[-1].counts.to_json(),
+        }
+        if commits
+        else None,
+        "records": _sums(commits),
+        "attempts": sum(len(record.attempts) for record in state.batches),
+        "next_offsets": {str(tp): offset for tp, offset in sorted(state.next_offsets.items())},
+        "lag_records": lag,
+        "kafka": kafka,
+    }
+
+
+def batch_facts(record: BatchRecord) -> dict[str, Any]:
+    """One batch as data: ranges, attempts, commit."""
+    return {
+        "batch_id": record.batch.batch_id,
+        "ranges": [str(r) for r in record.batch.ranges],
+        "attempts": [
+            {"attempt_id": a.attempt_id, "started_by": a.started_by, "outcome": a.outcome or "no word"}
+            | {"phase_seconds": dict(a.phase_seconds)}
+            for a in record.attempts
+        ],
+        "table_version": record.commit and record.commit.table_version,
+        "counts": record.commit and record.commit.counts and record.commit.counts.to_json(),
+        "settle_seconds": record.commit and record.commit.settle_seconds,
+    }
+
+
+def _pending(record: BatchRecord) -> dict[str, Any]:
+    return {"batch_id": record.batch.batch_id, "attempts": len(record.attempts), "records_max": record.batch.width}
+
+
+def _sums(commits: list) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for commit in commits:
+        for name, number in (commit.counts.to_json() if commit.counts else {}).items():
+            sums[name] = sums.get(name, 0) + number
+    return sums
+
+
+def _lag(pipeline: Pipeline, state: LedgerState) -> tuple[int | None, str]:
+    """Offsets between what is planned and Kafka's end, and what Kafka said."""
+    try:
+        source = source_extent(pipeline.source.bootstrap_servers, pipeline.source.topics)
+    except LakemarkError as error:
+        return None, error.found
+    lag = 0
+    for tp, extent in source.partitions.items():
+        lag += extent.end_offset - state.next_offsets.get(tp, extent.log_start_offset)
+    return lag, "answers"
