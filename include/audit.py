@@ -54,13 +54,19 @@ def audit(settings: Settings, pipeline: Pipeline) -> AuditReport:
     try:
         state = steps.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
     except LakemarkError as error:
-        return AuditReport(pipeline.name, 0, 0, 0, (Finding(error.what, f"{error.where}: {error.found}", error.action),))
+        return AuditReport(
+            pipeline.name, 0, 0, 0, (Finding(error.what, f"{error.where}: {error.found}", error.action),)
+        )
     log = TableLog.open(steps.target_path)
     landed = {c.metadata.batch.batch_id: c for c in log.landed_commits(pipeline.name, state.generation)} if log else {}
     quarantined = _quarantined(steps.quarantine_path, state.generation)
     findings = [
         *_marker_findings(pipeline.name, state, log),
-        *(f for record in state.batches for f in _batch_findings(record, landed.get(record.batch.batch_id), quarantined)),
+        *(
+            f
+            for record in state.batches
+            for f in _batch_findings(record, landed.get(record.batch.batch_id), quarantined)
+        ),
     ]
     return AuditReport(
         pipeline=pipeline.name,
@@ -92,9 +98,7 @@ def _marker_findings(name: str, state: LedgerState, log: TableLog | None) -> Ite
         )
 
 
-def _batch_findings(
-    record: BatchRecord, landed: LandedCommit | None, quarantined: dict[int, int]
-) -> Iterator[Finding]:
+def _batch_findings(record: BatchRecord, landed: LandedCommit | None, quarantined: dict[int, int]) -> Iterator[Finding]:
     batch = record.batch
     if landed is None:
         return  # not landed yet, or Delta's log clean-up has removed the commit (after 30 days unless told otherwise)

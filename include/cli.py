@@ -91,7 +91,9 @@ def demo(settings: Settings, options: argparse.Namespace) -> int:
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
     found: list[dict[str, Any]] = []
-    for path in [settings.pipelines / f"{name}.yaml" for name in options.pipeline] or pipeline_files(settings.pipelines):
+    for path in [settings.pipelines / f"{name}.yaml" for name in options.pipeline] or pipeline_files(
+        settings.pipelines
+    ):
         try:
             load_pipeline(path, settings.environment)
             found.append({"file": str(path), "valid": True})
@@ -231,7 +233,8 @@ def _status_lines(facts: dict[str, Any]) -> Iterable[str]:
         yield f"  batch {pending['batch_id']} is planned and not committed, attempts: {pending['attempts']}"
     for batch in facts.get("last_batches", []):
         outcomes = ", ".join(a["outcome"] for a in batch["attempts"])
-        yield f"  batch {batch['batch_id']} -> version {batch['table_version']}: {' '.join(batch['ranges'])} ({outcomes})"
+        ranges = " ".join(batch["ranges"])
+        yield f"  batch {batch['batch_id']} -> version {batch['table_version']}: {ranges} ({outcomes})"
 
 
 def _report(options: argparse.Namespace, facts: Any, lines: Iterable[str]) -> None:

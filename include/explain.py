@@ -7,7 +7,10 @@ from typing import Any
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.guarantees import Part, end_to_end
 
-_DELETES = "`{condition}` deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring it back"
+_DELETES = (
+    "`{condition}` deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring "
+    "it back"
+)
 
 
 def explanation(pipeline: Pipeline) -> dict[str, Any]:
@@ -15,11 +18,11 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
     source, change, target = pipeline.source, pipeline.change, pipeline.target
     order = [*change.order_by, "topic, partition and offset"]
     steps = {
-        "plan": f"takes at most {source.limits.records_per_batch_max:,} offsets from {', '.join(source.topics)}, shared "
-        f"over partitions by lag, from where the last batch ended (the first one: {source.start})",
+        "plan": f"takes at most {source.limits.records_per_batch_max:,} offsets from {', '.join(source.topics)}, "
+        f"shared over partitions by lag, from where the last batch ended (the first one: {source.start})",
         "merge": f"reads exactly those, decodes {source.format}, keeps the newest change per "
-        f"({', '.join(change.keys)}) by {', then '.join(order)}, and MERGEs it into {target.table} where it is newer than "
-        "the row there; rows, marker and offset ranges land in one Delta commit",
+        f"({', '.join(change.keys)}) by {', then '.join(order)}, and MERGEs it into {target.table} where it is newer "
+        "than the row there; rows, marker and offset ranges land in one Delta commit",
         "settle": "reads the table's log and records in the ledger what really landed",
     }
     if source.filter:

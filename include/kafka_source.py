@@ -48,9 +48,7 @@ def _offsets(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetS
     return {TP(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
 
 
-def _classed(
-    error: KafkaException, bootstrap_servers: str, topics: Sequence[str]
-) -> RetryableError | TerminalError:
+def _classed(error: KafkaException, bootstrap_servers: str, topics: Sequence[str]) -> RetryableError | TerminalError:
     reason = error.args[0]
     where = f"topics {', '.join(topics)} at {bootstrap_servers}"
     if reason.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):

@@ -60,7 +60,7 @@ class Ledger:
     def append(self, decide: Decide) -> LedgerState:
         """Records what `decide` returns for the present state, and returns the state after it.
 
-        `decide` is called again with the new state whenever another writer was faster; it must be pure. The state
+        `decide` is called again with the new state whenever another writer was faster; it must not write. The state
         is folded before anything is written, so an event that cannot follow is refused, not recorded.
 
         Raises:
@@ -107,9 +107,7 @@ class Ledger:
             table,
             pa.Table.from_pylist(rows, SCHEMA),
             mode="append",
-            commit_properties=CommitProperties(
-                app_transactions=[Transaction(_APP_ID, sequence + len(events) - 1)]
-            ),
+            commit_properties=CommitProperties(app_transactions=[Transaction(_APP_ID, sequence + len(events) - 1)]),
         )
 
 

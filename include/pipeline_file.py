@@ -41,9 +41,7 @@ class Source(_Section):
     schema_: str = Field(
         alias="schema", description="Columns of the value as Spark DDL: `id BIGINT, name STRING, at TIMESTAMP`."
     )
-    start: Literal["earliest", "latest"] = Field(
-        default="earliest", description="Where the first batch of all begins."
-    )
+    start: Literal["earliest", "latest"] = Field(default="earliest", description="Where the first batch of all begins.")
     filter: str | None = Field(
         default=None, description="SQL condition on the columns; records for which it is not true are left out."
     )
@@ -195,9 +193,7 @@ def _interpolated(value: Any, environment: Mapping[str, str], at: str, problems:
         case str():
             return _VARIABLE.sub(replacement, value)
         case dict():
-            return {
-                key: _interpolated(v, environment, f"{at}.{key}".lstrip("."), problems) for key, v in value.items()
-            }
+            return {key: _interpolated(v, environment, f"{at}.{key}".lstrip("."), problems) for key, v in value.items()}
         case list():
             return [_interpolated(v, environment, f"{at}.{n}", problems) for n, v in enumerate(value)]
         case _:

@@ -41,9 +41,9 @@ def run_job(
     where = ["--remote", settings.spark_remote] if settings.spark_remote else []
     if not where and settings.spark_master:
         where = ["--master", settings.spark_master]
+    job = [sys.executable, "-m", "spark_jobs.merge_job", "--pipeline", pipeline, *what, *where]
     process = subprocess.Popen(
-        [sys.executable, "-m", "spark_jobs.merge_job", "--pipeline", pipeline, *what, *where]
-        + ["--started-by", started_by],
+        [*job, "--started-by", started_by],
         cwd=PROJECT_ROOT,
         env=settings.child_environment(),
         stdin=subprocess.DEVNULL,

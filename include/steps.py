@@ -10,7 +10,7 @@ from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, LedgerState
-from include.protocol.planning import Idle, NewBatch, PendingBatch, plan_next
+from include.protocol.planning import Idle, NewBatch, PendingBatch, SourceExtent, plan_next
 from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle, verify_not_behind
 from include.settings import Settings
 from include.storage import Lake
@@ -36,12 +36,12 @@ class Steps:
             OffsetsExpired, TopicRecreated, LedgerBehindTarget: see there. RetryableError: Kafka does not answer.
         """
         self._settle_pending()
-        source, marker = self._observe()
+        source, log = self._observe()
         plan: Plan = Idle()
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal plan
-            plan = self._decide(state, source, marker)
+            plan = self._decide(state, source, log)
             return [BatchPlanned(plan.batch)] if isinstance(plan, NewBatch) else []
 
         self.ledger.append(decide)
@@ -120,16 +120,14 @@ class Steps:
         self.ledger.append(decide)
         return outcome
 
-    def _observe(self):
+    def _observe(self) -> tuple[SourceExtent, TableLog | None]:
         source = self.pipeline.source
         return source_extent(source.bootstrap_servers, source.topics), TableLog.open(self.target_path)
 
-    def _decide(self, state: LedgerState, source, log: TableLog | None) -> Plan:
+    def _decide(self, state: LedgerState, source: SourceExtent, log: TableLog | None) -> Plan:
         verify_not_behind(self.pipeline.name, state, log and log.marker(self.pipeline.name, state.generation))
         limits = self.pipeline.source.limits
-        return plan_next(
-            self.pipeline.name, state, source, limits.records_per_batch_max, self.pipeline.source.start
-        )
+        return plan_next(self.pipeline.name, state, source, limits.records_per_batch_max, self.pipeline.source.start)
 
     @property
     def _lake(self) -> Lake:

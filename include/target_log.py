@@ -47,9 +47,7 @@ class TableLog:
                     return commit
         return None
 
-    def landed_commits(
-        self, pipeline: str, generation: int, limit: int | None = None
-    ) -> Iterator[LandedCommit]:
+    def landed_commits(self, pipeline: str, generation: int, limit: int | None = None) -> Iterator[LandedCommit]:
         """All commits of a generation's batches that the log still has, newest first."""
         for entry in self.table.history(limit):
             metadata = CommitMetadata.loads(entry.get("userMetadata"))

@@ -6,7 +6,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from include.settings import Settings
 from include.storage import Lake
 from include.target_log import landed_and_marker
 from spark_jobs.decode import decode
-from spark_jobs.failures import classed, is_same_marker
+from spark_jobs.failures import classed
 from spark_jobs.records import read_records
 from spark_jobs.reduce import latest_changes
 from spark_jobs.tables import append_quarantine, ensure_target, merge_changes
@@ -115,10 +115,9 @@ class Attempt:
         return result
 
     def _apply(self, batch: Batch, generation: int, phases: _Phases) -> AttemptResult:
-        with phases.phase("session"):
-            session = self.open_session()
-            spark = session.__enter__()
-        try:
+        with ExitStack() as stack:
+            with phases.phase("session"):
+                spark = stack.enter_context(self.open_session())
             with phases.phase("read"):
                 self._verify_source(batch)
                 records = read_records(spark, self.pipeline.source.bootstrap_servers, batch)
@@ -132,25 +131,30 @@ class Attempt:
                     metadata = self._metadata(batch, "quarantine", counts)
                     append_quarantine(spark, self._lake.quarantine(self.pipeline.name), judged, metadata)
             with phases.phase("merge"):
-                landed = self._merge(spark, batch, changes, counts)
-        finally:
-            session.__exit__(None, None, None)
-        if not landed:
-            self._guard(batch, generation)  # whoever landed it landed these ranges, or this raises
-            return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
-        return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
+                landed = self._merge(spark, batch, generation, changes, counts)
+        if landed:
+            return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
+        return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
 
-    def _merge(self, spark: SparkSession, batch: Batch, changes: DataFrame, counts: SourceCounts) -> bool:
-        """Whether this attempt's commit is the batch's."""
+    def _merge(
+        self, spark: SparkSession, batch: Batch, generation: int, changes: DataFrame, counts: SourceCounts
+    ) -> bool:
+        """True when this attempt's commit is the batch's, False when another attempt's is.
+
+        Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
+        conflicts, and finds the batch applied (I5); a lost answer may belong to a commit that landed (I6).
+        """
         ensure_target(spark, self._target_path, self.pipeline)
+        metadata = self._metadata(batch, "target", counts)
         try:
-            return merge_changes(
-                spark, self._target_path, changes, self.pipeline, self._metadata(batch, "target", counts)
-            )
-        except Exception as error:
-            if is_same_marker(error):
-                return False
-            raise
+            if merge_changes(spark, self._target_path, changes, self.pipeline, metadata):
+                return True
+        except Exception:
+            if self._guard(batch, generation) is None:
+                raise
+            return False
+        self._guard(batch, generation)  # whoever landed it landed these ranges, or this raises
+        return False
 
     def _guard(self, batch: Batch, generation: int) -> AlreadyApplied | None:
         marker, landed = landed_and_marker(self._target_path, batch)
@@ -219,4 +223,3 @@ def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame
 
 def _host() -> str:
     return socket.gethostname()
-

@@ -25,9 +25,9 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     flat = decoded.select("*", *columns)
     return flat.select(
         *("key", "value", "topic", "partition", "offset", "timestamp"),
-        F.struct(
-            *(F.col(f"`{column.name}`") for column in pipeline.source.columns), _lineage(pipeline, batch)
-        ).alias("row"),
+        F.struct(*(F.col(f"`{column.name}`") for column in pipeline.source.columns), _lineage(pipeline, batch)).alias(
+            "row"
+        ),
         _reason(pipeline).alias("reason"),
         _filtered(pipeline).alias("filtered"),
     )

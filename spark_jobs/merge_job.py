@@ -66,9 +66,7 @@ def _until_caught_up(settings: Settings, pipeline: Pipeline, options: argparse.N
 
         while not isinstance(plan := steps.plan(), Idle):
             say({"progress": "planned", "batch": plan.batch.to_json()})
-            result = Attempt(
-                settings, pipeline, plan.batch.batch_id, the_session, options.started_by, say
-            ).run()
+            result = Attempt(settings, pipeline, plan.batch.batch_id, the_session, options.started_by, say).run()
             say({"result": _settled(steps, result)})
 
 

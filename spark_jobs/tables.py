@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.commit_metadata import CommitMetadata
+from spark_jobs.failures import is_same_marker
 from spark_jobs.marking import marked_write
 
 _QUARANTINE_COLUMNS = (
@@ -41,7 +42,9 @@ def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
     )
 
 
-def merge_changes(spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata) -> bool:
+def merge_changes(
+    spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata
+) -> bool:
     """MERGEs one change per key into the target, only where it is newer than the row that is there (I9).
 
     A delete leaves a tombstone: the row's key and lineage stay, `_lakemark.deleted` is true, all else is null.
@@ -81,5 +84,9 @@ def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadat
         f"{batch.generation} AS generation",
         f"CAST({batch.batch_id} AS BIGINT) AS batch_id",
     )
-    with marked_write(spark, metadata):
-        rows.write.format("delta").mode("append").save(path)
+    try:
+        with marked_write(spark, metadata):
+            rows.write.format("delta").mode("append").save(path)
+    except Exception as error:
+        if not is_same_marker(error):  # another attempt has just kept the same records
+            raise

@@ -242,7 +242,9 @@ def _report(
     records = Steps(settings, pipeline).ledger.state().batches
     # Steady: what the job takes for a batch that nobody disturbed, the first of a fresh JVM left out.
     disturbed = {kill["batch_id"] for kill in story.kills}
-    steady = [r for r in records[1:] if r.batch.batch_id not in disturbed and r.commit and r.commit.counts and _phases(r)]
+    steady = [
+        r for r in records[1:] if r.batch.batch_id not in disturbed and r.commit and r.commit.counts and _phases(r)
+    ]
     full = [r for r in steady if r.commit.counts.read > pipeline.source.limits.records_per_batch_max // 2]
     seconds = sum(sum(_phases(r).values()) for r in full)
     unchanged = story.rerun["table_version_before"] == story.rerun["table_version_after"]

@@ -58,8 +58,10 @@ class Broker:
             return
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         subprocess.run(
-            [*self._java_command(), "kafka.tools.StorageTool", "format"]
-            + ["--cluster-id", cluster_id, "--config", str(self._properties)],
+            [
+                *(*self._java_command(), "kafka.tools.StorageTool", "format"),
+                *("--cluster-id", cluster_id, "--config", str(self._properties)),
+            ],
             check=True,
             stdout=subprocess.DEVNULL,
         )

@@ -8,7 +8,6 @@ load is this list and nothing else.
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -109,9 +108,7 @@ def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None
         *("-retrieve", f"{folder}/[conf]/[artifact]-[revision].[ext]"),
     ]
     print(f"fetching {len(jars)} JARs with Ivy ...", flush=True)
-    process = subprocess.Popen(
-        command, cwd=scratch, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    process = subprocess.Popen(command, cwd=scratch, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert process.stdout is not None
     said: list[str] = []
     for line in process.stdout:
@@ -141,9 +138,7 @@ def _trust(certificates: str, scratch: Path) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # old public roots have serial numbers that today's rules refuse
         bundle = x509.load_pem_x509_certificates(Path(certificates).read_bytes())
-        entries = [
-            pkcs12.PKCS12Certificate(certificate, f"ca-{n}".encode()) for n, certificate in enumerate(bundle)
-        ]
+        entries = [pkcs12.PKCS12Certificate(certificate, f"ca-{n}".encode()) for n, certificate in enumerate(bundle)]
         store = pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(b"changeit"))
     path = scratch / "trust.p12"
     path.write_bytes(store)
@@ -151,4 +146,4 @@ def _trust(certificates: str, scratch: Path) -> list[str]:
 
 
 def _sum(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if os.path.exists(path) else None
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None

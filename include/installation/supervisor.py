@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -145,10 +146,8 @@ def end_session(session: int, spare: set[int] = frozenset()) -> None:  # type: i
                 continue
         deadline = time.monotonic() + END_SECONDS
         while session_members(session, spare) and time.monotonic() < deadline:
-            try:  # reap our own children, or they stay in the table as zombies
+            with suppress(ChildProcessError):  # reap our own children, or they stay in the table as zombies
                 os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                pass
             time.sleep(0.1)
         if not session_members(session, spare):
             return

@@ -118,9 +118,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
     folding = _Folding()
     for event in events:
         folding.add(event)
-    return LedgerState(
-        folding.generation, tuple(folding.batches), dict(folding.next_offsets), dict(folding.topic_ids)
-    )
+    return LedgerState(folding.generation, tuple(folding.batches), dict(folding.next_offsets), dict(folding.topic_ids))
 
 
 @dataclass

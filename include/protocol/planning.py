@@ -86,9 +86,7 @@ def plan_next(
     return NewBatch(batch, sum(lags.values()) - batch.width)
 
 
-def _starts(
-    pipeline: str, state: LedgerState, source: SourceExtent, start: Start
-) -> dict[TopicPartition, int]:
+def _starts(pipeline: str, state: LedgerState, source: SourceExtent, start: Start) -> dict[TopicPartition, int]:
     known = state.next_offsets
     starts = {}
     for tp, extent in source.partitions.items():
@@ -136,9 +134,7 @@ def verify_source(batch: Batch, source: SourceExtent) -> None:
         _verify_held(str(batch), r.topic_partition, r.start_offset, r.end_offset, extent)
 
 
-def verify_topics(
-    where: str, topic_ids: Mapping[str, str], cluster_id: str | None, source: SourceExtent
-) -> None:
+def verify_topics(where: str, topic_ids: Mapping[str, str], cluster_id: str | None, source: SourceExtent) -> None:
     """Are these the topics and the cluster that earlier batches were read from?"""
     for topic, id_ in topic_ids.items():
         found = source.topic_ids.get(topic)
@@ -161,9 +157,7 @@ def verify_topics(
         )
 
 
-def _verify_held(
-    where: str, tp: TopicPartition, first: int, end: int, extent: PartitionExtent
-) -> None:
+def _verify_held(where: str, tp: TopicPartition, first: int, end: int, extent: PartitionExtent) -> None:
     if extent.log_start_offset > first:
         raise _expired(where, tp, f"offset {first} and later", f"the log starts at {extent.log_start_offset}")
     if extent.end_offset < end:

@@ -104,4 +104,3 @@ def verify_not_behind(pipeline: str, state: LedgerState, marker: int | None) -> 
             action="the ledger was lost or replaced: restore it before this pipeline runs again; the ranges of "
             "every batch stand in the target's commits (docs/commit-metadata.md)",
         )
-

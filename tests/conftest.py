@@ -1,0 +1,44 @@
+"""One broker and one warm Spark server per run, on ports and in folders of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from include.installation.stack import Stack
+from include.settings import PROJECT_ROOT, Settings
+from tests.support.world import World
+
+# What is around must not reach into the tests: an installation that runs here, or a user's own settings.
+for name in [n for n in os.environ if n.startswith(("LAKEMARK_", "AIRFLOW")) or n == "KAFKA_BOOTSTRAP_SERVERS"]:
+    if name != "LAKEMARK_JAVA":
+        del os.environ[name]
+
+
+def settings_in(home: Path, **more: str) -> Settings:
+    """Settings of an installation in `home` that uses the JARs of this checkout."""
+    home.mkdir(parents=True, exist_ok=True)
+    jars = PROJECT_ROOT / ".lakemark" / "jars"
+    return Settings.from_environment({**os.environ, "LAKEMARK_HOME": str(home), "LAKEMARK_JARS": str(jars), **more})
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    stack = Stack.of(settings_in(tmp_path_factory.mktemp("services")))
+    try:
+        stack.up(print, ("kafka", "spark"))
+        yield stack
+    finally:
+        stack.down()
+
+
+@pytest.fixture
+def world(stack: Stack, tmp_path: Path) -> World:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    places = {"LAKEMARK_LAKE": str(tmp_path / "lake"), "LAKEMARK_PIPELINES": str(pipelines)}
+    settings = settings_in(stack.settings.home, **places, **stack.addresses(("kafka", "spark")))
+    return World(settings, stack.broker.bootstrap_servers)

@@ -1,0 +1,194 @@
+"""A small world for tests: a real broker, a warm Spark server, and per test a lake, pipelines and topics of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import yaml
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+
+from include.pipeline_file import Pipeline, load_pipeline
+from include.settings import Settings
+from include.steps import Steps
+from spark_jobs.attempt import Attempt, AttemptResult
+from spark_jobs.session import open_session
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A record as Kafka has it."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: Any
+
+
+@dataclass
+class World:
+    settings: Settings
+    bootstrap_servers: str
+    sent: list[Sent] = field(default_factory=list)
+
+    # Kafka
+
+    def topic(self, partitions: int = 2, **config: str) -> str:
+        name = f"t-{uuid.uuid4().hex[:10]}"
+        self.create_topic(name, partitions, **config)
+        return name
+
+    def create_topic(self, name: str, partitions: int, **config: str) -> None:
+        wish = NewTopic(name, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()})
+        self.admin.create_topics([wish])[name].result()
+        wait_until(lambda: self._leaders_of(name) == partitions)
+
+    def _leaders_of(self, name: str) -> int:
+        topic = self.admin.list_topics(name, timeout=10).topics[name]
+        return sum(p.leader >= 0 for p in topic.partitions.values()) if topic.error is None else 0
+
+    @cached_property  # kept: a client that is collected takes its unanswered calls with it
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+    def produce(
+        self, topic: str, values: Iterable[Any], partitions: int = 2, transaction: str | None = None
+    ) -> list[Sent]:
+        """Sends values (dicts become JSON; bytes and None go as they are); a key's changes share a partition."""
+        options = {"transactional.id": transaction} if transaction else {}
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **options})
+        if transaction:
+            producer.init_transactions()
+            producer.begin_transaction()
+        sent: list[Sent] = []
+        for n, value in enumerate(values):
+            raw = json.dumps(value).encode() if isinstance(value, dict) else value
+            partition = (
+                value["id"] % partitions if isinstance(value, dict) and value.get("id") is not None else n % partitions
+            )
+
+            def delivered(error: object, message: Any, value: Any = value) -> None:
+                assert error is None, error
+                sent.append(Sent(topic, message.partition(), message.offset(), value))
+
+            producer.produce(topic, raw, partition=partition, on_delivery=delivered)
+        if transaction == "aborted":
+            producer.flush()
+            producer.abort_transaction()
+            return []
+        if transaction:
+            producer.commit_transaction()
+        producer.flush()
+        self.sent += sent
+        return sent
+
+    # pipelines
+
+    def pipeline(self, topic: str, name: str | None = None, **sections: Mapping[str, Any]) -> Pipeline:
+        """Writes a pipeline file and loads it; `source`, `change`, `target` are merged over small defaults."""
+        name = name or f"p_{uuid.uuid4().hex[:8]}"
+        data: dict[str, Any] = {
+            "name": name,
+            "source": {
+                "bootstrap_servers": "${KAFKA_BOOTSTRAP_SERVERS}",
+                "topics": [topic],
+                "schema": "id BIGINT, seq BIGINT, name STRING, op STRING",
+                "limits": {"records_per_batch_max": 1000},
+            },
+            "change": {"keys": ["id"], "order_by": ["seq"]},
+            "target": {"table": f"lake://silver/{name}"},
+        }
+        for section, changes in sections.items():
+            data[section] = {**data[section], **changes}
+        path = self.settings.pipelines / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(data))
+        return load_pipeline(path, self.settings.environment)
+
+    def steps(self, pipeline: Pipeline) -> Steps:
+        return Steps(self.settings, pipeline)
+
+    def session(self) -> AbstractContextManager[SparkSession]:
+        return open_session(self.settings, self.settings.spark_remote, None)
+
+    def attempt(self, pipeline: Pipeline, batch_id: int, **changes: Any) -> AttemptResult:
+        attempt = Attempt(self.settings, pipeline, batch_id, self.session, "test", lambda fact: None)
+        return replace(attempt, **changes).run()
+
+    def run_batch(self, pipeline: Pipeline) -> AttemptResult | None:
+        """Plan, merge and settle one batch; None when there is nothing new."""
+        planned = self.steps(pipeline).plan()
+        batch = getattr(planned, "batch", None)
+        if batch is None:
+            return None
+        result = self.attempt(pipeline, batch.batch_id)
+        self.steps(pipeline).settle(batch.batch_id)
+        return result
+
+    def drain(self, pipeline: Pipeline) -> int:
+        """Runs batches until there is nothing new; returns how many."""
+        batches = 0
+        while self.run_batch(pipeline) is not None:
+            batches += 1
+        return batches
+
+    # tables
+
+    def rows(self, pipeline: Pipeline) -> list[dict[str, Any]]:
+        return read_table(self.steps(pipeline).target_path)
+
+    def quarantine(self, pipeline: Pipeline) -> list[dict[str, Any]]:
+        return read_table(self.steps(pipeline).quarantine_path)
+
+    def version(self, pipeline: Pipeline) -> int:
+        return DeltaTable(self.steps(pipeline).target_path).version()
+
+
+def read_table(path: str) -> list[dict[str, Any]]:
+    if not (Path(path) / "_delta_log").exists():
+        return []
+    query = QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
+    return pa.table(query.read_all()).to_pylist()
+
+
+def newest_by_key(sent: Iterable[Sent], order: str | None = "seq") -> dict[int, dict[str, Any]]:
+    """The oracle of the small pipelines: last change per id wins. Knows nothing of the product."""
+    best: dict[int, tuple[tuple, dict[str, Any]]] = {}
+    for record in sent:
+        place = (record.value[order] if order else 0, record.topic, record.partition, record.offset)
+        key = record.value["id"]
+        if key not in best or place > best[key][0]:
+            best[key] = (place, record.value)
+    return {key: value for key, (_, value) in best.items()}
+
+
+def as_dict(rows: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Rows by id without lineage and tombstones; two rows of one id are an error."""
+    found: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        if row["_lakemark"]["deleted"]:
+            continue
+        assert row["id"] not in found, f"two rows of id {row['id']}"
+        found[row["id"]] = {name: value for name, value in row.items() if name != "_lakemark"}
+    return found
+
+
+def wait_until(ready: Callable[[], T], seconds: float = 60.0) -> T:
+    """Polls until `ready` returns something true."""
+    deadline = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.1)
+    return found
