@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from airflow.exceptions import AirflowFailException
 from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowFailException
 
 from include.explain import markdown
 from include.pipeline_file import Pipeline, load_pipeline, pipeline_files

@@ -56,13 +56,13 @@ def _column(text: str) -> Column:
 
 
 def _split(ddl: str) -> list[str]:
-    """Splits at the commas outside <>, () and ``."""
-    parts, depth, quoted, start = [], 0, False, 0
+    """Splits at the commas outside <>, (), `` and ''."""
+    parts, depth, quote, start = [], 0, "", 0
     for n, character in enumerate(ddl):
-        if character == "`":
-            quoted = not quoted
-        elif quoted:
-            continue
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "`'":
+            quote = character
         elif character in "<(":
             depth += 1
         elif character in ">)":
@@ -70,7 +70,7 @@ def _split(ddl: str) -> list[str]:
         elif character == "," and depth == 0:
             parts.append(ddl[start:n])
             start = n + 1
-    if depth or quoted:
-        raise SchemaError("as many closing as opening brackets and backquotes")
+    if depth or quote:
+        raise SchemaError("as many closing as opening brackets and quotes")
     parts.append(ddl[start:])
     return [part for part in parts if part.strip()]

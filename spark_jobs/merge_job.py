@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from contextlib import ExitStack, nullcontext
@@ -23,14 +22,12 @@ from include.protocol.planning import Idle
 from include.settings import Settings
 from include.steps import Steps
 from spark_jobs.attempt import Attempt, AttemptResult
-from spark_jobs.session import java_home_for_driver, open_session
+from spark_jobs.session import open_session
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     settings = Settings.from_environment()
-    if options.remote is None:
-        os.environ["JAVA_HOME"] = str(java_home_for_driver(settings))
     try:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
         if options.batch is not None:

@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from include.installation.jars import jar_paths
+from include.installation.java import find_java
 from include.installation.spark_server import driver_options
 from include.settings import Settings
 
@@ -36,8 +36,7 @@ def open_session(settings: Settings, remote: str | None, master: str | None) -> 
     if remote is not None:
         spark = SparkSession.builder.remote(remote).create()
     else:
-        # Python workers of a local master must be this environment's own Python.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        _prepare_own_driver(settings)
         builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")
         for key, value in driver_options(jar_paths(settings.jars, "spark"), settings.home).items():
             builder = builder.config(key, value)
@@ -50,8 +49,10 @@ def open_session(settings: Settings, remote: str | None, master: str | None) -> 
         spark.stop()
 
 
-def java_home_for_driver(settings: Settings) -> Path:
-    """JAVA_HOME for a driver in this process: the machine's own Java if it fits, or the wheel's."""
-    from include.installation.java import find_java
-
-    return find_java(settings.java, settings.home / "java").home
+def _prepare_own_driver(settings: Settings) -> None:
+    """Spark takes these from the process environment only."""
+    os.environ["JAVA_HOME"] = str(find_java(settings.java, settings.home / "java").home)
+    # Python workers of a local master must be this environment's own Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # inherited, they would make a client of the driver
+        os.environ.pop(name, None)

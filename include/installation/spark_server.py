@@ -1,13 +1,20 @@
-"""The warm Spark Connect server: one JVM that stays up, so that a small batch does not pay for a cold start."""
+"""The warm Spark Connect server: one JVM that stays up, so that a small batch does not pay for a cold start.
+
+`lakemark up` runs it under its supervisor; `python -m include.installation.spark_server --bind ADDRESS --port PORT`
+runs it in the foreground, in a container for instance.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from include.installation.jars import jar_paths, pyspark_home
-from include.installation.java import Java
+from include.installation.java import Java, find_java
+from include.settings import Settings
 
 
 def driver_options(jars: Sequence[Path], home: Path) -> dict[str, str]:
@@ -33,6 +40,7 @@ class SparkServer:
     jars: Path
     home: Path
     port: int
+    bind: str = "127.0.0.1"
     master: str = "local[*]"
 
     @property
@@ -43,7 +51,7 @@ class SparkServer:
         """Runs the server in the foreground, by way of spark-submit (pip's PySpark has no start script)."""
         options = {
             **driver_options(jar_paths(self.jars, "spark"), self.home),
-            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.address": self.bind,
             "spark.connect.grpc.binding.port": str(self.port),
             # A killed client's session, and what it keeps in memory, goes soon.
             "spark.connect.session.manager.defaultSessionTimeout": "10m",
@@ -58,3 +66,19 @@ class SparkServer:
 
     def environment(self) -> dict[str, str]:
         return {"JAVA_HOME": str(self.java.home), "SPARK_HOME": str(pyspark_home())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="spark_server", description="Runs a Spark Connect server in the foreground.")
+    parser.add_argument("--bind", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=15002)
+    options = parser.parse_args()
+    settings = Settings.from_environment()
+    java = find_java(settings.java, settings.home / "java")
+    server = SparkServer(java, settings.jars, settings.home, options.port, options.bind)
+    command = server.command()
+    os.execve(command[0], command, settings.child_environment(**server.environment()))
+
+
+if __name__ == "__main__":
+    main()

@@ -105,20 +105,21 @@ def _starts(pipeline: str, state: LedgerState, source: SourceExtent, start: Star
 def share_by_lag(lags: Mapping[TopicPartition, int], budget: int) -> dict[TopicPartition, int]:
     """Shares `budget` records over partitions in proportion to their lag; none gets more than its lag.
 
-    Every partition that lags gets at least one record if the budget allows, so that none starves. Remainders go
-    to the largest fractions (Hamilton's method), ties to the lower partition: the same input, the same shares.
+    Every partition that lags gets at least one record if the budget allows, so that none starves; the rest is shared
+    in proportion, remainders to the largest fractions (Hamilton's method), ties to the lower partition: the same
+    input, the same shares.
     """
-    total = sum(lags.values())
-    if total <= budget:
+    if sum(lags.values()) <= budget:
         return dict(lags)
-    shares = {tp: lag * budget // total for tp, lag in lags.items()}
-    by_fraction = sorted(lags, key=lambda tp: (shares[tp] > 0, -(lags[tp] * budget % total), tp))
-    left = budget - sum(shares.values())
-    for tp in by_fraction:
-        if left and shares[tp] < lags[tp]:
-            shares[tp] += 1
-            left -= 1
-    return shares
+    lagging = [tp for tp, lag in lags.items() if lag]
+    first = 1 if budget >= len(lagging) else 0
+    wanted = {tp: lags[tp] - first for tp in lagging}
+    left, total = budget - first * len(lagging), sum(wanted.values())
+    shares = {tp: first + want * left // total for tp, want in wanted.items()}
+    by_fraction = sorted(lagging, key=lambda tp: (-(wanted[tp] * left % total), tp))
+    for tp in by_fraction[: budget - sum(shares.values())]:
+        shares[tp] += 1
+    return {tp: shares.get(tp, 0) for tp in lags}
 
 
 def verify_source(batch: Batch, source: SourceExtent) -> None:

@@ -1,0 +1,91 @@
+"""The DAG files, as Airflow's own DAG bag loads them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import AirflowFailException
+
+from include.protocol.errors import RetryableError, TerminalError
+from include.settings import PROJECT_ROOT
+
+PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "call Ada"}
+
+
+def pipeline_file(folder: Path, name: str, **changes: object) -> None:
+    data = {
+        "name": name,
+        "description": f"All about {name}.",
+        "source": {"bootstrap_servers": "127.0.0.1:1", "topics": [name], "schema": "id BIGINT"},
+        "change": {"keys": ["id"]},
+        "target": {"table": f"lake://silver/{name}"},
+        **changes,
+    }
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(data))
+
+
+@pytest.fixture
+def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAKEMARK_PIPELINES", str(tmp_path))
+
+    def load() -> DagBag:
+        return DagBag(PROJECT_ROOT / "dags")
+
+    return load
+
+
+def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path) -> None:
+    pipeline_file(tmp_path, "orders", schedule="*/5 * * * *")
+    pipeline_file(tmp_path, "payments", schedule="continuous")
+    pipeline_file(tmp_path, "refunds")
+    loaded = bag()
+    assert loaded.import_errors == {}
+    assert set(loaded.dags) == {"lakemark__orders", "lakemark__payments", "lakemark__refunds"}
+    dag = loaded.dags["lakemark__orders"]
+    assert dag.max_active_runs == 1
+    assert not dag.catchup
+    assert {t.task_id: t.downstream_task_ids for t in dag.tasks} == {
+        "plan": {"merge", "settle"},
+        "merge": {"settle"},
+        "settle": set(),
+    }
+    assert all(t.retries == 4 and t.retry_delay == timedelta(seconds=5) for t in dag.tasks)
+    assert "All about orders." in dag.doc_md
+    assert "exactly once" in dag.doc_md
+    schedules = {name: d.schedule for name, d in loaded.dags.items()}
+    assert schedules == {
+        "lakemark__orders": "*/5 * * * *",
+        "lakemark__payments": "@continuous",
+        "lakemark__refunds": None,
+    }
+
+
+def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path) -> None:
+    pipeline_file(tmp_path, "good")
+    pipeline_file(tmp_path, "bad", schedule="now and then")
+    pipeline_file(tmp_path, "worse", change={"keys": ["nope"]})
+    loaded = bag()
+    assert set(loaded.dags) == {"lakemark__good"}
+    [(file, text)] = loaded.import_errors.items()
+    assert Path(file).name == "lakemark_pipeline_errors.py"
+    for told in (
+        f"{tmp_path}/bad.yaml, field schedule",
+        "now and then",
+        f"{tmp_path}/worse.yaml",
+        "change.keys",
+        "nope",
+    ):
+        assert told in text
+
+
+def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path) -> None:
+    from dags.lakemark_pipelines import classed_failures
+
+    with pytest.raises(AirflowFailException, match="call Ada"), classed_failures():
+        raise TerminalError(**PARTS)
+    with pytest.raises(RetryableError), classed_failures():
+        raise RetryableError(**PARTS)

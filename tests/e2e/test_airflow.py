@@ -1,0 +1,189 @@
+"""Lakemark as a user has it: `lakemark up`, Airflow's own scheduler and REST API, `lakemark down`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from include.airflow_api import AirflowApi
+from include.installation.stack import Stack
+from include.installation.supervisor import session_members, supervisor_state
+from include.pipeline_file import Pipeline
+from include.settings import PROJECT_ROOT
+from tests.conftest import settings_in
+from tests.support.world import World, as_dict, newest_by_key, wait_until
+
+LAKEMARK = [str(Path(sys.executable).parent / "lakemark")]
+
+
+class Installed:
+    """A standing installation in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        (home / "pipelines").mkdir(parents=True)
+        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines")}
+        self.stack = Stack.of(settings_in(home, **self.places))
+        self.facts = json.loads(self.lakemark("up", "--json"))
+        self.world = World(settings_in(home, **self.places), self.facts["KAFKA_BOOTSTRAP_SERVERS"])
+        user, password = self.facts["login"].split(" / ")
+        self.api = AirflowApi.login(self.facts["LAKEMARK_AIRFLOW_URL"], user, password)
+
+    def lakemark(self, *arguments: str, code: int = 0) -> str:
+        environment = self.stack.settings.child_environment()
+        done = subprocess.run(
+            [*LAKEMARK, *arguments], cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, timeout=400
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def dag(self, pipeline: Pipeline) -> str:
+        dag_id = f"lakemark__{pipeline.name}"
+        wait_until(lambda: self.api.dag_exists(dag_id), 90)
+        self.api.unpause(dag_id)
+        return dag_id
+
+    def run(self, dag_id: str) -> tuple[str, str]:
+        run_id = self.api.trigger(dag_id)
+        return run_id, self.ended(dag_id, run_id)
+
+    def ended(self, dag_id: str, run_id: str) -> str:
+        def state() -> str | None:
+            now = self.api.run_state(dag_id, run_id)
+            return now if now in ("success", "failed") else None
+
+        return wait_until(state, 240)
+
+    def states(self, dag_id: str, run_id: str) -> dict[str, str]:
+        return {name: task["state"] for name, task in self.api.tasks(dag_id, run_id).items()}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    installed = Installed(tmp_path_factory.mktemp("installed"))
+    try:
+        yield installed
+    finally:
+        installed.stack.down()
+
+
+def orders(count: int, seq: int) -> list[dict[str, Any]]:
+    return [{"id": i, "seq": seq, "name": f"n{i}", "op": "u"} for i in range(count)]
+
+
+def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed) -> None:
+    world, api = installed.world, installed.api
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "orders")
+    dag_id = installed.dag(pipeline)
+    world.produce(topic, orders(100, 1))
+    first, state = installed.run(dag_id)
+    assert state == "success"
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+
+    idle, state = installed.run(dag_id)  # nothing new: green, and nothing is run
+    assert state == "success"
+    assert installed.states(dag_id, idle) == {"plan": "success", "merge": "skipped", "settle": "skipped"}
+
+    version = world.version(pipeline)
+    api.clear(dag_id, first, "merge")
+    assert installed.ended(dag_id, first) == "success"
+    assert api.xcom(dag_id, first, "merge")["outcome"] == "already_applied"
+    assert world.version(pipeline) == version
+
+
+def test_airflow_retries_a_killed_job(installed: Installed) -> None:
+    world, api = installed.world, installed.api
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "killed")
+    dag_id = installed.dag(pipeline)
+    world.produce(topic, orders(100, 1))
+    run_id = api.trigger(dag_id)
+
+    def job() -> psutil.Process | None:
+        for process in psutil.process_iter(["cmdline"]):
+            line = process.info["cmdline"] or []
+            if "spark_jobs.merge_job" in line and "killed" in line:
+                return process
+        return None
+
+    process = wait_until(job, 90)
+    wait_until(lambda: world.steps(pipeline).ledger.state().batches[0].attempts)
+    process.send_signal(signal.SIGKILL)
+    assert installed.ended(dag_id, run_id) == "success"
+    assert api.tasks(dag_id, run_id)["merge"]["try_number"] == 2
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert json.loads(installed.lakemark("audit", "killed", "--json"))[0]["findings"] == []
+
+
+def test_a_terminal_error_is_not_retried(installed: Installed) -> None:
+    pipeline = installed.world.pipeline("no-such-topic", "terminal")
+    dag_id = installed.dag(pipeline)
+    run_id, state = installed.run(dag_id)
+    assert state == "failed"
+    plan = installed.api.tasks(dag_id, run_id)["plan"]
+    assert (plan["state"], plan["try_number"]) == ("failed", 1)
+
+
+def test_a_broken_file_is_one_import_error_and_the_rest_lives(installed: Installed) -> None:
+    pipelines = installed.stack.settings.pipelines
+    broken = pipelines / "broken.yaml"
+    broken.write_text("name: broken\nschedule: now and then\n")
+    [error] = wait_until(installed.api.import_errors, 90)
+    assert "broken.yaml, field schedule" in error["stack_trace"]
+    assert "now and then" in error["stack_trace"]
+    said = installed.lakemark("validate", "broken", code=1)
+    assert "field schedule" in said
+    alive = installed.world.pipeline("t-none", "added_while_broken")
+    assert installed.dag(alive) == "lakemark__added_while_broken"
+    broken.unlink()
+    wait_until(lambda: not installed.api.import_errors(), 90)
+
+
+def test_the_command_line_leaves_the_same_ledger(installed: Installed) -> None:
+    world = installed.world
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "by_hand", source={"limits": {"records_per_batch_max": 60}})
+    world.produce(topic, orders(100, 1))
+    preview = json.loads(installed.lakemark("plan", "by_hand", "--dry-run", "--json"))
+    assert (preview["plan"], preview["recorded"], preview["lag_records"]) == ("new", False, 40)
+    assert world.steps(pipeline).ledger.rows() == []
+    assert json.loads(installed.lakemark("plan", "by_hand", "--json"))["batch"] == preview["batch"]
+    [result] = json.loads(installed.lakemark("run", "by_hand", "--json"))
+    assert (result["batch_id"], result["outcome"], result["counts"]["applied"]) == (0, "applied", 60)
+    [result] = json.loads(installed.lakemark("run", "by_hand", "--until-caught-up", "--json"))
+    assert result["batch_id"] == 1
+    assert json.loads(installed.lakemark("run", "by_hand", "--json")) == []
+    [status] = json.loads(installed.lakemark("status", "by_hand", "--json"))
+    assert (status["committed_through"], status["lag_records"], status["records"]["read"]) == (1, 0, 100)
+    events = [row["event"] for row in world.steps(pipeline).ledger.rows()]
+    assert events == ["planned", "attempt_started", "attempt_ended", "committed"] * 2
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert json.loads(installed.lakemark("explain", "by_hand", "--json"))["guarantee"] == "exactly_once"
+
+
+def test_down_ends_all_of_it_and_nothing_else(installed: Installed) -> None:
+    """Last in this file: it takes the installation down."""
+    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        session = supervisor_state(installed.stack.state_file)["pid"]
+        members = session_members(session)
+        assert len(members) > 6
+        listening = [c.laddr.ip for p in members for c in p.net_connections("inet") if c.status == "LISTEN"]
+        assert listening
+        assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+        installed.lakemark("down")
+        assert session_members(session) == []
+        assert bystander.poll() is None
+        assert (installed.stack.settings.home / "kafka").exists()
+        assert installed.lakemark("down") == "nothing ran\n"
+    finally:
+        bystander.kill()
+        bystander.wait()

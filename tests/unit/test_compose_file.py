@@ -1,0 +1,36 @@
+"""docker-compose.yaml against the Compose specification's own schema. No engine runs here, so nothing more is shown."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import jsonschema
+import yaml
+
+from include.settings import PROJECT_ROOT
+
+
+def composed() -> dict:
+    return yaml.safe_load((PROJECT_ROOT / "docker-compose.yaml").read_text())
+
+
+def test_the_compose_file_fits_the_specification() -> None:
+    schema = json.loads((files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json").read_text())
+    jsonschema.validate(composed(), schema)
+
+
+def test_all_services_are_there_and_listen_on_the_loopback_address_only() -> None:
+    services = composed()["services"]
+    airflow = {f"airflow-{part}" for part in ("init", "api-server", "scheduler", "dag-processor", "triggerer")}
+    assert set(services) == {"kafka", "spark", "postgres", "s3"} | airflow
+    ports = [port for service in services.values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_no_secret_stands_in_it() -> None:
+    for service in composed()["services"].values():
+        for name, value in service.get("environment", {}).items():
+            if any(word in name for word in ("PASSWORD", "SECRET")) and not name.endswith("_FILE"):
+                assert value.startswith("${LAKEMARK_"), name

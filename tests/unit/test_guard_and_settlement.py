@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from include.protocol.batch import FENCE
+from include.protocol.errors import BatchMismatch, CountsDisagree, FencedGeneration, LedgerBehindTarget, RangeGap
+from include.protocol.guard import AlreadyApplied, Apply, guard
+from include.protocol.ledger_events import BatchPlanned, BatchRecord, LedgerState, fold
+from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle, verify_not_behind
+from tests.support.batches import batch, committed, landed
+
+
+@pytest.mark.parametrize(("batch_id", "marker"), [(0, None), (3, 2)])
+def test_the_next_batch_may_be_applied(batch_id: int, marker: int | None) -> None:
+    assert guard(batch(batch_id), marker, None, 1) == Apply()
+
+
+@pytest.mark.parametrize("marker", [3, 7])
+def test_i3_a_landed_batch_is_already_applied(marker: int) -> None:
+    one = batch(3)
+    assert guard(one, marker, one.fingerprint, 1) == AlreadyApplied("verified")
+    assert guard(one, marker, None, 1) == AlreadyApplied("expired")
+
+
+def test_i3_another_fingerprint_is_a_mismatch() -> None:
+    with pytest.raises(BatchMismatch):
+        guard(batch(3), 3, batch(4).fingerprint, 1)
+
+
+@pytest.mark.parametrize(("batch_id", "marker"), [(1, None), (3, 1)])
+def test_i4_a_gap_is_refused(batch_id: int, marker: int | None) -> None:
+    with pytest.raises(RangeGap):
+        guard(batch(batch_id), marker, None, 1)
+
+
+def test_i5_an_ended_generation_is_fenced() -> None:
+    with pytest.raises(FencedGeneration):
+        guard(batch(3), FENCE, None, 1)
+    with pytest.raises(FencedGeneration):
+        guard(batch(3, generation=1), 2, None, 2)
+
+
+def test_settle_records_what_landed_once() -> None:
+    one = batch(0)
+    outcome = settle(BatchRecord(one), 0, landed(one), None)
+    assert isinstance(outcome, Settle)
+    assert (outcome.event.table_version, outcome.event.counts.stale, outcome.event.attempt_id) == (7, 1, "attempt")
+    assert settle(BatchRecord(one, (), outcome.event), 0, landed(one), None) == AlreadySettled(outcome.event)
+
+
+@pytest.mark.parametrize("marker", [None, 1])
+def test_settle_knows_what_has_not_landed(marker: int | None) -> None:
+    assert settle(BatchRecord(batch(2)), marker, None, None) == NotLanded()
+
+
+def test_settle_believes_the_marker_when_the_metadata_is_gone() -> None:
+    outcome = settle(BatchRecord(batch(2)), 2, None, None)
+    assert isinstance(outcome, Settle)
+    assert outcome.event.table_version is None
+
+
+def test_settle_refuses_another_batch_and_a_fenced_one() -> None:
+    with pytest.raises(BatchMismatch):
+        settle(BatchRecord(batch(2)), 2, landed(batch(1)), None)
+    with pytest.raises(FencedGeneration):
+        settle(BatchRecord(batch(2)), FENCE, None, None)
+
+
+@pytest.mark.parametrize(("source_rows", "applied"), [(4, 4), (6, 5), (5, 6)])
+def test_i8_numbers_that_do_not_add_up_are_refused(source_rows: int, applied: int) -> None:
+    with pytest.raises(CountsDisagree):
+        settle(BatchRecord(batch(0)), 0, landed(batch(0), source_rows, applied), None)
+
+
+def test_i10_a_ledger_that_knows_less_than_the_target_is_refused() -> None:
+    known = fold([BatchPlanned(batch(0)), committed(batch(0)), BatchPlanned(batch(1))])
+    for marker in (None, 0, 1, FENCE):
+        verify_not_behind("p", known, marker)
+    with pytest.raises(LedgerBehindTarget):
+        verify_not_behind("p", known, 2)
+    with pytest.raises(LedgerBehindTarget):
+        verify_not_behind("p", LedgerState(), 0)

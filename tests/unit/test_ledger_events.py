@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from include.protocol.errors import LedgerConflict
+from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BatchPlanned, fold, from_row, to_row
+from include.protocol.ranges import TopicPartition
+from tests.support.batches import batch, committed
+
+
+def test_the_fold_tells_progress_and_attempts() -> None:
+    first, second = batch(0), batch(1)
+    state = fold(
+        [
+            BatchPlanned(first),
+            AttemptStarted(1, 0, "a", "host", "airflow"),
+            AttemptStarted(1, 0, "b", "host", "airflow"),
+            AttemptEnded(1, 0, "b", "applied", {"read": 1.0}),
+            committed(first),
+            BatchPlanned(second),
+        ]
+    )
+    assert [a.outcome for a in state.batches[0].attempts] == [None, "applied"]
+    assert (state.committed_through, state.next_batch_id) == (0, 2)
+    assert state.pending.batch == second
+    assert state.next_offsets == {TopicPartition("t", 0): 20}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [BatchPlanned(batch(1))],
+        [BatchPlanned(batch(0)), BatchPlanned(batch(0))],
+        [BatchPlanned(batch(0)), BatchPlanned(batch(1))],
+        [BatchPlanned(batch(0)), committed(batch(0)), BatchPlanned(batch(1, ("t", 0, 9, 20)))],
+        [BatchPlanned(batch(0)), committed(batch(0)), BatchPlanned(batch(1, ("t", 0, 11, 20)))],
+        [BatchPlanned(batch(0)), committed(batch(0)), committed(batch(0))],
+        [BatchPlanned(batch(0)), committed(batch(0, ("t", 0, 0, 11)))],
+        [committed(batch(0))],
+    ],
+    ids=["not first", "twice", "two pending", "overlap", "gap", "two commits", "other ranges", "never planned"],
+)
+def test_i1_events_that_cannot_follow_are_refused(events: list) -> None:
+    with pytest.raises(LedgerConflict):
+        fold(events)
+
+
+def test_a_new_generation_starts_anew_and_ignores_late_words() -> None:
+    state = fold(
+        [
+            BatchPlanned(batch(0)),
+            BatchPlanned(batch(0, ("t", 0, 5, 9), generation=2)),
+            AttemptEnded(1, 0, "late", "applied"),
+        ]
+    )
+    assert (state.generation, len(state.batches)) == (2, 1)
+    assert state.next_offsets == {TopicPartition("t", 0): 9}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        BatchPlanned(batch(4, ("t", 0, 1, 2), ("t", 3, 0, 9))),
+        AttemptStarted(1, 4, "a", "host", "cli"),
+        AttemptEnded(1, 4, "a", "RangeGap", {"read": 0.5}),
+        committed(batch(4)),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_events_survive_the_ledger(event) -> None:
+    row = to_row(event)
+    assert from_row({**row, "details": json.loads(json.dumps(row["details"]))}) == event

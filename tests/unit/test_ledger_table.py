@@ -1,0 +1,58 @@
+"""The ledger's table itself: real Delta files, no Spark."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from include.ledger import Ledger
+from include.protocol.errors import LedgerConflict
+from include.protocol.ledger_events import AttemptStarted, BatchPlanned, LedgerState
+from tests.support.batches import batch, committed
+
+
+def test_an_empty_ledger_is_an_empty_state(tmp_path: Path) -> None:
+    assert Ledger(str(tmp_path / "l")).state() == LedgerState()
+
+
+def test_events_come_back_in_order(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "l"))
+    ledger.append(lambda state: [BatchPlanned(batch(0)), AttemptStarted(1, 0, "a", "h", "cli")])
+    after = ledger.append(lambda state: [committed(batch(0))])
+    assert ledger.state() == after
+    assert [row["event"] for row in ledger.rows()] == ["planned", "attempt_started", "committed"]
+    assert [row["sequence"] for row in ledger.rows()] == [0, 1, 2]
+
+
+def test_i1_planners_that_race_make_one_plan(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "l"))
+    ledger.append(lambda state: [])
+    planners = 4
+    together = Barrier(planners)
+
+    def plan(number: int) -> LedgerState:
+        met = False
+
+        def decide(state: LedgerState) -> list[BatchPlanned]:
+            nonlocal met
+            if not met:  # all have read the empty ledger before any writes
+                met = True
+                together.wait(timeout=30)
+            return [] if state.pending else [BatchPlanned(batch(0, ("t", 0, 0, 10 + number)))]
+
+        return ledger.append(decide)
+
+    with ThreadPoolExecutor(planners) as pool:
+        states = list(pool.map(plan, range(planners)))
+    assert len({state.pending.batch.fingerprint for state in states}) == 1
+    assert [row["event"] for row in ledger.rows()] == ["planned"]
+
+
+def test_an_event_that_cannot_follow_is_not_recorded(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "l"))
+    with pytest.raises(LedgerConflict):
+        ledger.append(lambda state: [committed(batch(0))])
+    assert ledger.rows() == []

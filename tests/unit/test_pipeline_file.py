@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from include.pipeline_file import find_pipeline, load_pipeline
+from include.protocol.errors import PipelineFileError
+from include.schema_ddl import Column, SchemaError, parse_ddl
+from include.settings import PROJECT_ROOT
+
+GOOD: dict[str, Any] = {
+    "name": "orders",
+    "schedule": "*/5 * * * *",
+    "source": {"bootstrap_servers": "${BROKERS}", "topics": ["orders"], "schema": "id BIGINT, at TIMESTAMP"},
+    "change": {"keys": ["id"], "order_by": ["at"]},
+    "target": {"table": "lake://silver/orders", "cluster_by": ["id"]},
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    data = yaml.safe_load(yaml.safe_dump(GOOD))
+    *sections, field = path.split(".")
+    at = data
+    for section in sections:
+        at = at[section]
+    at[field] = value
+    return data
+
+
+def written(folder: Path, data: Any, name: str = "orders") -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(data if isinstance(data, str) else yaml.safe_dump(data))
+    return path
+
+
+def test_a_good_file(tmp_path: Path) -> None:
+    pipeline = load_pipeline(written(tmp_path, GOOD), {"BROKERS": "k1:9092,k2:9092"})
+    assert pipeline.source.bootstrap_servers == "k1:9092,k2:9092"
+    assert pipeline.source.limits.records_per_batch_max == 500_000
+    assert pipeline.source.columns == (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
+
+
+def test_the_projects_own_files_are_good() -> None:
+    assert find_pipeline("flights", PROJECT_ROOT / "include" / "pipelines", {}).name == "flights"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "allowed", "found"),
+    [
+        ("schedule", "every day", "schedule", "a cron expression", "every day"),
+        ("source.format", "avro", "source.format", "'json'", "avro"),
+        ("source.topics", [], "source.topics", "at least 1", r"\[\]"),
+        ("source.topics", ["a", "a"], "source.topics", "every topic once", "a"),
+        ("source.schema", "id BIGNT", "source.schema", "BIGINT", "BIGNT"),
+        ("source.schema", "id BIGINT, _lakemark INT", "source.schema", "other names", "_lakemark"),
+        ("source.limits", {"records_per_batch_max": 0}, "source.limits.records_per_batch_max", "greater", "0"),
+        ("source.limits", {"records": 5}, "source.limits.records", "records_per_batch_max", "an unknown field"),
+        ("change.keys", ["ident"], "change.keys", "id, at", "ident"),
+        ("change.order_by", ["when"], "change.order_by", "id, at", "when"),
+        ("change.history", "scd2", "change.history", "'scd1'", "scd2"),
+        ("target.table", "s3://bucket/x", "target.table", "lake://", "s3://bucket/x"),
+        ("target.table", "lake://a/../../b", "target.table", "inside the lake", "b"),
+        ("target.cluster_by", ["x"], "target.cluster_by", "id, at", "x"),
+        ("name", "other", "name", "orders", "other"),
+        ("targt", {}, "targt", "did you mean target", "an unknown field"),
+        ("source.bootstrap_servers", "${NOT_SET}", "source.bootstrap_servers", "NOT_SET", "not set"),
+    ],
+)
+def test_a_broken_file_names_file_field_allowed_and_found(
+    tmp_path: Path, path: str, value: Any, field: str, allowed: str, found: str
+) -> None:
+    file = written(tmp_path, changed(path, value))
+    with pytest.raises(PipelineFileError, match=f"{file}, field {field}.*expected .*{allowed}.*found .*{found}"):
+        load_pipeline(file, {"BROKERS": "k:9092"})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("a: [", "flow node"), ("- 1", "list"), ("", "NoneType"), ("name: orders", "nothing")]
+)
+def test_what_is_no_pipeline_at_all(tmp_path: Path, text: str, found: str) -> None:
+    with pytest.raises(PipelineFileError, match=found):
+        load_pipeline(written(tmp_path, text), {})
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    data = changed("schedule", "x")
+    data["source"]["format"] = "xml"
+    with pytest.raises(PipelineFileError, match=r"schedule.*also source\.format"):
+        load_pipeline(written(tmp_path, data), {"BROKERS": "k"})
+
+
+def test_variables_have_defaults(tmp_path: Path) -> None:
+    file = written(tmp_path, changed("source.bootstrap_servers", "${NOT_SET:-localhost:9092}"))
+    assert load_pipeline(file, {}).source.bootstrap_servers == "localhost:9092"
+
+
+def test_a_pipeline_that_is_not_there_names_the_ones_that_are(tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    with pytest.raises(PipelineFileError, match="orders"):
+        find_pipeline("order", tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("ddl", "columns"),
+    [
+        ("a INT", [("a", "INT")]),
+        ("a int NOT NULL, `b c` DECIMAL(10, 2) COMMENT 'x, y'", [("a", "int"), ("b c", "DECIMAL(10, 2)")]),
+        ("a STRUCT<x: INT, y: MAP<INT, INT>>, b INT", [("a", "STRUCT<x: INT, y: MAP<INT, INT>>"), ("b", "INT")]),
+    ],
+)
+def test_ddl(ddl: str, columns: list[tuple[str, str]]) -> None:
+    assert [tuple(c) for c in parse_ddl(ddl)] == columns
+
+
+@pytest.mark.parametrize("ddl", ["", "a", "a INT, A STRING", "a ARRAY<INT", "a NUMBER", "1a INT", "a ARRAY"])
+def test_ddl_that_spark_would_refuse(ddl: str) -> None:
+    with pytest.raises(SchemaError):
+        parse_ddl(ddl)
