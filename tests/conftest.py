@@ -37,8 +37,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 def world(stack: Stack, tmp_path: Path) -> World:
-    pipelines = tmp_path / "pipelines"
-    pipelines.mkdir()
-    places = {"LAKEMARK_LAKE": str(tmp_path / "lake"), "LAKEMARK_PIPELINES": str(pipelines)}
+    return world_in(tmp_path, stack)
+
+
+def world_in(folder: Path, stack: Stack) -> World:
+    """A world whose lake and pipeline files lie in `folder`."""
+    (folder / "pipelines").mkdir(exist_ok=True)
+    places = {"LAKEMARK_LAKE": str(folder / "lake"), "LAKEMARK_PIPELINES": str(folder / "pipelines")}
     settings = settings_in(stack.settings.home, **places, **stack.addresses(("kafka", "spark")))
     return World(settings, stack.broker.bootstrap_servers)

@@ -1,0 +1,108 @@
+"""`lakemark audit` finds what it is for: each kind of damage is done by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from include.audit import audit
+from include.cli import main
+from include.installation.stack import Stack
+from include.pipeline_file import Pipeline, find_pipeline
+from include.protocol.ledger_events import BatchPlanned
+from tests.conftest import world_in
+from tests.support.world import World
+
+NAME = "audited"
+
+
+@pytest.fixture(scope="module")
+def sound(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a lake in which a pipeline has two batches, and two records in the quarantine."""
+    folder = tmp_path_factory.mktemp("sound")
+    world = world_in(folder, stack)
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic, NAME, source={"limits": {"records_per_batch_max": 10}})
+    good = [{"id": i, "seq": 1, "name": "a", "op": "u"} for i in range(18)]
+    world.produce(topic, [*good, b"{", None], 1)
+    assert world.drain(pipeline) == 2
+    return folder
+
+
+@pytest.fixture
+def world(sound: Path, stack: Stack, tmp_path: Path) -> World:
+    """A copy of it, to be damaged."""
+    shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
+    return world_in(tmp_path, stack)
+
+
+@pytest.fixture
+def audited(world: World) -> Pipeline:
+    return find_pipeline(NAME, world.settings.pipelines, world.settings.environment)
+
+
+def findings(world: World, pipeline: Pipeline) -> str:
+    return " | ".join(map(str, audit(world.settings, pipeline).findings))
+
+
+def test_what_is_right_has_no_findings(world: World, audited: Pipeline) -> None:
+    report = audit(world.settings, audited)
+    assert (report.findings, report.batches, report.commits_verified, report.records) == ((), 2, 2, 20)
+
+
+def test_a_replaced_target_is_found(world: World, audited: Pipeline) -> None:
+    shutil.rmtree(world.steps(audited).target_path)
+    assert "batches to 1 are committed, the target's marker is None" in findings(world, audited)
+
+
+def test_a_lost_ledger_is_found(world: World, audited: Pipeline) -> None:
+    shutil.rmtree(world.steps(audited).ledger.path)
+    assert "the target holds batch 1, the ledger knows batches below 0" in findings(world, audited)
+
+
+def test_a_ledger_of_other_ranges_is_found(world: World, audited: Pipeline) -> None:
+    ledger = world.steps(audited).ledger
+    first, second = (record.batch for record in ledger.state().batches)
+    shutil.rmtree(ledger.path)
+    ledger.append(lambda state: [BatchPlanned(replace(first, ranges=second.ranges))])
+    assert "the commit's offset ranges are not the plan's" in findings(world, audited)
+
+
+def test_records_that_left_the_quarantine_are_found(world: World, audited: Pipeline) -> None:
+    DeltaTable(world.steps(audited).quarantine_path).delete("value is null")
+    assert "the quarantine holds 1 records, the commit says 2" in findings(world, audited)
+
+
+def test_a_commit_with_other_numbers_is_found(world: World, audited: Pipeline) -> None:
+    [*_, last] = sorted(Path(world.steps(audited).target_path, "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for line in last.read_text().splitlines()]
+    for action in actions:
+        if "commitInfo" in action:
+            action["commitInfo"]["operationMetrics"]["numSourceRows"] = "7"
+    last.write_text("\n".join(map(json.dumps, actions)))
+    assert "the MERGE counted other rows than the job gave it" in findings(world, audited)
+
+
+def test_the_command_says_so_and_exits_with_1(
+    world: World, audited: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for name, value in world.settings.child_environment().items():
+        monkeypatch.setenv(name, value)
+    assert main(["audit", audited.name]) == 0
+    shutil.rmtree(world.steps(audited).target_path)
+    assert main(["audit", audited.name, "--json"]) == 1
+    said = capsys.readouterr().out
+    assert "2 batches, 2 commits compared, 20 records, no findings" in said
+    assert "the target was replaced or rolled back" in said
+
+
+def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["plan"])
+    assert ended.value.code == 2
+    assert "pipeline" in capsys.readouterr().err
