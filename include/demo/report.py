@@ -1,0 +1,133 @@
+"""What the demo tells at its end: to people, and as data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from include.demo import oracle
+from include.installation.stack import Stack
+from include.pipeline_file import Pipeline
+from include.protocol.ledger_events import BatchRecord
+from include.settings import Settings
+from include.steps import Steps
+
+
+@dataclass
+class Story:
+    """What happened, for the report."""
+
+    began: float = field(default_factory=time.monotonic)
+    events: int = 0
+    kills: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    rerun: dict[str, Any] = field(default_factory=dict)
+    drain_seconds: float = 0.0
+
+    def say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
+
+
+def batch_line(record: BatchRecord) -> str:
+    assert record.commit is not None and record.commit.counts is not None
+    counts = record.commit.counts
+    phases = _phases(record)
+    return (
+        f"batch {record.batch.batch_id} is version {record.commit.table_version}: {counts.read:,} read, "
+        f"{counts.applied:,} applied, {counts.superseded:,} superseded, {counts.stale:,} stale; "
+        f"{len(record.attempts)} attempts; " + ", ".join(f"{name} {s:.1f} s" for name, s in phases.items())
+    )
+
+
+def _phases(record: BatchRecord) -> dict[str, float]:
+    """Seconds by phase of the attempt that landed; empty if it was killed after its commit."""
+    seconds = next((dict(a.phase_seconds) for a in record.attempts if a.outcome == "applied"), {})
+    if record.commit and record.commit.settle_seconds is not None:
+        seconds["settle"] = record.commit.settle_seconds
+    return seconds
+
+
+def build_report(
+    settings: Settings, pipeline: Pipeline, stack: Stack, story: Story, verdict: oracle.Verdict
+) -> dict[str, Any]:
+    records = Steps(settings, pipeline).ledger.state().batches
+    # Steady: what the job takes for a batch that nobody disturbed, the first of a fresh JVM left out.
+    disturbed = {kill["batch_id"] for kill in story.kills}
+    steady = [
+        r for r in records[1:] if r.batch.batch_id not in disturbed and r.commit and r.commit.counts and _phases(r)
+    ]
+    full = [r for r in steady if r.commit.counts.read > pipeline.source.limits.records_per_batch_max // 2]
+    seconds = sum(sum(_phases(r).values()) for r in full)
+    attempts = {r.batch.batch_id: [a.outcome or "killed" for a in r.attempts] for r in records}
+    unchanged = story.rerun["table_version_before"] == story.rerun["table_version_after"]
+    return {
+        "finished_at": datetime.now(UTC).isoformat(),
+        # The faults are part of what is shown: a kill that came too late to hurt has shown nothing.
+        "good": verdict.equal
+        and unchanged
+        and story.rerun["outcome"] == "already_applied"
+        and all(attempts[kill["batch_id"]][0] not in ("applied", "already_applied") for kill in story.kills)
+        and len(story.kills) == 2,
+        "pipeline": pipeline.name,
+        "events": story.events,
+        "batches": [
+            {
+                "batch_id": r.batch.batch_id,
+                "ranges": [str(x) for x in r.batch.ranges],
+                "attempts": attempts[r.batch.batch_id],
+                "table_version": r.commit and r.commit.table_version,
+                "counts": r.commit and r.commit.counts and r.commit.counts.to_json(),
+                "phase_seconds": _phases(r),
+            }
+            for r in records
+        ],
+        "ranges": sum(len(r.batch.ranges) for r in records),
+        "attempts": sum(len(r.attempts) for r in records),
+        "runs": story.runs,
+        "kills": story.kills,
+        "rerun": {**story.rerun, "changed_nothing": unchanged},
+        "rows": verdict.rows_found,
+        "rows_expected": verdict.rows_expected,
+        "never_departed": verdict.never_departed_found,
+        "mismatches": sum(verdict.mismatches.values()) + verdict.keys_missing + verdict.keys_extra,
+        "verdict": {**asdict(verdict), "equal": verdict.equal},
+        "drain_seconds": round(story.drain_seconds, 1),
+        "events_per_second_with_airflow_and_faults": round(story.events / story.drain_seconds),
+        "events_per_second_steady": round(sum(r.commit.counts.read for r in full) / seconds) if seconds else None,
+        "seconds": round(time.monotonic() - story.began, 1),
+        "ui": {"url": stack.airflow.url, "user": stack.airflow.user, "password": stack.airflow.password},
+    }
+
+
+def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
+    compared = len(report["verdict"]["mismatches"])
+    kills = ", ".join(f"{k['what']} in batch {k['batch_id']}" for k in report["kills"])
+    rerun = report["rerun"]
+    print()
+    for name, value in {
+        "events": f"{report['events']:,}",
+        "batches": f"{len(report['batches'])}, of {report['ranges']} offset ranges",
+        "attempts": f"{report['attempts']} ({', '.join('/'.join(b['attempts']) for b in report['batches'])})",
+        "killed": kills,
+        "rerun": f"batch {rerun['batch_id']}: {rerun['outcome']}, version {rerun['table_version_before']} before and "
+        f"{rerun['table_version_after']} after",
+        "rows": f"{report['rows']:,} of {report['rows_expected']:,}; {report['never_departed']:,} never departed",
+        "mismatches": f"{report['mismatches']} in {compared} columns",
+        "throughput": f"{report['events_per_second_steady'] or 0:,} events/s in undisturbed batches, "
+        f"{report['events_per_second_with_airflow_and_faults']:,} with Airflow and the faults",
+        "verdict": _verdict(report),
+        "report": path,
+        "Airflow": f"{stack.airflow.url}/dags/lakemark__{report['pipeline']}  "
+        f"login {stack.airflow.user} / {stack.airflow.password}",
+    }.items():
+        print(f"  {name:<11} {value}")
+    print("\n`make down` ends the services; they stay up until then.")
+
+
+def _verdict(report: dict[str, Any]) -> str:
+    if report["good"]:
+        return "the table is the truth"
+    return "NOT SHOWN: a fault or the rerun was not as planned" if report["verdict"]["equal"] else "NOT EQUAL"
