@@ -18,7 +18,7 @@ from include.explain import markdown
 from include.pipeline_file import Pipeline, load_pipeline, pipeline_files
 from include.protocol.errors import PipelineFileError, TerminalError
 from include.protocol.planning import Idle
-from include.runner import run_job
+from include.runner import run_job, told
 from include.settings import Settings
 from include.steps import Steps
 
@@ -36,6 +36,10 @@ def classed_failures() -> Iterator[None]:
         yield
     except TerminalError as error:
         raise AirflowFailException(str(error)) from error
+
+
+def tell(fact: dict) -> None:
+    log.info("%s", told(fact))
 
 
 def build(pipeline: Pipeline, settings: Settings) -> DAG:
@@ -72,7 +76,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         def merge(planned: dict[str, int]) -> dict:
             with classed_failures():
                 batch_id = planned["batch_id"]
-                results = run_job(settings, pipeline.name, batch_id, "airflow", log.info, log.info)
+                results = run_job(settings, pipeline.name, batch_id, "airflow", tell, log.info)
             return results[0]
 
         @task(doc_md="Records in the ledger what the table's log says has landed.")

@@ -134,14 +134,13 @@ def plan(settings: Settings, options: argparse.Namespace) -> int:
 
 def run(settings: Settings, options: argparse.Namespace) -> int:
     from include.protocol.planning import Idle
-    from include.runner import run_job
+    from include.runner import run_job, told
     from include.steps import Steps
 
     pipeline = _pipeline(settings, options.pipeline)
 
     def listen(fact: dict[str, Any]) -> None:
-        if "progress" in fact:
-            _say_to_stderr(str(fact["progress"]))
+        _say_to_stderr(told(fact))
 
     if options.until_caught_up:
         results = run_job(settings, pipeline.name, None, "cli", listen, _say_to_stderr)
@@ -157,7 +156,8 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
                 "table_version": committed.table_version,
                 "counts": committed.counts and committed.counts.to_json(),
             }
-    _report(options, results, map(_result_line, results) if results else ["nothing new in Kafka"])
+    lines = [f"{told({'result': result})}; version {result['table_version']}" for result in results]
+    _report(options, results, lines or ["nothing new in Kafka"])
     return 0
 
 
@@ -215,12 +215,6 @@ def _pipeline(settings: Settings, name: str) -> Pipeline:
 def _pipelines(settings: Settings, names: list[str]) -> list[Pipeline]:
     wanted = names or [path.stem for path in pipeline_files(settings.pipelines)]
     return [_pipeline(settings, name) for name in wanted]
-
-
-def _result_line(result: dict[str, Any]) -> str:
-    counts = ", ".join(f"{number:,} {name}" for name, number in (result["counts"] or {}).items())
-    seconds = ", ".join(f"{name} {s:.1f} s" for name, s in result["phase_seconds"].items())
-    return f"batch {result['batch_id']} {result['outcome']}: version {result['table_version']}; {counts}; {seconds}"
 
 
 def _status_lines(facts: dict[str, Any]) -> Iterable[str]:

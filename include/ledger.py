@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ SCHEMA = pa.schema(
 )
 _APP_ID = "lakemark-ledger"
 _RACES_MAX = 20
+_FILES_MAX = 100  # every append is a small file; above this many they become one
 
 Decide = Callable[[LedgerState], Sequence[Event]]
 
@@ -86,6 +88,7 @@ class Ledger:
                 if "oncurrent" not in str(error):
                     raise
                 continue
+            self._compact(table)
             return after
         raise RetryableError(
             what="other writers of the ledger were faster",
@@ -109,6 +112,13 @@ class Ledger:
             mode="append",
             commit_properties=CommitProperties(app_transactions=[Transaction(_APP_ID, sequence + len(events) - 1)]),
         )
+
+    @staticmethod
+    def _compact(table: DeltaTable) -> None:
+        """Keeps a ledger of years as quick to read as one of hours. Changes no row; a lost race is made up later."""
+        if len(table.file_uris()) > _FILES_MAX:
+            with suppress(CommitFailedError):
+                table.optimize.compact()
 
 
 def _rows(table: DeltaTable) -> list[dict]:

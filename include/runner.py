@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from include.protocol.batch import Batch
 from include.protocol.errors import OutcomeUnknownError, error_from_facts
 from include.settings import PROJECT_ROOT, Settings
 
@@ -82,6 +83,21 @@ def run_job(
         found=f"{_ending(code)}; its last lines: {' | '.join(last) or 'none'}",
         action="nothing by hand: the next attempt settles it from the target's log first",
     )
+
+
+def told(fact: dict[str, Any]) -> str:
+    """A line of the job's JSON, for people."""
+    match fact:
+        case {"progress": "planned", "batch": batch}:
+            return f"batch {batch['batch_id']}: {Batch.from_json(batch).width:,} offsets"
+        case {"progress": phase}:
+            return f"{phase} ..."
+        case {"result": result}:
+            counts = ", ".join(f"{number:,} {name}" for name, number in (result["counts"] or {}).items())
+            seconds = ", ".join(f"{name} {s:.1f} s" for name, s in result["phase_seconds"].items())
+            return "; ".join(filter(None, (f"batch {result['batch_id']} {result['outcome']}", counts, seconds)))
+        case _:
+            return f"{fact.get('error')}: {fact.get('found')}"
 
 
 def _fact(line: str) -> dict[str, Any] | None:

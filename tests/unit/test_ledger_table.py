@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from deltalake import DeltaTable
 
 from include.ledger import Ledger
 from include.protocol.errors import LedgerConflict
@@ -56,3 +57,13 @@ def test_an_event_that_cannot_follow_is_not_recorded(tmp_path: Path) -> None:
     with pytest.raises(LedgerConflict):
         ledger.append(lambda state: [committed(batch(0))])
     assert ledger.rows() == []
+
+
+def test_a_long_ledger_stays_in_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("include.ledger._FILES_MAX", 5)
+    ledger = Ledger(str(tmp_path / "l"))
+    for n in range(8):
+        ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
+    assert len(DeltaTable(ledger.path).file_uris()) <= 5
+    assert ledger.state().committed_through == 7
+    assert [row["sequence"] for row in ledger.rows()] == list(range(16))
