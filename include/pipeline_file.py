@@ -61,8 +61,8 @@ class Source(_Section):
             columns = parse_ddl(ddl)
         except SchemaError as error:
             raise PydanticCustomError("schema", "{problem}", {"problem": str(error)}) from error
-        if any(column.name.lower() == LINEAGE for column in columns):
-            raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}, which Lakemark adds itself")
+        if any(column.name.lower().startswith(LINEAGE) for column in columns):
+            raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}..., which are Lakemark's own")
         return ddl
 
     @property

@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
 
-_CORRUPT = "_lakemark_corrupt"
+# Columns that no schema of a pipeline can have taken: `_lakemark` names are Lakemark's own.
+_RECORD, _DECODED, _CORRUPT = f"{LINEAGE}_record", f"{LINEAGE}_decoded", f"{LINEAGE}_corrupt"
 
 
 def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
@@ -19,30 +20,37 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     """
     schema = f"{pipeline.source.schema_}, {_CORRUPT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    decoded = records.withColumn("decoded", F.from_json(F.col("value").cast("string"), schema, options))
-    columns = [F.col(f"decoded.`{column.name}`").alias(column.name) for column in pipeline.source.columns]
-    # Conditions of the pipeline file speak of the columns by their bare names: let them be seen that way.
-    flat = decoded.select("*", *columns)
-    return flat.select(
-        *("key", "value", "topic", "partition", "offset", "timestamp"),
-        F.struct(*(F.col(f"`{column.name}`") for column in pipeline.source.columns), _lineage(pipeline, batch)).alias(
-            "row"
-        ),
+    columns = [column.name for column in pipeline.source.columns]
+    decoded = records.select(
+        F.struct("*").alias(_RECORD), F.from_json(F.col("value").cast("string"), schema, options).alias(_DECODED)
+    )
+    # Conditions of the pipeline file speak of the schema's columns by their bare names; Kafka's own, some of which a
+    # schema may use as well (`key`, `timestamp` ...), are out of their way in a struct.
+    named = decoded.select(_RECORD, _DECODED, *(_column(name).alias(name) for name in columns))
+    return named.select(
+        f"{_RECORD}.*",
+        F.struct(*(_column(name).alias(name) for name in columns), _lineage(pipeline, batch)).alias("row"),
         _reason(pipeline).alias("reason"),
         _filtered(pipeline).alias("filtered"),
     )
 
 
+def _column(name: str) -> Column:
+    return F.col(f"{_DECODED}.`{name}`")
+
+
 def _lineage(pipeline: Pipeline, batch: Batch) -> Column:
     """The struct that says where a row's present state comes from, and how it is ordered (I9)."""
-    position = ("topic", "partition", "offset")
-    order = [F.col(f"decoded.`{name}`").alias(name) for name in pipeline.change.order_by]
+    position = {name: F.col(f"{_RECORD}.{name}") for name in ("topic", "partition", "offset")}
     delete = pipeline.change.delete_when
     return F.struct(
         F.lit(batch.generation).alias("generation"),
         F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
-        *(F.col(name) for name in position),
-        F.struct(*order, *(F.col(name).alias(f"_{name}") for name in position)).alias("change_order"),
+        *(column.alias(name) for name, column in position.items()),
+        F.struct(
+            *(_column(name).alias(name) for name in pipeline.change.order_by),
+            *(column.alias(f"_{name}") for name, column in position.items()),
+        ).alias("change_order"),
         (F.coalesce(F.expr(delete), F.lit(False)) if delete else F.lit(False)).alias("deleted"),
     ).alias(LINEAGE)
 
@@ -51,15 +59,16 @@ def _reason(pipeline: Pipeline) -> Column:
     def any_null(names: tuple[str, ...]) -> Column:
         null = F.lit(False)
         for name in names:
-            null = null | F.col(f"decoded.`{name}`").isNull()
+            null = null | _column(name).isNull()
         return null
 
-    undecodable = F.col("decoded").isNull() | F.col(f"decoded.{_CORRUPT}").isNotNull()
+    undecodable = F.col(_DECODED).isNull() | _column(_CORRUPT).isNotNull()
+    keys, order_by = pipeline.change.keys, pipeline.change.order_by
     return (
-        F.when(F.col("value").isNull(), "null value")
+        F.when(F.col(f"{_RECORD}.value").isNull(), "null value")
         .when(undecodable, "not decodable with the declared schema")
-        .when(any_null(pipeline.change.keys), f"null in a key column ({', '.join(pipeline.change.keys)})")
-        .when(any_null(pipeline.change.order_by), f"null in an order column ({', '.join(pipeline.change.order_by)})")
+        .when(any_null(keys), f"null in a key column ({', '.join(keys)})")
+        .when(any_null(order_by), f"null in an order column ({', '.join(order_by)})")
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,13 +55,9 @@ def build_report(
     settings: Settings, pipeline: Pipeline, stack: Stack, story: Story, verdict: oracle.Verdict
 ) -> dict[str, Any]:
     records = Steps(settings, pipeline).ledger.state().batches
-    # Steady: what the job takes for a batch that nobody disturbed, the first of a fresh JVM left out.
-    disturbed = {kill["batch_id"] for kill in story.kills}
-    steady = [
-        r for r in records[1:] if r.batch.batch_id not in disturbed and r.commit and r.commit.counts and _phases(r)
-    ]
-    full = [r for r in steady if r.commit.counts.read > pipeline.source.limits.records_per_batch_max // 2]
-    seconds = sum(sum(_phases(r).values()) for r in full)
+    steady = _steady(records, {kill["batch_id"] for kill in story.kills})
+    steady_seconds = {name: sum(_phases(r)[name] for r in steady) for name in (_phases(steady[0]) if steady else ())}
+    steady_events = sum(r.commit.counts.read for r in steady if r.commit and r.commit.counts)
     attempts = {r.batch.batch_id: [a.outcome or "killed" for a in r.attempts] for r in records}
     unchanged = story.rerun["table_version_before"] == story.rerun["table_version_after"]
     return {
@@ -96,10 +93,22 @@ def build_report(
         "verdict": {**asdict(verdict), "equal": verdict.equal},
         "drain_seconds": round(story.drain_seconds, 1),
         "events_per_second_with_airflow_and_faults": round(story.events / story.drain_seconds),
-        "events_per_second_steady": round(sum(r.commit.counts.read for r in full) / seconds) if seconds else None,
+        "events_per_second_steady": round(steady_events / sum(steady_seconds.values())) if steady else None,
+        "phase_seconds_steady": {name: round(s / len(steady), 2) for name, s in steady_seconds.items()},
         "seconds": round(time.monotonic() - story.began, 1),
         "ui": {"url": stack.airflow.url, "user": stack.airflow.user, "password": stack.airflow.password},
     }
+
+
+def _steady(records: Sequence[BatchRecord], disturbed: set[int]) -> list[BatchRecord]:
+    """Full batches that nobody disturbed; the first, on a fresh JVM, is left out."""
+    full = max((r.commit.counts.read for r in records if r.commit and r.commit.counts), default=0)
+    return [
+        r
+        for r in records[1:]
+        if r.batch.batch_id not in disturbed and r.commit and r.commit.counts and r.commit.counts.read == full
+        if "merge" in _phases(r)
+    ]
 
 
 def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
@@ -118,6 +127,8 @@ def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
         "mismatches": f"{report['mismatches']} in {compared} columns",
         "throughput": f"{report['events_per_second_steady'] or 0:,} events/s in undisturbed batches, "
         f"{report['events_per_second_with_airflow_and_faults']:,} with Airflow and the faults",
+        "phases": ", ".join(f"{name} {s:.1f} s" for name, s in report["phase_seconds_steady"].items())
+        + " per undisturbed batch",
         "verdict": _verdict(report),
         "report": path,
         "Airflow": f"{stack.airflow.url}/dags/lakemark__{report['pipeline']}  "

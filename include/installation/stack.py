@@ -21,7 +21,14 @@ from include.installation.airflow_home import AirflowHome
 from include.installation.broker import Broker
 from include.installation.java import Java, find_java
 from include.installation.spark_server import SparkServer
-from include.installation.supervisor import Service, end_session, session_members, spawn, supervisor_state
+from include.installation.supervisor import (
+    Service,
+    abandoned_session,
+    end_session,
+    session_members,
+    spawn,
+    supervisor_state,
+)
 from include.protocol.errors import TerminalError
 from include.settings import ADDRESSES, PROJECT_ROOT, Settings
 
@@ -80,6 +87,9 @@ class Stack:
         """The first half of `up`: starts what does not run, without waiting."""
         state = supervisor_state(self.state_file)
         if state is None:
+            if self.down():
+                say("ended what a killed supervisor had left")
+            self._refuse_taken_ports(parts)
             self._start(parts)
             say(f"starting {', '.join(parts)}; logs in {self.settings.logs}")
         elif _parts_of(state) != set(parts):
@@ -92,16 +102,14 @@ class Stack:
             )
 
     def down(self) -> bool:
-        """Ends every process that `up` started; False if none ran."""
+        """Ends every process that `up` started, also when its supervisor was killed; False if none ran."""
         state = supervisor_state(self.state_file)
-        if state is None:
-            self.state_file.unlink(missing_ok=True)
-            (self.settings.home / ADDRESSES).unlink(missing_ok=True)
-            return False
-        end_session(state["pid"])
+        session = state["pid"] if state else abandoned_session(self.state_file)
+        if session is not None:
+            end_session(session)
         self.state_file.unlink(missing_ok=True)
         (self.settings.home / ADDRESSES).unlink(missing_ok=True)
-        return True
+        return session is not None
 
     def service_pid(self, name: str) -> int | None:
         """The process that a service is now."""
@@ -159,6 +167,17 @@ class Stack:
             time.sleep(0.2)
         say(f"{part} is ready")
 
+    def _refuse_taken_ports(self, parts: Sequence[str]) -> None:
+        for name, port in self.ports.items():
+            if name.split("_")[0] in parts and not _is_free(port):
+                raise TerminalError(
+                    what="a port is taken",
+                    where=f"{name}, 127.0.0.1:{port}",
+                    expected="a free port",
+                    found="another process listens there",
+                    action=f"end that process, or remove {self.settings.home / 'ports.json'} to choose ports anew",
+                )
+
     def _start(self, parts: Sequence[str]) -> None:
         settings = self.settings
         settings.logs.mkdir(parents=True, exist_ok=True)
@@ -201,12 +220,18 @@ def _parts_of(state: dict) -> set[str]:
 
 
 def _free_port(usual: int) -> int:
-    for port in (usual, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return probe.getsockname()[1]
-    raise AssertionError("port 0 is always free")
+    if _is_free(usual):
+        return usual
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,7 +124,22 @@ def supervisor_state(state: Path) -> dict | None:
     return facts if alive else None
 
 
-def session_members(session: int, spare: set[int] = frozenset()) -> list[psutil.Process]:  # type: ignore[assignment]
+def abandoned_session(state: Path) -> int | None:
+    """The session of a supervisor that died without a word while its services live on; None if there is none.
+
+    The kernel gives no process an id that is still the id of a session, so only a restart of the machine could make
+    the number mean something else.
+    """
+    try:
+        facts = json.loads(state.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    if psutil.pid_exists(facts["pid"]) or facts["created"] < psutil.boot_time():
+        return None
+    return facts["pid"] if session_members(facts["pid"]) else None
+
+
+def session_members(session: int, spare: Collection[int] = ()) -> list[psutil.Process]:
     """All living processes of a session."""
     members = []
     for process in psutil.process_iter():
@@ -136,7 +151,7 @@ def session_members(session: int, spare: set[int] = frozenset()) -> list[psutil.
     return members
 
 
-def end_session(session: int, spare: set[int] = frozenset()) -> None:  # type: ignore[assignment]
+def end_session(session: int, spare: Collection[int] = ()) -> None:
     """Asks every process of the session to end, waits, and kills what is left."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in session_members(session, spare):

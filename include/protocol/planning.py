@@ -69,7 +69,7 @@ def plan_next(
         verify_source(state.pending.batch, source)
         return PendingBatch(state.pending.batch)
     verify_topics(pipeline, state.topic_ids, state.cluster_id, source)
-    starts = _starts(pipeline, state, source, start)
+    starts = start_offsets(pipeline, state, source, start)
     lags = {tp: source.partitions[tp].end_offset - offset for tp, offset in starts.items()}
     takes = share_by_lag(lags, records_per_batch_max)
     ranges = tuple(OffsetRange(*tp, starts[tp], starts[tp] + take) for tp, take in sorted(takes.items()) if take)
@@ -86,7 +86,8 @@ def plan_next(
     return NewBatch(batch, sum(lags.values()) - batch.width)
 
 
-def _starts(pipeline: str, state: LedgerState, source: SourceExtent, start: Start) -> dict[TopicPartition, int]:
+def start_offsets(pipeline: str, state: LedgerState, source: SourceExtent, start: Start) -> dict[TopicPartition, int]:
+    """Where the next batch starts in every partition; raises OffsetsExpired if Kafka does not hold that any more."""
     known = state.next_offsets
     starts = {}
     for tp, extent in source.partitions.items():

@@ -414,3 +414,25 @@ def test_rows_say_where_they_come_from(world: World) -> None:
         "change_order": {"seq": 5, "_topic": topic, "_partition": 0, "_offset": 1},
         "deleted": False,
     }
+
+
+def test_a_schema_may_use_the_names_of_kafkas_own_fields(world: World) -> None:
+    topic = world.topic(partitions=1)
+    schema = (
+        "id BIGINT, key STRING, value INT, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, row INT"
+    )
+    pipeline = world.pipeline(
+        topic,
+        source={"schema": f"{schema}, reason STRING, filtered BOOLEAN, decoded INT", "filter": "offset < 100"},
+        change={"order_by": ["timestamp"], "delete_when": "value = 0 AND reason = 'gone'"},
+    )
+    common = {"id": 1, "key": "k", "topic": "mine", "partition": 77, "row": 5, "filtered": True, "decoded": 3}
+    first = {**common, "value": 7, "offset": 42, "timestamp": "2026-01-01T00:00:00Z", "reason": "new"}
+    world.produce(topic, [first, {**first, "id": 2, "offset": 100}], 1)
+    world.run_batch(pipeline)
+    [row] = world.rows(pipeline)
+    assert (row["topic"], row["partition"], row["offset"], row["key"], row["value"]) == ("mine", 77, 42, "k", 7)
+    assert (row["_lakemark"]["topic"], row["_lakemark"]["offset"]) == (topic, 0)
+    world.produce(topic, [{**first, "value": 0, "reason": "gone", "timestamp": "2026-01-02T00:00:00Z"}], 1)
+    world.run_batch(pipeline)
+    assert as_dict(world.rows(pipeline)) == {}

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,15 @@ import pytest
 from include.installation.airflow_home import AirflowHome
 from include.installation.jars import fetch_jars, pinned_jars
 from include.installation.java import SUPPORTED, find_java
-from include.installation.supervisor import Service, Supervisor, end_session, session_members, supervisor_state
+from include.installation.stack import Stack
+from include.installation.supervisor import (
+    Service,
+    Supervisor,
+    abandoned_session,
+    end_session,
+    session_members,
+    supervisor_state,
+)
 from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT, Settings
 from tests.support.world import wait_until
@@ -78,6 +88,7 @@ def test_airflows_secrets_are_made_once_and_are_private(tmp_path: Path) -> None:
 SUPERVISOR = """
 import sys
 from pathlib import Path
+from include.installation.stack import Stack
 from include.installation.supervisor import Service, Supervisor
 folder = Path(sys.argv[1])
 # A service that starts a child in a process group of its own, as Airflow does with tasks, and one that is plain.
@@ -102,7 +113,13 @@ def test_a_dead_service_is_restarted_and_the_end_spares_nobody(tmp_path: Path) -
         wait_until(lambda: plain() not in (None, first))
         assert supervisor_state(state)["services"]["plain"]["starts"] == 2
         wait_until(lambda: len(session_members(supervisor.pid)) == 4)
+        assert abandoned_session(state) is None
+        supervisor.kill()  # its services live on, and are still known as its own
+        supervisor.wait()
+        assert supervisor_state(state) is None
+        assert abandoned_session(state) == supervisor.pid
         end_session(supervisor.pid)
+        assert abandoned_session(state) is None
         assert session_members(supervisor.pid) == []
         assert supervisor_state(state) is None
     finally:
@@ -124,3 +141,16 @@ def test_a_service_that_cannot_prepare_is_not_started(tmp_path: Path) -> None:
     assert kept.process is not None
     kept.process.kill()
     kept.process.wait()
+
+
+def test_a_taken_port_is_told_at_once(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (tmp_path / "ports.json").write_text(
+            json.dumps({"kafka": port, "kafka_controller": 1, "spark": 2, "airflow": 3})
+        )
+        stack = Stack.of(Settings.from_environment({**os.environ, "LAKEMARK_HOME": str(tmp_path)}))
+        with pytest.raises(TerminalError, match=f"kafka, 127.0.0.1:{port}"):
+            stack.start(print, ("kafka",))
