@@ -57,9 +57,9 @@ def audit(settings: Settings, pipeline: Pipeline) -> AuditReport:
         return AuditReport(
             pipeline.name, 0, 0, 0, (Finding(error.what, f"{error.where}: {error.found}", error.action),)
         )
-    log = TableLog.open(steps.target_path)
+    log = TableLog.open(steps.tables.target)
     landed = {c.metadata.batch.batch_id: c for c in log.landed_commits(pipeline.name, state.generation)} if log else {}
-    quarantined = _quarantined(steps.quarantine_path, state.generation)
+    quarantined = _quarantined(steps.tables.quarantine, state.generation)
     findings = [
         *_marker_findings(pipeline.name, state, log),
         *(

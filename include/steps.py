@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from include.kafka_source import source_extent
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import RetryableError
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, LedgerState
 from include.protocol.planning import Idle, NewBatch, PendingBatch, SourceExtent, plan_next
 from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle, verify_not_behind
 from include.settings import Settings
-from include.storage import Lake
+from include.storage import Tables
 from include.target_log import TableLog, landed_and_marker
 
 Plan = NewBatch | PendingBatch | Idle
@@ -55,22 +55,15 @@ class Steps:
         """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
 
         Raises:
-            RetryableError: the batch has not landed. BatchMismatch, CountsDisagree, FencedGeneration: see there.
+            RetryableError: the batch has not landed. TerminalError: it was never planned.
+            BatchMismatch, CountsDisagree, FencedGeneration: see there.
         """
-        record = self.ledger.state().record(batch_id)
-        if record is None:
-            raise TerminalError(
-                what="this batch was never planned",
-                where=f"{self.pipeline.name} batch {batch_id}",
-                expected="a planned batch",
-                found="none of that id in the ledger",
-                action=f"see `lakemark status {self.pipeline.name}` for the batches that there are",
-            )
+        batch = self.ledger.state().planned(self.pipeline.name, batch_id).batch
         committed = self._settle(batch_id)
         if committed is None:
             raise RetryableError(
                 what="the batch has not landed in the target",
-                where=str(record.batch),
+                where=str(batch),
                 expected=f"marker {batch_id} or higher",
                 found="a lower one",
                 action=f"run the batch: clear its merge task, or `lakemark run {self.pipeline.name}`",
@@ -79,15 +72,11 @@ class Steps:
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(self._lake.ledger(self.pipeline.name))
+        return Ledger(self.tables.ledger)
 
     @property
-    def target_path(self) -> str:
-        return self._lake.path(self.pipeline.target.table)
-
-    @property
-    def quarantine_path(self) -> str:
-        return self._lake.quarantine(self.pipeline.name)
+    def tables(self) -> Tables:
+        return Tables.of(self.settings, self.pipeline)
 
     def _settle_pending(self) -> None:
         pending = self.ledger.state().pending
@@ -101,12 +90,11 @@ class Steps:
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal outcome
-            record = state.record(batch_id)
-            assert record is not None, "a batch never leaves the ledger"
-            marker, landed = landed_and_marker(self.target_path, record.batch)
+            record = state.planned(self.pipeline.name, batch_id)
+            marker, landed = landed_and_marker(self.tables.target, record.batch)
             quarantine = None
             if landed is not None and landed.metadata.counts.quarantined:
-                _, quarantine = landed_and_marker(self.quarantine_path, record.batch)
+                _, quarantine = landed_and_marker(self.tables.quarantine, record.batch)
             match settle(record, marker, landed, quarantine):
                 case Settle(event):
                     outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
@@ -122,13 +110,9 @@ class Steps:
 
     def _observe(self) -> tuple[SourceExtent, TableLog | None]:
         source = self.pipeline.source
-        return source_extent(source.bootstrap_servers, source.topics), TableLog.open(self.target_path)
+        return source_extent(source.bootstrap_servers, source.topics), TableLog.open(self.tables.target)
 
     def _decide(self, state: LedgerState, source: SourceExtent, log: TableLog | None) -> Plan:
         verify_not_behind(self.pipeline.name, state, log and log.marker(self.pipeline.name, state.generation))
         limits = self.pipeline.source.limits
         return plan_next(self.pipeline.name, state, source, limits.records_per_batch_max, self.pipeline.source.start)
-
-    @property
-    def _lake(self) -> Lake:
-        return Lake.of(self.settings)

@@ -19,12 +19,11 @@ from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
-from include.protocol.errors import TerminalError
 from include.protocol.guard import AlreadyApplied, guard
-from include.protocol.ledger_events import AttemptEnded, AttemptStarted, LedgerState
+from include.protocol.ledger_events import AttemptEnded, AttemptStarted
 from include.protocol.planning import verify_source
 from include.settings import Settings
-from include.storage import Lake
+from include.storage import Tables
 from include.target_log import landed_and_marker
 from spark_jobs.decode import decode
 from spark_jobs.failures import classed
@@ -100,7 +99,7 @@ class Attempt:
         """
         phases = _Phases(self.say)
         state = self._ledger.state()
-        batch = self._planned(state)
+        batch = state.planned(self.pipeline.name, self.batch_id).batch
         self._record(AttemptStarted(batch.generation, batch.batch_id, self.attempt_id, _host(), self.started_by))
         try:
             if self._guard(batch, state.generation) is not None:
@@ -129,7 +128,7 @@ class Attempt:
             if counts.quarantined:
                 with phases.phase("quarantine"):
                     metadata = self._metadata(batch, "quarantine", counts)
-                    append_quarantine(spark, self._lake.quarantine(self.pipeline.name), judged, metadata)
+                    append_quarantine(spark, self._tables.quarantine, judged, metadata)
             with phases.phase("merge"):
                 landed = self._merge(spark, batch, generation, changes, counts)
         if landed:
@@ -144,10 +143,10 @@ class Attempt:
         Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
         conflicts, and finds the batch applied (I5); a lost answer may belong to a commit that landed (I6).
         """
-        ensure_target(spark, self._target_path, self.pipeline)
+        ensure_target(spark, self._tables.target, self.pipeline)
         metadata = self._metadata(batch, "target", counts)
         try:
-            if merge_changes(spark, self._target_path, changes, self.pipeline, metadata):
+            if merge_changes(spark, self._tables.target, changes, self.pipeline, metadata):
                 return True
         except Exception:
             if self._guard(batch, generation) is None:
@@ -157,7 +156,7 @@ class Attempt:
         return False
 
     def _guard(self, batch: Batch, generation: int) -> AlreadyApplied | None:
-        marker, landed = landed_and_marker(self._target_path, batch)
+        marker, landed = landed_and_marker(self._tables.target, batch)
         match guard(batch, marker, landed and landed.metadata.fingerprint, generation):
             case AlreadyApplied() as already:
                 return already
@@ -167,18 +166,6 @@ class Attempt:
     def _verify_source(self, batch: Batch) -> None:
         source = self.pipeline.source
         verify_source(batch, source_extent(source.bootstrap_servers, source.topics))
-
-    def _planned(self, state: LedgerState) -> Batch:
-        record = state.record(self.batch_id)
-        if record is None:
-            raise TerminalError(
-                what="this batch was never planned",
-                where=f"{self.pipeline.name} batch {self.batch_id}",
-                expected=f"a batch below {state.next_batch_id}, the next to be planned",
-                found=f"batch {self.batch_id}",
-                action=f"plan it first: `lakemark plan {self.pipeline.name}`",
-            )
-        return record.batch
 
     def _metadata(self, batch: Batch, role: Literal["target", "quarantine"], counts: SourceCounts) -> CommitMetadata:
         return CommitMetadata.of(batch, role, counts, self.attempt_id, self.settings.code_version)
@@ -190,16 +177,12 @@ class Attempt:
         self._ledger.append(lambda state: [event])
 
     @property
-    def _lake(self) -> Lake:
-        return Lake.of(self.settings)
-
-    @property
     def _ledger(self) -> Ledger:
-        return Ledger(self._lake.ledger(self.pipeline.name))
+        return Ledger(self._tables.ledger)
 
     @property
-    def _target_path(self) -> str:
-        return self._lake.path(self.pipeline.target.table)
+    def _tables(self) -> Tables:
+        return Tables.of(self.settings, self.pipeline)
 
 
 def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame, SourceCounts]:

@@ -8,6 +8,8 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +25,7 @@ from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.errors import LakemarkError, TerminalError
 from include.settings import Settings
 from include.steps import Steps
-from include.storage import Lake
+from include.storage import Tables
 from include.target_log import TableLog
 
 PIPELINE = "flights"
@@ -57,7 +59,7 @@ def run_demo(settings: Settings) -> int:
         _rerun_finished_task(settings, pipeline, airflow, story)
         story.say("comparing the table with the CSV, column by column ...")
         expected = oracle.truth(replay.flights_csv())
-        verdict = oracle.compare(expected, oracle.table_rows(Steps(settings, pipeline).target_path))
+        verdict = oracle.compare(expected, oracle.table_rows(Tables.of(settings, pipeline).target))
     except LakemarkError as error:
         story.say(f"{type(error).__name__}: {error}")
         return 1
@@ -83,8 +85,7 @@ def _refuse_a_foreign_lake(settings: Settings) -> None:
 
 def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: Story) -> None:
     """Removes what an earlier demo left in the embedded services: its topic, tables and unfinished runs."""
-    steps, lake = Steps(settings, pipeline), Lake.of(settings)
-    left = [Path(p) for p in (steps.target_path, steps.quarantine_path, lake.ledger(PIPELINE)) if Path(p).exists()]
+    left = [Path(path) for path in astuple(Tables.of(settings, pipeline)) if Path(path).exists()]
     admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap_servers, "log_level": 2})
     if replay.TOPIC in admin.list_topics(timeout=30).topics:
         story.say("removing the topic and the tables of an earlier demo")
@@ -162,7 +163,13 @@ def _harm(
 
 def _jobs(stack: Stack) -> list[psutil.Process]:
     """Job processes of the demo's pipeline that Airflow here has started."""
-    return [p for p in stack.processes() if "spark_jobs.merge_job" in (line := p.cmdline()) and PIPELINE in line]
+    jobs = []
+    for process in stack.processes():
+        with suppress(psutil.Error):  # it may end while it is looked at
+            line = process.cmdline()
+            if "spark_jobs.merge_job" in line and PIPELINE in line:
+                jobs.append(process)
+    return jobs
 
 
 def _kill_job(stack: Stack) -> int:
@@ -181,7 +188,7 @@ def _kill_spark(stack: Stack) -> int:
 
 def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: Story) -> None:
     """Clears the merge task of the first finished run, and shows that its second run changed nothing."""
-    path = Steps(settings, pipeline).target_path
+    path = Tables.of(settings, pipeline).target
     first = story.runs[0]
     before = _version(path)
     cleared = airflow.clear(DAG_ID, first["run_id"], "merge")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
-from include.protocol.errors import LedgerConflict
+from include.protocol.errors import LedgerConflict, TerminalError
 from include.protocol.ranges import TopicPartition
 
 FIRST_GENERATION = 1
@@ -107,6 +107,19 @@ class LedgerState:
 
     def record(self, batch_id: int) -> BatchRecord | None:
         return self.batches[batch_id] if 0 <= batch_id < len(self.batches) else None
+
+    def planned(self, pipeline: str, batch_id: int) -> BatchRecord:
+        """The record of a batch; raises TerminalError if there is none."""
+        record = self.record(batch_id)
+        if record is None:
+            raise TerminalError(
+                what="this batch was never planned",
+                where=f"{pipeline} generation {self.generation} batch {batch_id}",
+                expected=f"a batch below {self.next_batch_id}, the next to be planned",
+                found=f"batch {batch_id}",
+                action=f"plan it first: `lakemark plan {pipeline}`",
+            )
+        return record
 
 
 def fold(events: Iterable[Event]) -> LedgerState:

@@ -102,7 +102,7 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
 def test_airflow_retries_a_killed_job(installed: Installed) -> None:
     world, api = installed.world, installed.api
     topic = world.topic()
-    pipeline = world.pipeline(topic, "killed")
+    pipeline = world.pipeline(topic, "killed_job")
     dag_id = installed.dag(pipeline)
     world.produce(topic, orders(100, 1))
     run_id = api.trigger(dag_id)
@@ -110,7 +110,7 @@ def test_airflow_retries_a_killed_job(installed: Installed) -> None:
     def job() -> psutil.Process | None:
         for process in psutil.process_iter(["cmdline"]):
             line = process.info["cmdline"] or []
-            if "spark_jobs.merge_job" in line and "killed" in line:
+            if "spark_jobs.merge_job" in line and pipeline.name in line:
                 return process
         return None
 
@@ -120,7 +120,7 @@ def test_airflow_retries_a_killed_job(installed: Installed) -> None:
     assert installed.ended(dag_id, run_id) == "success"
     assert api.tasks(dag_id, run_id)["merge"]["try_number"] == 2
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
-    assert json.loads(installed.lakemark("audit", "killed", "--json"))[0]["findings"] == []
+    assert json.loads(installed.lakemark("audit", pipeline.name, "--json"))[0]["findings"] == []
 
 
 def test_a_terminal_error_is_not_retried(installed: Installed) -> None:

@@ -56,7 +56,7 @@ def test_what_is_right_has_no_findings(world: World, audited: Pipeline) -> None:
 
 
 def test_a_replaced_target_is_found(world: World, audited: Pipeline) -> None:
-    shutil.rmtree(world.steps(audited).target_path)
+    shutil.rmtree(world.steps(audited).tables.target)
     assert "batches to 1 are committed, the target's marker is None" in findings(world, audited)
 
 
@@ -74,12 +74,12 @@ def test_a_ledger_of_other_ranges_is_found(world: World, audited: Pipeline) -> N
 
 
 def test_records_that_left_the_quarantine_are_found(world: World, audited: Pipeline) -> None:
-    DeltaTable(world.steps(audited).quarantine_path).delete("value is null")
+    DeltaTable(world.steps(audited).tables.quarantine).delete("value is null")
     assert "the quarantine holds 1 records, the commit says 2" in findings(world, audited)
 
 
 def test_a_commit_with_other_numbers_is_found(world: World, audited: Pipeline) -> None:
-    [*_, last] = sorted(Path(world.steps(audited).target_path, "_delta_log").glob("*.json"))
+    [*_, last] = sorted(Path(world.steps(audited).tables.target, "_delta_log").glob("*.json"))
     actions = [json.loads(line) for line in last.read_text().splitlines()]
     for action in actions:
         if "commitInfo" in action:
@@ -94,7 +94,7 @@ def test_the_command_says_so_and_exits_with_1(
     for name, value in world.settings.child_environment().items():
         monkeypatch.setenv(name, value)
     assert main(["audit", audited.name]) == 0
-    shutil.rmtree(world.steps(audited).target_path)
+    shutil.rmtree(world.steps(audited).tables.target)
     assert main(["audit", audited.name, "--json"]) == 1
     said = capsys.readouterr().out
     assert "2 batches, 2 commits compared, 20 records, no findings" in said

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from include.pipeline_file import Pipeline, load_pipeline
 from include.settings import Settings
 from include.steps import Steps
+from include.target_log import TableLog
 from spark_jobs.attempt import Attempt, AttemptResult
 from spark_jobs.session import open_session
 
@@ -147,13 +148,22 @@ class World:
     # tables
 
     def rows(self, pipeline: Pipeline) -> list[dict[str, Any]]:
-        return read_table(self.steps(pipeline).target_path)
+        return read_table(self.steps(pipeline).tables.target)
 
     def quarantine(self, pipeline: Pipeline) -> list[dict[str, Any]]:
-        return read_table(self.steps(pipeline).quarantine_path)
+        return read_table(self.steps(pipeline).tables.quarantine)
 
     def version(self, pipeline: Pipeline) -> int:
-        return DeltaTable(self.steps(pipeline).target_path).version()
+        return DeltaTable(self.steps(pipeline).tables.target).version()
+
+
+def changes(ids: range, seq: int, name: str = "n", op: str = "u") -> list[dict[str, Any]]:
+    return [{"id": i, "seq": seq, "name": f"{name}{i}", "op": op} for i in ids]
+
+
+def landed_commits(world: World, pipeline: Pipeline) -> list[int]:
+    log = TableLog.open(world.steps(pipeline).tables.target)
+    return [c.metadata.batch.batch_id for c in log.landed_commits(pipeline.name, 1)] if log else []
 
 
 def read_table(path: str) -> list[dict[str, Any]]:

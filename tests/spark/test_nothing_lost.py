@@ -1,0 +1,165 @@
+"""Nothing lost and nothing skipped: I7, I8, I10 and I11 on a real broker, real Spark, real Delta."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+import spark_jobs.attempt
+from include.protocol.errors import (
+    LedgerBehindTarget,
+    OffsetsExpired,
+    OutcomeUnknownError,
+    TopicRecreated,
+)
+from include.target_log import TableLog
+from tests.support.world import World, changes, landed_commits, wait_until
+
+
+def delete_before(world: World, topic: str, partition: int, offset: int) -> None:
+    """What retention does."""
+    for future in world.admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+        future.result()
+
+
+def test_i7_expired_offsets_stop_the_plan_and_the_attempt(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 10}})
+    world.produce(topic, changes(range(30), 1), 1)
+    world.run_batch(pipeline)
+    world.steps(pipeline).plan()
+    delete_before(world, topic, 0, 15)  # batch 1 is [10, 20)
+    with pytest.raises(OffsetsExpired, match="log starts at 15"):
+        world.attempt(pipeline, 1)
+    with pytest.raises(OffsetsExpired):
+        world.steps(pipeline).plan()
+    assert {row["id"] for row in world.rows(pipeline)} == set(range(10))
+
+
+def test_i7_records_that_expire_during_the_read_stop_the_attempt(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(30), 1), 1)
+    world.steps(pipeline).plan()
+    read = spark_jobs.attempt.read_records
+
+    def retention_is_faster(*arguments: Any) -> Any:
+        records = read(*arguments)
+        delete_before(world, topic, 0, 7)
+        return records
+
+    monkeypatch.setattr(spark_jobs.attempt, "read_records", retention_is_faster)
+    with pytest.raises(OffsetsExpired):
+        world.attempt(pipeline, 0)
+    assert world.rows(pipeline) == []
+
+
+def test_i7_a_recreated_topic_is_another_topic(world: World) -> None:
+    topic = world.topic()
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(20), 1))
+    world.run_batch(pipeline)
+    world.admin.delete_topics([topic])[topic].result()
+    wait_until(lambda: topic not in world.admin.list_topics(timeout=10).topics)
+    world.create_topic(topic, 2)
+    world.produce(topic, changes(range(60), 2))
+    with pytest.raises(TopicRecreated):
+        world.steps(pipeline).plan()
+
+
+def test_i7_gaps_that_kafka_makes_by_design_are_no_errors(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(5), 1), 1, transaction="committed")
+    world.produce(topic, changes(range(5), 9, "never"), 1, transaction="aborted")
+    world.produce(topic, changes(range(5), 2), 1)
+    result = world.run_batch(pipeline)
+    width = world.steps(pipeline).ledger.state().batches[0].batch.width
+    assert (result.counts.read, width) == (10, 17)  # two transaction markers and five aborted records
+    assert {row["seq"] for row in world.rows(pipeline)} == {2}
+
+
+def test_i7_a_range_that_holds_only_gaps_is_a_batch_of_nothing(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(5), 9), 1, transaction="aborted")
+    assert world.run_batch(pipeline).counts.read == 0
+    assert landed_commits(world, pipeline) == [0]
+    assert world.run_batch(pipeline) is None
+
+
+def test_i8_the_commit_says_where_every_record_went(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic, source={"filter": "name <> 'hidden'"})
+    world.produce(topic, changes(range(10), 5), 1)
+    world.run_batch(pipeline)
+    world.produce(
+        topic,
+        [
+            *changes(range(4), 6),  # superseded by the next four
+            *changes(range(4), 7),
+            *changes(range(4, 7), 1),  # stale: the table has seq 5
+            {"id": 90, "seq": 1, "name": "hidden"},
+            {"id": 91, "seq": 1, "name": None},  # not true: left out as well
+            b"not json",
+            None,
+        ],
+        1,
+    )
+    world.run_batch(pipeline)
+    counts = world.steps(pipeline).ledger.state().batches[1].commit.counts
+    assert counts.to_json() == {
+        "read": 15,
+        "applied": 4,
+        "superseded": 4,
+        "stale": 3,
+        "quarantined": 2,
+        "filtered": 2,
+    }
+
+
+def test_i10_a_lost_ledger_is_noticed_and_its_data_stands_in_the_target(world: World) -> None:
+    topic = world.topic()
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(10), 1))
+    world.run_batch(pipeline)
+    batch = world.steps(pipeline).ledger.state().batches[0].batch
+    shutil.rmtree(world.steps(pipeline).ledger.path)
+    with pytest.raises(LedgerBehindTarget):
+        world.steps(pipeline).plan()
+    log = TableLog.open(world.steps(pipeline).tables.target)
+    assert [c.metadata.batch for c in log.landed_commits(pipeline.name, 1)] == [batch]
+
+
+def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    bad = [b"{", None, b'{"id": null, "seq": 1}', b'{"id": 1, "seq": null}', b'{"id": "x", "seq": 1}', b"\xff\xfe"]
+    world.produce(topic, [*changes(range(3), 1), *bad], 1)
+    world.steps(pipeline).plan()
+
+    def killed(*arguments: Any) -> bool:
+        raise ConnectionError("between quarantine and target")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(spark_jobs.attempt, "merge_changes", killed)
+        with pytest.raises(OutcomeUnknownError):
+            world.attempt(pipeline, 0)
+    assert len(world.quarantine(pipeline)) == len(bad)
+    assert world.attempt(pipeline, 0).outcome == "applied"
+    kept = sorted(world.quarantine(pipeline), key=lambda row: row["offset"])
+    assert [row["offset"] for row in kept] == [3, 4, 5, 6, 7, 8]
+    assert [row["value"] for row in kept] == bad
+    assert [row["reason"].split(" (")[0] for row in kept] == [
+        "not decodable with the declared schema",
+        "null value",
+        "null in a key column",
+        "null in an order column",
+        "not decodable with the declared schema",
+        "not decodable with the declared schema",
+    ]
+    assert {row["batch_id"] for row in kept} == {0}
+    assert world.steps(pipeline).settle(0).quarantine_version == 1

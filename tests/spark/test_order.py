@@ -1,0 +1,83 @@
+"""What the table holds after changes in any order: I9 on a real broker, real Spark, real Delta."""
+
+from __future__ import annotations
+
+from tests.support.world import World, as_dict, changes, newest_by_key
+
+
+def test_a_drained_topic_is_the_newest_change_of_every_key(world: World) -> None:
+    topic = world.topic(partitions=3)
+    pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 40}})
+    world.produce(topic, changes(range(50), 2) + changes(range(50), 1, "old") + changes(range(20), 3, "new"), 3)
+    assert world.drain(pipeline) == 3
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert world.run_batch(pipeline) is None
+
+
+def test_i9_order_decides_and_a_delete_leaves_a_tombstone(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic, change={"delete_when": "op = 'd'"})
+    for record in (
+        *changes(range(3), 5),
+        *changes(range(1), 8, op="d"),
+        *changes(range(1), 7, "late"),  # older than the delete: must not bring the row back
+        *changes(range(1, 2), 4, op="d"),  # an older delete: must not remove the row
+        *changes(range(7, 8), 3, op="d"),  # of a key that was never seen
+        *changes(range(7, 8), 2, "late"),
+    ):
+        world.produce(topic, [record], 1)
+        world.run_batch(pipeline)
+    rows = {row["id"]: row for row in world.rows(pipeline)}
+    assert {i for i, row in rows.items() if row["_lakemark"]["deleted"]} == {0, 7}
+    assert (rows[0]["name"], rows[0]["seq"], rows[0]["_lakemark"]["change_order"]["seq"]) == (None, None, 8)
+    assert rows[1]["name"] == "n1"
+    world.produce(topic, changes(range(1), 9, "back"), 1)
+    world.run_batch(pipeline)
+    assert as_dict(world.rows(pipeline))[0]["name"] == "back0"
+
+
+def test_i9_kafka_order_decides_without_order_by(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic, change={"order_by": []})
+    world.produce(topic, changes(range(3), 9) + changes(range(3), 1, "newer"), 1)
+    world.run_batch(pipeline)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent, order=None)
+
+
+def test_rows_say_where_they_come_from(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(2), 5), 1)
+    world.run_batch(pipeline)
+    lineage = sorted((row["_lakemark"] for row in world.rows(pipeline)), key=lambda x: x["offset"])
+    assert lineage[1] == {
+        "generation": 1,
+        "batch_id": 0,
+        "topic": topic,
+        "partition": 0,
+        "offset": 1,
+        "change_order": {"seq": 5, "_topic": topic, "_partition": 0, "_offset": 1},
+        "deleted": False,
+    }
+
+
+def test_a_schema_may_use_the_names_of_kafkas_own_fields(world: World) -> None:
+    topic = world.topic(partitions=1)
+    schema = (
+        "id BIGINT, key STRING, value INT, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, row INT"
+    )
+    pipeline = world.pipeline(
+        topic,
+        source={"schema": f"{schema}, reason STRING, filtered BOOLEAN, decoded INT", "filter": "offset < 100"},
+        change={"order_by": ["timestamp"], "delete_when": "value = 0 AND reason = 'gone'"},
+    )
+    common = {"id": 1, "key": "k", "topic": "mine", "partition": 77, "row": 5, "filtered": True, "decoded": 3}
+    first = {**common, "value": 7, "offset": 42, "timestamp": "2026-01-01T00:00:00Z", "reason": "new"}
+    world.produce(topic, [first, {**first, "id": 2, "offset": 100}], 1)
+    world.run_batch(pipeline)
+    [row] = world.rows(pipeline)
+    assert (row["topic"], row["partition"], row["offset"], row["key"], row["value"]) == ("mine", 77, 42, "k", 7)
+    assert (row["_lakemark"]["topic"], row["_lakemark"]["offset"]) == (topic, 0)
+    world.produce(topic, [{**first, "value": 0, "reason": "gone", "timestamp": "2026-01-02T00:00:00Z"}], 1)
+    world.run_batch(pipeline)
+    assert as_dict(world.rows(pipeline)) == {}
