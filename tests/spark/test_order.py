@@ -8,7 +8,9 @@ from tests.support.world import World, as_dict, changes, newest_by_key
 def test_a_drained_topic_is_the_newest_change_of_every_key(world: World) -> None:
     topic = world.topic(partitions=3)
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 40}})
-    world.produce(topic, changes(range(50), 2) + changes(range(50), 1, "old") + changes(range(20), 3, "new"), 3)
+    some, all_ = range(12), range(50)  # `some` change three times within the first batch, and again later
+    first = changes(some, 2) + changes(some, 3, "new") + changes(some, 1, "old")
+    world.produce(topic, first + changes(all_, 2, "later") + changes(range(20), 1, "late"), 3)
     assert world.drain(pipeline) == 3
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
     assert world.run_batch(pipeline) is None
