@@ -91,9 +91,8 @@ def demo(settings: Settings, options: argparse.Namespace) -> int:
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
     found: list[dict[str, Any]] = []
-    for path in [settings.pipelines / f"{name}.yaml" for name in options.pipeline] or pipeline_files(
-        settings.pipelines
-    ):
+    named = [settings.pipelines / f"{name}.yaml" for name in options.pipeline]
+    for path in named or pipeline_files(settings.pipelines):
         try:
             load_pipeline(path, settings.environment)
             found.append({"file": str(path), "valid": True})
@@ -167,20 +166,22 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
     from include.steps import Steps
 
     found = []
-    for pipeline in _pipelines(settings, options.pipeline):
+    pipelines, good = _pipelines(settings, options.pipeline)
+    for pipeline in pipelines:
         facts = status_of(settings, pipeline)
         if options.batches:
             batches = Steps(settings, pipeline).ledger.state().batches[-options.batches :]
             facts["last_batches"] = [batch_facts(record) for record in batches]
         found.append(facts)
     _report(options, found, (line for facts in found for line in _status_lines(facts)))
-    return 0
+    return 0 if good else 1
 
 
 def audit(settings: Settings, options: argparse.Namespace) -> int:
     from include.audit import audit as audit_of
 
-    reports = [audit_of(settings, pipeline) for pipeline in _pipelines(settings, options.pipeline)]
+    pipelines, good = _pipelines(settings, options.pipeline)
+    reports = [audit_of(settings, pipeline) for pipeline in pipelines]
     lines = [
         line
         for report in reports
@@ -191,7 +192,7 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
         )
     ]
     _report(options, [report.to_json() for report in reports], lines)
-    return 1 if any(report.findings for report in reports) else 0
+    return 1 if not good or any(report.findings for report in reports) else 0
 
 
 def explain(settings: Settings, options: argparse.Namespace) -> int:
@@ -212,9 +213,16 @@ def _pipeline(settings: Settings, name: str) -> Pipeline:
     return find_pipeline(name, settings.pipelines, settings.environment)
 
 
-def _pipelines(settings: Settings, names: list[str]) -> list[Pipeline]:
-    wanted = names or [path.stem for path in pipeline_files(settings.pipelines)]
-    return [_pipeline(settings, name) for name in wanted]
+def _pipelines(settings: Settings, names: list[str]) -> tuple[list[Pipeline], bool]:
+    """The pipelines of that name, or all; and whether every file was valid. A broken file hides no other pipeline."""
+    found, good = [], True
+    for name in names or [path.stem for path in pipeline_files(settings.pipelines)]:
+        try:
+            found.append(_pipeline(settings, name))
+        except PipelineFileError as error:
+            good = False
+            _say_to_stderr(f"{type(error).__name__}: {error}")
+    return found, good
 
 
 def _status_lines(facts: dict[str, Any]) -> Iterable[str]:

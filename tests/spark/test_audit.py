@@ -101,6 +101,19 @@ def test_the_command_says_so_and_exits_with_1(
     assert "the target was replaced or rolled back" in said
 
 
+def test_a_broken_file_hides_no_other_pipeline(
+    world: World, audited: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for name, value in world.settings.child_environment().items():
+        monkeypatch.setenv(name, value)
+    (world.settings.pipelines / "broken.yaml").write_text("name: broken")
+    for command in ("audit", "status"):
+        assert main([command]) == 1
+        said = capsys.readouterr()
+        assert audited.name in said.out
+        assert "broken.yaml, field source" in said.err
+
+
 def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["plan"])
