@@ -8,7 +8,7 @@ from include.kafka_source import source_extent
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import BatchRecord, LedgerState
-from include.protocol.planning import start_offsets
+from include.protocol.planning import next_offsets, start_topics
 from include.settings import Settings
 from include.steps import Steps
 
@@ -77,7 +77,8 @@ def _lag(pipeline: Pipeline, state: LedgerState) -> tuple[int | None, str]:
     """Offsets between what is planned and Kafka's end, and what Kafka said."""
     try:
         source = source_extent(pipeline.source.bootstrap_servers, pipeline.source.topics)
-        starts = start_offsets(pipeline.name, state, source, pipeline.source.start)
+        started = start_topics(state, source, pipeline.source.start)
+        starts = next_offsets(pipeline.name, state.with_started(started) if started else state, source)
     except LakemarkError as error:
         return None, f"{error.what}: {error.found}"
     return sum(source.partitions[tp].end_offset - offset for tp, offset in starts.items()), "answers"

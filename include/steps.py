@@ -9,8 +9,8 @@ from include.kafka_source import source_extent
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, LedgerState
-from include.protocol.planning import Idle, NewBatch, PendingBatch, SourceExtent, plan_next
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, LedgerState, TopicsStarted
+from include.protocol.planning import Idle, NewBatch, PendingBatch, SourceExtent, plan_next, start_topics
 from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle, verify_not_behind
 from include.settings import Settings
 from include.storage import Tables
@@ -41,15 +41,16 @@ class Steps:
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal plan
-            plan = self._decide(state, source, log)
-            return [BatchPlanned(plan.batch)] if isinstance(plan, NewBatch) else []
+            started, plan = self._decide(state, source, log)
+            events: list[Event] = [started] if started else []
+            return [*events, BatchPlanned(plan.batch)] if isinstance(plan, NewBatch) else events
 
         self.ledger.append(decide)
         return plan
 
     def preview(self) -> Plan:
         """What `plan` would return, without writing anything."""
-        return self._decide(self.ledger.state(), *self._observe())
+        return self._decide(self.ledger.state(), *self._observe())[1]
 
     def settle(self, batch_id: int) -> BatchCommitted:
         """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
@@ -112,7 +113,12 @@ class Steps:
         source = self.pipeline.source
         return source_extent(source.bootstrap_servers, source.topics), TableLog.open(self.tables.target)
 
-    def _decide(self, state: LedgerState, source: SourceExtent, log: TableLog | None) -> Plan:
-        verify_not_behind(self.pipeline.name, state, log and log.marker(self.pipeline.name, state.generation))
-        limits = self.pipeline.source.limits
-        return plan_next(self.pipeline.name, state, source, limits.records_per_batch_max, self.pipeline.source.start)
+    def _decide(
+        self, state: LedgerState, source: SourceExtent, log: TableLog | None
+    ) -> tuple[TopicsStarted | None, Plan]:
+        name, limits = self.pipeline.name, self.pipeline.source.limits
+        verify_not_behind(name, state, log and log.marker(name, state.generation))
+        started = start_topics(state, source, self.pipeline.source.start)
+        if started is not None:
+            state = state.with_started(started)
+        return started, plan_next(name, state, source, limits.records_per_batch_max)

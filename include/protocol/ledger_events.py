@@ -18,6 +18,21 @@ FIRST_GENERATION = 1
 
 
 @dataclass(frozen=True)
+class TopicsStarted:
+    """Where reading begins in topics that were not read before: every partition of them, the empty ones too.
+
+    Written down before the first batch, or "the first record" would be whatever Kafka still holds when a partition's
+    turn comes, and "the latest" would move on with every look (I7).
+    """
+
+    generation: int
+    next_batch_id: int  # the first batch that it matters to
+    start_offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str]
+    cluster_id: str
+
+
+@dataclass(frozen=True)
 class BatchPlanned:
     batch: Batch
 
@@ -57,8 +72,8 @@ class BatchCommitted:
     settle_seconds: float | None = None
 
 
-Event = BatchPlanned | AttemptStarted | AttemptEnded | BatchCommitted
-EventName = Literal["planned", "attempt_started", "attempt_ended", "committed"]
+Event = TopicsStarted | BatchPlanned | AttemptStarted | AttemptEnded | BatchCommitted
+EventName = Literal["topics_started", "planned", "attempt_started", "attempt_ended", "committed"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +100,7 @@ class LedgerState:
     batches: tuple[BatchRecord, ...] = ()  # at index n: batch n
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next batch starts
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    cluster_id: str | None = None
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -101,12 +117,17 @@ class LedgerState:
     def next_batch_id(self) -> int:
         return len(self.batches)
 
-    @property
-    def cluster_id(self) -> str | None:
-        return self.batches[-1].batch.cluster_id if self.batches else None
-
     def record(self, batch_id: int) -> BatchRecord | None:
         return self.batches[batch_id] if 0 <= batch_id < len(self.batches) else None
+
+    def with_started(self, started: TopicsStarted) -> LedgerState:
+        """The state once `started` is recorded."""
+        return replace(
+            self,
+            next_offsets={**self.next_offsets, **started.start_offsets},
+            topic_ids={**self.topic_ids, **started.topic_ids},
+            cluster_id=started.cluster_id,
+        )
 
     def planned(self, pipeline: str, batch_id: int) -> BatchRecord:
         """The record of a batch; raises TerminalError if there is none."""
@@ -131,7 +152,9 @@ def fold(events: Iterable[Event]) -> LedgerState:
     folding = _Folding()
     for event in events:
         folding.add(event)
-    return LedgerState(folding.generation, tuple(folding.batches), dict(folding.next_offsets), dict(folding.topic_ids))
+    return LedgerState(
+        folding.generation, tuple(folding.batches), folding.next_offsets, folding.topic_ids, folding.cluster_id
+    )
 
 
 @dataclass
@@ -142,9 +165,12 @@ class _Folding:
     batches: list[BatchRecord] = field(default_factory=list)
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
+    cluster_id: str | None = None
 
     def add(self, event: Event) -> None:
         match event:
+            case TopicsStarted():
+                self._start(event)
             case BatchPlanned(batch):
                 self._plan(batch)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():
@@ -154,9 +180,21 @@ class _Folding:
                     raise _conflict(event, "a planned batch", f"batches 0 to {len(self.batches) - 1}")
                 self.batches[event.batch_id] = _with(self.batches[event.batch_id], event)
 
+    def _enter(self, generation: int) -> None:
+        if generation > self.generation:
+            self.__init__(generation=generation)  # type: ignore[misc]
+
+    def _start(self, event: TopicsStarted) -> None:
+        self._enter(event.generation)
+        known = sorted(event.topic_ids.keys() & self.topic_ids.keys())
+        if event.generation < self.generation or known:
+            raise _conflict(event, "topics that were not read before", f"a second start of {', '.join(known)}")
+        self.next_offsets.update(event.start_offsets)
+        self.topic_ids.update(event.topic_ids)
+        self.cluster_id = event.cluster_id
+
     def _plan(self, batch: Batch) -> None:
-        if batch.generation > self.generation:
-            self.__init__(generation=batch.generation)  # type: ignore[misc]
+        self._enter(batch.generation)
         if batch.generation < self.generation or batch.batch_id != len(self.batches):
             raise _conflict(batch, f"generation {self.generation} batch {len(self.batches)}", "this plan")
         if self.batches and self.batches[-1].commit is None:
@@ -167,6 +205,7 @@ class _Folding:
                 raise _conflict(batch, f"{r.topic_partition} from {start}", str(r))
             self.next_offsets[r.topic_partition] = r.end_offset
         self.topic_ids.update(batch.topic_ids)
+        self.cluster_id = batch.cluster_id
         self.batches.append(BatchRecord(batch))
 
 
@@ -207,6 +246,13 @@ def _conflict(where: object, expected: str, found: str) -> LedgerConflict:
 def to_row(event: Event) -> dict[str, Any]:
     """The event as a row of the ledger: generation, batch_id, event, attempt_id, details (JSON data)."""
     match event:
+        case TopicsStarted():
+            starts = [
+                {"topic": tp.topic, "partition": tp.partition, "offset": offset}
+                for tp, offset in event.start_offsets.items()
+            ]
+            details = {"start_offsets": starts, "topic_ids": dict(event.topic_ids), "cluster_id": event.cluster_id}
+            return _row(event.generation, event.next_batch_id, "topics_started", None, details)
         case BatchPlanned(batch):
             return _row(batch.generation, batch.batch_id, "planned", None, batch.to_json())
         case AttemptStarted():
@@ -231,6 +277,9 @@ def from_row(row: Mapping[str, Any]) -> Event:
     """The inverse of `to_row`."""
     details, key = row["details"], (row["generation"], row["batch_id"])
     match row["event"]:
+        case "topics_started":
+            starts = {TopicPartition(s["topic"], s["partition"]): s["offset"] for s in details["start_offsets"]}
+            return TopicsStarted(*key, **{**details, "start_offsets": starts})
         case "planned":
             return BatchPlanned(Batch.from_json(details))
         case "attempt_started":

@@ -8,7 +8,7 @@ from typing import Literal
 
 from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired, TopicRecreated
-from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_events import LedgerState, TopicsStarted
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 
@@ -52,15 +52,30 @@ class Idle:
 Start = Literal["earliest", "latest"]
 
 
+def start_topics(state: LedgerState, source: SourceExtent, start: Start) -> TopicsStarted | None:
+    """Where to begin in topics that were never read; None if there are none. Recorded before anything is planned.
+
+    Args:
+        start: with their first record that Kafka still holds, or only with what comes from now on.
+    """
+    new = {topic: id_ for topic, id_ in source.topic_ids.items() if topic not in state.topic_ids}
+    if not new:
+        return None
+    offsets = {
+        tp: extent.log_start_offset if start == "earliest" else extent.end_offset
+        for tp, extent in sorted(source.partitions.items())
+        if tp.topic in new
+    }
+    return TopicsStarted(state.generation, state.next_batch_id, offsets, new, source.cluster_id)
+
+
 def plan_next(
-    pipeline: str, state: LedgerState, source: SourceExtent, records_per_batch_max: int, start: Start = "earliest"
+    pipeline: str, state: LedgerState, source: SourceExtent, records_per_batch_max: int
 ) -> NewBatch | PendingBatch | Idle:
-    """The next batch of a pipeline.
+    """The next batch of a pipeline, all of whose topics have started.
 
     Args:
         records_per_batch_max: the most offsets that a batch may span, shared over partitions by their lag.
-        start: where the first batch of all begins. A partition that appears later always begins at its first
-            record, or its records from before it was noticed would be lost.
 
     Raises:
         OffsetsExpired, TopicRecreated: Kafka no longer holds what comes next (I7).
@@ -68,8 +83,7 @@ def plan_next(
     if state.pending is not None:
         verify_source(state.pending.batch, source)
         return PendingBatch(state.pending.batch)
-    verify_topics(pipeline, state.topic_ids, state.cluster_id, source)
-    starts = start_offsets(pipeline, state, source, start)
+    starts = next_offsets(pipeline, state, source)
     lags = {tp: source.partitions[tp].end_offset - offset for tp, offset in starts.items()}
     takes = share_by_lag(lags, records_per_batch_max)
     ranges = tuple(OffsetRange(*tp, starts[tp], starts[tp] + take) for tp, take in sorted(takes.items()) if take)
@@ -86,20 +100,21 @@ def plan_next(
     return NewBatch(batch, sum(lags.values()) - batch.width)
 
 
-def start_offsets(pipeline: str, state: LedgerState, source: SourceExtent, start: Start) -> dict[TopicPartition, int]:
-    """Where the next batch starts in every partition; raises OffsetsExpired if Kafka does not hold that any more."""
-    known = state.next_offsets
-    starts = {}
-    for tp, extent in source.partitions.items():
-        if tp in known:
-            starts[tp] = known[tp]
-            _verify_held(pipeline, tp, known[tp], known[tp], extent)
-        elif state.batches or start == "earliest":
-            starts[tp] = extent.log_start_offset
-        else:
-            starts[tp] = extent.end_offset
-    for tp in known.keys() - source.partitions.keys():
-        raise _expired(pipeline, tp, f"offset {known[tp]} and later", "no such partition")
+def next_offsets(pipeline: str, state: LedgerState, source: SourceExtent) -> dict[TopicPartition, int]:
+    """Where the next batch starts in every partition.
+
+    A partition that was added after its topic's start begins at offset 0, whatever `start` says: its records came in
+    while this pipeline was responsible for them.
+
+    Raises:
+        OffsetsExpired, TopicRecreated: Kafka does not hold that any more.
+    """
+    verify_topics(pipeline, state.topic_ids, state.cluster_id, source)
+    for tp in sorted(state.next_offsets.keys() - source.partitions.keys()):
+        raise _expired(pipeline, tp, f"offset {state.next_offsets[tp]} and later", "no such partition")
+    starts = {tp: state.next_offsets.get(tp, 0) for tp in source.partitions}
+    for tp, offset in starts.items():
+        _verify_held(pipeline, tp, offset, offset, source.partitions[tp])
     return starts
 
 
@@ -145,7 +160,7 @@ def verify_topics(where: str, topic_ids: Mapping[str, str], cluster_id: str | No
                 what="the topic is not the one that earlier batches were read from",
                 where=f"{where}, topic {topic}",
                 expected=f"topic id {id_}",
-                found=f"topic id {found}" if found else "no such topic",
+                found=f"topic id {found}" if found else "no such topic among the pipeline's",
                 action="its old records are gone from Kafka and offsets of the new one start anew. Nothing was "
                 "skipped. If the new topic is wanted, start a new pipeline on it (or a new generation of this one)",
             )

@@ -164,7 +164,7 @@ def test_the_command_line_leaves_the_same_ledger(installed: Installed) -> None:
     [status] = json.loads(installed.lakemark("status", "by_hand", "--json"))
     assert (status["committed_through"], status["lag_records"], status["records"]["read"]) == (1, 0, 100)
     events = [row["event"] for row in world.steps(pipeline).ledger.rows()]
-    assert events == ["planned", "attempt_started", "attempt_ended", "committed"] * 2
+    assert events == ["topics_started", *["planned", "attempt_started", "attempt_ended", "committed"] * 2]
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
     assert json.loads(installed.lakemark("explain", "by_hand", "--json"))["guarantee"] == "exactly_once"
 

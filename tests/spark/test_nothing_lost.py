@@ -16,7 +16,7 @@ from include.protocol.errors import (
     TopicRecreated,
 )
 from include.target_log import TableLog
-from tests.support.world import World, changes, landed_commits, wait_until
+from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key, wait_until
 
 
 def delete_before(world: World, topic: str, partition: int, offset: int) -> None:
@@ -37,6 +37,16 @@ def test_i7_expired_offsets_stop_the_plan_and_the_attempt(world: World) -> None:
     with pytest.raises(OffsetsExpired):
         world.steps(pipeline).plan()
     assert {row["id"] for row in world.rows(pipeline)} == set(range(10))
+
+
+def test_i7_a_pipeline_that_starts_at_the_latest_offset_misses_nothing_after(world: World) -> None:
+    topic = world.topic()
+    pipeline = world.pipeline(topic, source={"start": "latest"})
+    world.produce(topic, changes(range(10), 1, "before"))
+    assert world.run_batch(pipeline) is None
+    after = world.produce(topic, changes(range(5), 1, "after"))
+    assert world.drain(pipeline) == 1
+    assert as_dict(world.rows(pipeline)) == newest_by_key(after)
 
 
 def test_i7_records_that_expire_during_the_read_stop_the_attempt(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,19 @@ import json
 import pytest
 
 from include.protocol.errors import LedgerConflict
-from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BatchPlanned, fold, from_row, to_row
+from include.protocol.ledger_events import (
+    AttemptEnded,
+    AttemptStarted,
+    BatchPlanned,
+    TopicsStarted,
+    fold,
+    from_row,
+    to_row,
+)
 from include.protocol.ranges import TopicPartition
 from tests.support.batches import batch, committed
+
+START = TopicsStarted(1, 0, {TopicPartition("t", 0): 0}, {"t": "id-t"}, "cluster")
 
 
 def test_the_fold_tells_progress_and_attempts() -> None:
@@ -39,8 +49,21 @@ def test_the_fold_tells_progress_and_attempts() -> None:
         [BatchPlanned(batch(0)), committed(batch(0)), committed(batch(0))],
         [BatchPlanned(batch(0)), committed(batch(0, ("t", 0, 0, 11)))],
         [committed(batch(0))],
+        [START, START],
+        [START, BatchPlanned(batch(0, ("t", 0, 2, 10)))],
     ],
-    ids=["not first", "twice", "two pending", "overlap", "gap", "two commits", "other ranges", "never planned"],
+    ids=[
+        "not first",
+        "twice",
+        "two pending",
+        "overlap",
+        "gap",
+        "two commits",
+        "other ranges",
+        "never planned",
+        "two starts",
+        "not from the start",
+    ],
 )
 def test_i1_events_that_cannot_follow_are_refused(events: list) -> None:
     with pytest.raises(LedgerConflict):
@@ -62,6 +85,7 @@ def test_a_new_generation_starts_anew_and_ignores_late_words() -> None:
 @pytest.mark.parametrize(
     "event",
     [
+        TopicsStarted(1, 4, {TopicPartition("t", 0): 3, TopicPartition("t", 1): 0}, {"t": "id-t"}, "cluster"),
         BatchPlanned(batch(4, ("t", 0, 1, 2), ("t", 3, 0, 9))),
         AttemptStarted(1, 4, "a", "host", "cli"),
         AttemptEnded(1, 4, "a", "RangeGap", {"read": 0.5}),

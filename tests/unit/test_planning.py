@@ -4,7 +4,16 @@ import pytest
 
 from include.protocol.errors import OffsetsExpired, TopicRecreated
 from include.protocol.ledger_events import BatchPlanned, LedgerState, fold
-from include.protocol.planning import Idle, NewBatch, PendingBatch, plan_next, verify_source
+from include.protocol.planning import (
+    Idle,
+    NewBatch,
+    PendingBatch,
+    SourceExtent,
+    Start,
+    plan_next,
+    start_topics,
+    verify_source,
+)
 from tests.support.batches import batch, committed, source
 
 
@@ -17,15 +26,44 @@ def ranges_of(plan) -> list[str]:
     return [str(r) for r in plan.batch.ranges]
 
 
+def started(extents: SourceExtent, start: Start = "earliest") -> list:
+    event = start_topics(LedgerState(), extents, start)
+    assert event is not None
+    return [event]
+
+
 def test_the_first_batch_starts_at_the_earliest_offset() -> None:
-    plan = plan_next("p", LedgerState(), source({("t", 0): (3, 20), ("t", 1): (0, 0)}), 1000)
+    extents = source({("t", 0): (3, 20), ("t", 1): (0, 0)})
+    plan = plan_next("p", fold(started(extents)), extents, 1000)
     assert ranges_of(plan) == ["t-0[3, 20)"]
     assert plan.batch.batch_id == 0
     assert plan.lag_records == 0
 
 
 def test_the_first_batch_may_start_at_the_latest_offset() -> None:
-    assert plan_next("p", LedgerState(), source({("t", 0): (3, 20)}), 1000, "latest") == Idle()
+    state = fold(started(source({("t", 0): (3, 20)}), "latest"))
+    assert plan_next("p", state, source({("t", 0): (3, 20)}), 1000) == Idle()
+    assert ranges_of(plan_next("p", state, source({("t", 0): (3, 25)}), 1000)) == ["t-0[20, 25)"]
+
+
+def test_i7_a_start_is_written_down_for_partitions_that_wait_and_for_empty_ones() -> None:
+    extents = source({("t", 0): (0, 900), ("t", 1): (0, 1), ("t", 2): (0, 0)})
+    events = started(extents)
+    first = plan_next("p", fold(events), extents, 1)
+    assert ranges_of(first) == ["t-0[0, 1)"]
+    state = fold([*events, BatchPlanned(first.batch), committed(first.batch)])
+    for lost in [{("t", 1): (1, 5)}, {("t", 2): (7, 9)}]:  # retention, before their turn came
+        with pytest.raises(OffsetsExpired):
+            plan_next("p", state, source({("t", 0): (0, 900), ("t", 1): (0, 1), ("t", 2): (0, 0), **lost}), 1)
+
+
+def test_a_topic_that_joins_later_starts_by_itself() -> None:
+    state = state_after(batch(0))
+    both = source({("t", 0): (0, 10), ("u", 0): (5, 8)})
+    joined = start_topics(state, both, "earliest")
+    assert joined.topic_ids == {"u": "id-u"}
+    assert start_topics(state.with_started(joined), both, "earliest") is None
+    assert ranges_of(plan_next("p", state.with_started(joined), both, 10)) == ["u-0[5, 8)"]
 
 
 def test_i1_a_batch_starts_where_the_last_one_ended() -> None:
@@ -41,9 +79,11 @@ def test_i1_a_pending_batch_comes_back_as_it_was_planned() -> None:
 
 
 def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
+    """Also where the topic was started at its latest offset: these records came in since."""
     extents = source({("t", 0): (0, 10), ("t", 1): (0, 4)})
-    for start in ("earliest", "latest"):
-        assert ranges_of(plan_next("p", state_after(batch(0)), extents, 100, start)) == ["t-1[0, 4)"]
+    assert ranges_of(plan_next("p", state_after(batch(0)), extents, 100)) == ["t-1[0, 4)"]
+    with pytest.raises(OffsetsExpired):
+        plan_next("p", state_after(batch(0)), source({("t", 0): (0, 10), ("t", 1): (2, 4)}), 100)
 
 
 def test_idle_when_nothing_is_new() -> None:
