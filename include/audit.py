@@ -58,10 +58,12 @@ def audit(settings: Settings, pipeline: Pipeline) -> AuditReport:
             pipeline.name, 0, 0, 0, (Finding(error.what, f"{error.where}: {error.found}", error.action),)
         )
     log = TableLog.open(steps.tables.target)
-    landed = {c.metadata.batch.batch_id: c for c in log.landed_commits(pipeline.name, state.generation)} if log else {}
+    commits = list(log.landed_commits(pipeline.name, state.generation)) if log else []
+    landed = {commit.metadata.batch.batch_id: commit for commit in commits}
     quarantined = _quarantined(steps.tables.quarantine, state.generation)
     findings = [
         *_marker_findings(pipeline.name, state, log),
+        *_doubled(pipeline.name, commits),
         *(
             f
             for record in state.batches
@@ -96,6 +98,20 @@ def _marker_findings(name: str, state: LedgerState, log: TableLog | None) -> Ite
             where,
             "the ledger was lost or replaced: restore it before the pipeline runs again",
         )
+
+
+def _doubled(name: str, commits: list[LandedCommit]) -> Iterator[Finding]:
+    """Batches that more than one commit of the target says to be (I3)."""
+    versions: dict[int, list[int]] = {}
+    for commit in commits:
+        versions.setdefault(commit.metadata.batch.batch_id, []).append(commit.table_version)
+    for batch_id, found in sorted(versions.items()):
+        if len(found) > 1:
+            yield Finding(
+                f"batch {batch_id} is in the target's log {len(found)} times",
+                f"{name}, versions {', '.join(map(str, sorted(found)))}",
+                "the table may hold it twice: the log was edited, or this is a defect; keep the log and report it",
+            )
 
 
 def _batch_findings(record: BatchRecord, landed: LandedCommit | None, quarantined: dict[int, int]) -> Iterator[Finding]:

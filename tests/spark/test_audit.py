@@ -88,6 +88,14 @@ def test_a_commit_with_other_numbers_is_found(world: World, audited: Pipeline) -
     assert "the MERGE counted other rows than the job gave it" in findings(world, audited)
 
 
+def test_a_batch_in_the_log_twice_is_found(world: World, audited: Pipeline) -> None:
+    [*_, last] = sorted(Path(world.steps(audited).tables.target, "_delta_log").glob("*.json"))
+    text = last.read_text()
+    last.write_text(text.replace('\\"batch_id\\":1,', '\\"batch_id\\":0,'))
+    assert last.read_text() != text
+    assert "batch 0 is in the target's log 2 times" in findings(world, audited)
+
+
 def test_the_command_says_so_and_exits_with_1(
     world: World, audited: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
