@@ -5,22 +5,13 @@ Airflow DAG discovery looks for the words "airflow" and "dag" in a file before i
 
 from __future__ import annotations
 
-from include.pipeline_file import load_pipeline, pipeline_files
+from include.pipeline_file import load_pipelines
 from include.protocol.errors import PipelineFileError
 from include.settings import Settings
 
-
-def broken_files(settings: Settings) -> list[PipelineFileError]:
-    found = []
-    for path in pipeline_files(settings.pipelines):
-        try:
-            load_pipeline(path, settings.environment)
-        except PipelineFileError as error:
-            found.append(error)
-    return found
-
-
-if errors := broken_files(Settings.from_environment()):
+_settings = Settings.from_environment()
+_, errors = load_pipelines(_settings.pipelines, _settings.environment)
+if errors:
     raise PipelineFileError(
         what=f"{len(errors)} pipeline file{'s are' if len(errors) > 1 else ' is'} not valid",
         where=", ".join(error.where for error in errors),

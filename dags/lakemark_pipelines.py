@@ -15,8 +15,8 @@ from airflow.sdk import DAG, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from include.explain import markdown
-from include.pipeline_file import Pipeline, load_pipeline, pipeline_files
-from include.protocol.errors import PipelineFileError, TerminalError
+from include.pipeline_file import Pipeline, load_pipelines
+from include.protocol.errors import TerminalError
 from include.protocol.planning import Idle
 from include.runner import run_job, told
 from include.settings import Settings
@@ -98,15 +98,8 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
 def build_all(settings: Settings) -> dict[str, DAG]:
     """The DAGs of all valid files, by DAG id."""
-    dags = {}
-    for path in pipeline_files(settings.pipelines):
-        try:
-            pipeline = load_pipeline(path, settings.environment)
-        except PipelineFileError:
-            continue  # lakemark_pipeline_errors.py says so
-        dag = build(pipeline, settings)
-        dags[dag.dag_id] = dag
-    return dags
+    pipelines, _ = load_pipelines(settings.pipelines, settings.environment)
+    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines)}
 
 
 globals().update(build_all(Settings.from_environment()))

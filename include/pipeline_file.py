@@ -167,6 +167,17 @@ def pipeline_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml"))
 
 
+def load_pipelines(folder: Path, environment: Mapping[str, str]) -> tuple[list[Pipeline], list[PipelineFileError]]:
+    """Every file of the folder: the valid pipelines, and what is wrong with the other files."""
+    pipelines, errors = [], []
+    for path in pipeline_files(folder):
+        try:
+            pipelines.append(load_pipeline(path, environment))
+        except PipelineFileError as error:
+            errors.append(error)
+    return pipelines, errors
+
+
 def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pipeline:
     """The pipeline of that name; raises PipelineFileError, with the nearest names if there is none."""
     path = folder / f"{name}.yaml"

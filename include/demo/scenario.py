@@ -194,16 +194,16 @@ def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: Airflo
     cleared = airflow.clear(DAG_ID, first["run_id"], "merge")
     story.say(f"cleared {' and '.join(sorted(cleared))} of the first run, long finished")
     state = _wait("the cleared tasks run again", lambda: _ended(airflow, first["run_id"]), RUN_SECONDS_MAX)
-    outcome = airflow.xcom(DAG_ID, first["run_id"], "merge")["outcome"]
+    outcome, after = airflow.xcom(DAG_ID, first["run_id"], "merge")["outcome"], _version(path)
     story.rerun = {
         "batch_id": first["batch_id"],
         "cleared": sorted(cleared),
         "state": state,
         "outcome": outcome,
         "table_version_before": before,
-        "table_version_after": _version(path),
+        "table_version_after": after,
     }
-    story.say(f"the rerun of batch {first['batch_id']} reports {outcome}; the table is still version {before}")
+    story.say(f"the rerun of batch {first['batch_id']} reports {outcome}; the table was version {before}, is {after}")
 
 
 def _ended(airflow: AirflowApi, run_id: str) -> str | None:

@@ -41,13 +41,7 @@ def guard(
         RangeGap: an earlier batch is missing.
     """
     if marker == FENCE or batch.generation < current_generation:
-        raise FencedGeneration(
-            what="this generation of the pipeline has ended",
-            where=str(batch),
-            expected=f"generation {current_generation}",
-            found=f"an attempt of generation {batch.generation}, fenced by a reset or a restore",
-            action="nothing: the new generation's own runs carry on from the ledger",
-        )
+        raise fenced(batch)
     landed = -1 if marker is None else marker
     if landed >= batch.batch_id:
         return AlreadyApplied(verify_fingerprint(batch, landed_fingerprint))
@@ -61,6 +55,16 @@ def guard(
             "are committed, the target was replaced or rolled back: see `lakemark audit`",
         )
     return Apply()
+
+
+def fenced(batch: Batch) -> FencedGeneration:
+    return FencedGeneration(
+        what="this generation of the pipeline has ended",
+        where=str(batch),
+        expected="the generation that the ledger is in",
+        found=f"generation {batch.generation}, fenced by a reset or a restore",
+        action="nothing: the new generation's own runs carry on from the ledger",
+    )
 
 
 def verify_fingerprint(batch: Batch, landed: str | None) -> Literal["verified", "expired"]:

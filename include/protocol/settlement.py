@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import account
-from include.protocol.errors import FencedGeneration, LedgerBehindTarget
-from include.protocol.guard import verify_fingerprint
+from include.protocol.errors import LedgerBehindTarget
+from include.protocol.guard import fenced, verify_fingerprint
 from include.protocol.ledger_events import BatchCommitted, BatchRecord, LedgerState
 
 
@@ -57,13 +57,7 @@ def settle(
         return AlreadySettled(record.commit)
     batch = record.batch
     if marker == FENCE:
-        raise FencedGeneration(
-            what="this generation of the pipeline has ended",
-            where=str(batch),
-            expected="a marker below the fence",
-            found="the fence",
-            action="nothing: the new generation's own runs carry on from the ledger",
-        )
+        raise fenced(batch)
     if marker is None or marker < batch.batch_id:
         return NotLanded()
     verify_fingerprint(batch, landed.metadata.fingerprint if landed else None)
