@@ -4,9 +4,10 @@ HOME_DIR := .lakemark
 VENV := $(HOME_DIR)/venv
 BIN := $(VENV)/bin
 UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
+SHORT_SOAK := --rounds 8 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-all lint chaos-smoke lock
+.PHONY: help setup setup-dev demo up down test test-all lint soak lock
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -26,12 +27,13 @@ $(VENV)/.ready: $(VENV)/.python requirements.txt pyproject.toml
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
+$(VENV)/.ready-dev: $(VENV)/.ready $(HOME_DIR)/.jars requirements-dev.txt
 	@echo "[setup +] test tools"
 	@$(UV) pip install --quiet --require-hashes -r requirements-dev.txt
+	@$(BIN)/python -m include.installation test
 	@touch $@
 
-$(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt
+$(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt include/installation/PosixLogStore.java
 	@echo "[setup 3/4] Java and the JARs of Kafka, Delta and Spark's Kafka source"
 	@$(BIN)/python -m include.installation
 	@touch $@
@@ -52,12 +54,14 @@ lint: setup-dev  ## ruff and the walls between the rooms
 
 test: lint       ## everything that CI runs
 	@$(BIN)/pytest -m "not slow"
+	@$(BIN)/python -m tests.soak --seed 4 $(SHORT_SOAK)
+	@$(BIN)/python -m tests.soak $(SHORT_SOAK)
 
 test-all: lint   ## the slow ones too
 	@$(BIN)/pytest
 
-chaos-smoke: setup-dev  ## kills the driver at a random moment, twenty times in a row
-	@$(BIN)/python -m tests.faults.chaos_smoke
+soak: setup-dev  ## load and faults from a seed: make soak ARGS="--rounds 300 --seed 7"
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 lock: setup      ## compiles requirements*.in into hashed pins
 	@for f in requirements requirements-dev requirements-setup; do \

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
+from include.airflow_names import DAG_PREFIX, PROBLEM_KEY
 from include.explain import markdown
 from include.pipeline_file import Pipeline, load_pipelines
-from include.protocol.errors import TerminalError
+from include.protocol.batch import BatchKey
+from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.planning import Idle
 from include.runner import run_job, told
 from include.settings import Settings
@@ -31,11 +33,17 @@ MAX_RETRY_DELAY = timedelta(minutes=5)
 
 @contextmanager
 def classed_failures() -> Iterator[None]:
-    """Airflow retries what fails; a terminal error must not be retried, a person has to act."""
+    """Airflow retries what fails; a terminal error must not be retried, a person has to act.
+
+    The text is the last that the task logs, and an XCom for the run's note (plugins/lakemark_run_notes.py).
+    """
     try:
         yield
-    except TerminalError as error:
-        raise AirflowFailException(str(error)) from error
+    except LakemarkError as error:
+        get_current_context()["ti"].xcom_push(PROBLEM_KEY, str(error))
+        if isinstance(error, TerminalError):
+            raise AirflowFailException(str(error)) from None
+        raise
 
 
 def tell(fact: dict) -> None:
@@ -45,7 +53,7 @@ def tell(fact: dict) -> None:
 def build(pipeline: Pipeline, settings: Settings) -> DAG:
     schedule = "@continuous" if pipeline.schedule == "continuous" else pipeline.schedule
     with DAG(
-        dag_id=f"lakemark__{pipeline.name}",
+        dag_id=f"{DAG_PREFIX}{pipeline.name}",
         description=pipeline.description,
         doc_md=markdown(pipeline),
         schedule=schedule,
@@ -70,21 +78,21 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 return None
             ranges = ", ".join(map(str, planned.batch.ranges))
             log.info("%s: %s", planned.batch, ranges)
-            return {"batch_id": planned.batch.batch_id}
+            return planned.batch.key._asdict()
 
         @task(doc_md="Runs the Spark job for the batch. Safe to clear at any time.")
         def merge(planned: dict[str, int]) -> dict:
             with classed_failures():
-                batch_id = planned["batch_id"]
-                results = run_job(settings, pipeline.name, batch_id, "airflow", tell, log.info)
+                results = run_job(settings, pipeline.name, BatchKey(**planned), "airflow", tell, log.info)
             return results[0]
 
         @task(doc_md="Records in the ledger what the table's log says has landed.")
         def settle(planned: dict[str, int], merged: dict) -> dict:
             with classed_failures():
-                committed = Steps(settings, pipeline).settle(planned["batch_id"])
+                committed = Steps(settings, pipeline).settle(BatchKey(**planned))
             log.info("batch %s is version %s of the table", committed.batch_id, committed.table_version)
             return {
+                "generation": committed.generation,
                 "batch_id": committed.batch_id,
                 "table_version": committed.table_version,
                 "counts": committed.counts and committed.counts.to_json(),

@@ -42,6 +42,14 @@ class AirflowApi:
     def run_state(self, dag_id: str, run_id: str) -> str:
         return self._get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"]
 
+    def run_note(self, dag_id: str, run_id: str) -> str | None:
+        return self._get(f"/dags/{dag_id}/dagRuns/{run_id}")["note"]
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> list[dict[str, Any]]:
+        """The lines of a try's log, as Airflow's UI shows them: event, level, error_detail ..."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
+        return self._get(f"{path}?full_content=true")["content"]
+
     def unfinished_runs(self, dag_id: str) -> list[str]:
         runs = self._get(f"/dags/{dag_id}/dagRuns?state=running&state=queued")["dag_runs"]
         return [run["dag_run_id"] for run in runs]

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from include.pipeline_file import Pipeline, find_pipeline, load_pipeline, pipeline_files
+from include.cli_output import named_pipeline, report, say
+from include.pipeline_file import Pipeline, load_pipeline, pipeline_files
 from include.protocol.errors import LakemarkError, PipelineFileError
 from include.settings import Settings
 
@@ -31,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from include.ledger_commands import add_ledger_commands
+
     parser = argparse.ArgumentParser(prog="lakemark", description="Exactly-once micro-batches from Kafka to Delta.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -56,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--until-caught-up", action="store_true", help="all there is, in one Spark session")
     status_ = add("status", status, "how far pipelines are", "*", True)
     status_.add_argument("--batches", type=int, metavar="N", default=0, help="the last N batches too")
-    add("audit", audit, "prove that every batch was applied once, and adds up", "*", True)
+    audit_ = add("audit", audit, "prove that every batch was applied once, and adds up", "*", True)
+    audit_.add_argument("--deep", action="store_true", help="recompute the table from Kafka and compare every row")
+    add_ledger_commands(commands)
     explain_ = add("explain", explain, "what a pipeline does, and what it guarantees", None, True)
     explain_.add_argument("pipeline", nargs="?", help="name of a pipeline")
     explain_.add_argument("--schema", action="store_true", help="the JSON Schema of pipeline files, for editors")
@@ -68,11 +73,11 @@ def up(settings: Settings, options: argparse.Namespace) -> int:
 
     parts = tuple(part for part in PARTS if part in (options.only or PARTS))
     stack = Stack.of(settings)
-    stack.up(_say_to_stderr, parts)
+    stack.up(say, parts)
     facts = stack.addresses(parts)
     if "airflow" in parts:
         facts |= {"login": f"{stack.airflow.user} / {stack.airflow.password}"}
-    _report(options, facts, (f"{name}: {value}" for name, value in facts.items()))
+    report(options, facts, (f"{name}: {value}" for name, value in facts.items()))
     return 0
 
 
@@ -102,7 +107,7 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
         f"{f['file']}: valid" if f["valid"] else f"{f['where']}: expected {f['expected']}; found {f['found']}"
         for f in found
     )
-    _report(options, found, lines)
+    report(options, found, lines)
     return 0 if all(f["valid"] for f in found) else 1
 
 
@@ -110,20 +115,20 @@ def plan(settings: Settings, options: argparse.Namespace) -> int:
     from include.protocol.planning import Idle, NewBatch, PendingBatch
     from include.steps import Steps
 
-    steps = Steps(settings, _pipeline(settings, options.pipeline))
+    steps = Steps(settings, named_pipeline(settings, options.pipeline))
     planned = steps.preview() if options.dry_run else steps.plan()
     match planned:
         case Idle():
-            _report(options, {"plan": "idle"}, ["nothing new in Kafka"])
+            report(options, {"plan": "idle"}, ["nothing new in Kafka"])
         case PendingBatch(batch):
-            _report(
+            report(
                 options,
                 {"plan": "pending", "batch": batch.to_json()},
                 [f"{batch} was planned before and is not committed:", *(f"  {r}" for r in batch.ranges)],
             )
         case NewBatch(batch, lag):
             word = "would be planned" if options.dry_run else "planned"
-            _report(
+            report(
                 options,
                 {"plan": "new", "recorded": not options.dry_run, "batch": batch.to_json(), "lag_records": lag},
                 [f"{batch} {word}; {lag:,} records are left after it:", *(f"  {r}" for r in batch.ranges)],
@@ -136,27 +141,26 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
     from include.runner import run_job, told
     from include.steps import Steps
 
-    pipeline = _pipeline(settings, options.pipeline)
+    pipeline = named_pipeline(settings, options.pipeline)
 
     def listen(fact: dict[str, Any]) -> None:
-        _say_to_stderr(told(fact))
+        say(told(fact))
 
     if options.until_caught_up:
-        results = run_job(settings, pipeline.name, None, "cli", listen, _say_to_stderr)
+        results = run_job(settings, pipeline.name, None, "cli", listen, say)
     else:
         steps = Steps(settings, pipeline)
         planned = steps.plan()
         results = []
         if not isinstance(planned, Idle):
-            batch_id = planned.batch.batch_id
-            results = run_job(settings, pipeline.name, batch_id, "cli", listen, _say_to_stderr)
-            committed = steps.settle(batch_id)
+            results = run_job(settings, pipeline.name, planned.batch.key, "cli", listen, say)
+            committed = steps.settle(planned.batch.key)
             results[0] |= {
                 "table_version": committed.table_version,
                 "counts": committed.counts and committed.counts.to_json(),
             }
     lines = [f"{told({'result': result})}; version {result['table_version']}" for result in results]
-    _report(options, results, lines or ["nothing new in Kafka"])
+    report(options, results, lines or ["nothing new in Kafka"])
     return 0
 
 
@@ -173,25 +177,27 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
             batches = Steps(settings, pipeline).ledger.state().batches[-options.batches :]
             facts["last_batches"] = [batch_facts(record) for record in batches]
         found.append(facts)
-    _report(options, found, (line for facts in found for line in _status_lines(facts)))
+    report(options, found, (line for facts in found for line in _status_lines(facts)))
     return 0 if good else 1
 
 
 def audit(settings: Settings, options: argparse.Namespace) -> int:
-    from include.audit import audit as audit_of
+    from include.audit.auditor import audit as audit_of
 
     pipelines, good = _pipelines(settings, options.pipeline)
-    reports = [audit_of(settings, pipeline) for pipeline in pipelines]
+    reports = [audit_of(settings, pipeline, options.deep) for pipeline in pipelines]
     lines = [
         line
         for report in reports
         for line in (
             f"{report.pipeline}: {report.batches} batches, {report.commits_verified} commits compared, "
             f"{report.records:,} records, {len(report.findings) or 'no'} findings",
+            *([f"  {report.recomputed}"] if report.recomputed else []),
+            *(f"  on record: {loss}" for loss in report.on_record),
             *(f"  {finding}" for finding in report.findings),
         )
     ]
-    _report(options, [report.to_json() for report in reports], lines)
+    report(options, [report.to_json() for report in reports], lines)
     return 1 if not good or any(report.findings for report in reports) else 0
 
 
@@ -204,13 +210,9 @@ def explain(settings: Settings, options: argparse.Namespace) -> int:
     if options.pipeline is None:
         print("lakemark explain: name a pipeline, or ask for --schema", file=sys.stderr)
         return 2
-    pipeline = _pipeline(settings, options.pipeline)
-    _report(options, explanation(pipeline), [markdown(pipeline)])
+    pipeline = named_pipeline(settings, options.pipeline)
+    report(options, explanation(pipeline), [markdown(pipeline)])
     return 0
-
-
-def _pipeline(settings: Settings, name: str) -> Pipeline:
-    return find_pipeline(name, settings.pipelines, settings.environment)
 
 
 def _pipelines(settings: Settings, names: list[str]) -> tuple[list[Pipeline], bool]:
@@ -218,16 +220,18 @@ def _pipelines(settings: Settings, names: list[str]) -> tuple[list[Pipeline], bo
     found, good = [], True
     for name in names or [path.stem for path in pipeline_files(settings.pipelines)]:
         try:
-            found.append(_pipeline(settings, name))
+            found.append(named_pipeline(settings, name))
         except PipelineFileError as error:
             good = False
-            _say_to_stderr(f"{type(error).__name__}: {error}")
+            say(f"{type(error).__name__}: {error}")
     return found, good
 
 
 def _status_lines(facts: dict[str, Any]) -> Iterable[str]:
     lag = f"{facts['lag_records']:,}" if facts["lag_records"] is not None else f"unknown ({facts['kafka']})"
     yield f"{facts['pipeline']}: committed through batch {facts['committed_through']}, lag {lag} records"
+    if facts["problem"]:
+        yield f"  stands still: {facts['problem']}"
     if last := facts["last_commit"]:
         yield f"  last commit: version {last['table_version']} at {last['committed_at']}"
         yield "  " + ", ".join(f"{number:,} {name}" for name, number in facts["records"].items())
@@ -237,15 +241,3 @@ def _status_lines(facts: dict[str, Any]) -> Iterable[str]:
         outcomes = ", ".join(a["outcome"] for a in batch["attempts"])
         ranges = " ".join(batch["ranges"])
         yield f"  batch {batch['batch_id']} -> version {batch['table_version']}: {ranges} ({outcomes})"
-
-
-def _report(options: argparse.Namespace, facts: Any, lines: Iterable[str]) -> None:
-    if options.json:
-        print(json.dumps(facts, indent=2))
-    else:
-        for line in lines:
-            print(line)
-
-
-def _say_to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

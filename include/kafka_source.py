@@ -1,42 +1,102 @@
-"""What Kafka holds: topic and cluster ids, first and last stable offsets. Metadata only, no records."""
+"""What Kafka holds: topic and cluster ids, first and last stable offsets; and records, for those who check the job."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from include.kafka_options import librdkafka_options
+from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.planning import PartitionExtent, SourceExtent
+from include.protocol.ranges import OffsetRange
 from include.protocol.ranges import TopicPartition as TP
 
 TIMEOUT_SECONDS = 30.0
+_CHUNK, _CHUNK_SECONDS = 20_000, 0.2  # librdkafka hands over so many records, or what it has after so long
 
 
-def source_extent(bootstrap_servers: str, topics: Sequence[str]) -> SourceExtent:
-    """What Kafka holds of `topics` now, ends being last stable offsets (KIP-98): nothing beyond them is decided.
+def source_extent(source: Source) -> SourceExtent:
+    """What Kafka holds of the topics now, ends being last stable offsets (KIP-98): nothing beyond them is decided.
 
     Raises:
         RetryableError: Kafka does not answer. TerminalError: a topic does not exist.
     """
-    admin = AdminClient(
-        {"bootstrap.servers": bootstrap_servers, "log_level": 2, "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000)}
-    )
+    said: list[KafkaError] = []  # what calls that time out do not tell: a login that was refused, say
+    options = {"socket.timeout.ms": int(TIMEOUT_SECONDS * 1000), "log_level": 2, "error_cb": said.append}
+    admin = AdminClient({**librdkafka_options(source), **options})
     try:
         cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS).result()
-        futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_SECONDS)
+        futures = admin.describe_topics(TopicCollection(list(source.topics)), request_timeout=TIMEOUT_SECONDS)
         described = {topic: future.result() for topic, future in futures.items()}
         partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
         firsts = _offsets(admin, partitions, OffsetSpec.earliest())
         ends = _offsets(admin, partitions, OffsetSpec.latest())
     except KafkaException as error:
-        raise _classed(error, bootstrap_servers, topics) from error
+        admin.poll(0.1)  # serves error_cb
+        raise _classed(error, source, said) from error
     return SourceExtent(
         cluster_id=cluster.cluster_id,
         topic_ids={name: str(topic.topic_id) for name, topic in described.items()},
         partitions={tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts},
     )
+
+
+def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[tuple[str, int, int, bytes | None]]]:
+    """The committed records of ranges, in chunks of (topic, partition, offset, value).
+
+    One range after the other; a range ends with the first record beyond it, or with the partition's end.
+
+    Raises:
+        RetryableError: Kafka stops answering.
+    """
+    consumer = Consumer(
+        {
+            **librdkafka_options(source),
+            "log_level": 2,
+            "group.id": "lakemark-audit",  # librdkafka wants one; nothing is committed to it
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+    )
+    try:
+        for r in ranges:
+            consumer.assign([TopicPartition(*r.topic_partition, r.start_offset)])
+            yield from _range_records(consumer, r, source)
+    finally:
+        consumer.close()
+
+
+def _range_records(
+    consumer: Consumer, r: OffsetRange, source: Source
+) -> Iterator[list[tuple[str, int, int, bytes | None]]]:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        messages = consumer.consume(_CHUNK, _CHUNK_SECONDS)
+        if messages:
+            deadline = time.monotonic() + TIMEOUT_SECONDS
+        elif time.monotonic() > deadline:
+            raise _classed(KafkaException(KafkaError(KafkaError._TIMED_OUT)), source)
+        chunk: list[tuple[str, int, int, bytes | None]] = []
+        ended = False
+        for message in messages:
+            if (error := message.error()) is not None:
+                if error.code() != KafkaError._PARTITION_EOF:
+                    raise _classed(KafkaException(error), source)
+                ended = True
+            elif message.offset() >= r.end_offset:
+                ended = True
+            else:
+                chunk.append((r.topic, r.partition, message.offset(), message.value()))
+        if chunk:
+            yield chunk
+        if ended:
+            return
 
 
 def _offsets(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TP, int]:
@@ -48,9 +108,10 @@ def _offsets(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetS
     return {TP(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
 
 
-def _classed(error: KafkaException, bootstrap_servers: str, topics: Sequence[str]) -> RetryableError | TerminalError:
-    reason = error.args[0]
-    where = f"topics {', '.join(topics)} at {bootstrap_servers}"
+def _classed(error: KafkaException, source: Source, said: Sequence[KafkaError] = ()) -> RetryableError | TerminalError:
+    refused = [other for other in said if other.code() == KafkaError._AUTHENTICATION]
+    reason = refused[0] if refused else error.args[0]
+    where = f"topics {', '.join(source.topics)} at {source.bootstrap_servers}"
     if reason.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
         return TerminalError(
             what="a topic does not exist",
@@ -58,6 +119,14 @@ def _classed(error: KafkaException, bootstrap_servers: str, topics: Sequence[str
             expected="every topic of the pipeline file",
             found=reason.str(),
             action="create the topic, or mend `source.topics` in the pipeline file",
+        )
+    if reason.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
+        return TerminalError(
+            what="Kafka does not let us in",
+            where=where,
+            expected="a login that the brokers accept",
+            found=reason.str(),
+            action="check `source.security` in the pipeline file and the variables of the environment that it names",
         )
     return RetryableError(
         what="Kafka did not answer",

@@ -16,11 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
 
+from include.delta_tables import open_table, query
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import Event, LedgerState, fold, from_row, to_row
+from include.protocol.ledger_events import Event, LedgerState, fold
+from include.protocol.ledger_rows import from_row, to_row
 
 SCHEMA = pa.schema(
     [
@@ -46,18 +48,12 @@ class Ledger:
 
     def state(self) -> LedgerState:
         """The fold of all events; an empty state if there is no ledger yet."""
-        try:
-            table = DeltaTable(self.path)
-        except TableNotFoundError:
-            return LedgerState()
-        return fold(from_row(row) for row in _rows(table))
+        return fold(from_row(row) for row in self.rows())
 
     def rows(self) -> list[dict]:
         """All events as rows, `details` as data, in order."""
-        try:
-            return _rows(DeltaTable(self.path))
-        except TableNotFoundError:
-            return []
+        table = open_table(self.path)
+        return _rows(table) if table is not None else []
 
     def append(self, decide: Decide) -> LedgerState:
         """Records what `decide` returns for the present state, and returns the state after it.
@@ -66,30 +62,24 @@ class Ledger:
         is folded before anything is written, so an event that cannot follow is refused, not recorded.
 
         Raises:
-            RetryableError: other writers were faster every time.
-            LedgerConflict: the events cannot follow.
+            RetryableError: other writers were faster every time, or the file system refused the write.
+            LedgerConflict: the events cannot follow. TableDamaged: see `open_table`.
         """
-        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-        DeltaTable.create(
-            self.path, SCHEMA, mode="ignore", configuration={"delta.appendOnly": "true"}, name="lakemark ledger"
-        )
         for _ in range(_RACES_MAX):
-            table = DeltaTable(self.path)
-            rows = _rows(table)
+            table = open_table(self.path)
+            rows = _rows(table) if table is not None else []
             past = [from_row(row) for row in rows]
             state = fold(past)
             events = decide(state)
             if not events:
                 return state
             after = fold([*past, *events])
-            try:
-                self._commit(table, len(rows), events)
-            except CommitFailedError as error:
-                if "oncurrent" not in str(error):
-                    raise
-                continue
-            self._compact(table)
-            return after
+            if table is None:
+                self._create()
+                continue  # somebody else may have created it too, and recorded something
+            if self._commit(table, len(rows), events):
+                self._compact(table)
+                return after
         raise RetryableError(
             what="other writers of the ledger were faster",
             where=self.path,
@@ -98,19 +88,51 @@ class Ledger:
             action="try again; if it persists, look for a process that writes this ledger in a loop",
         )
 
-    @staticmethod
-    def _commit(table: DeltaTable, sequence: int, events: Sequence[Event]) -> None:
+    def set_aside(self) -> Path | None:
+        """Moves a ledger that is to be made anew out of the way; returns where it lies now, None if there was none."""
+        folder = Path(self.path)
+        if not folder.exists():
+            return None
+        aside = folder.with_name(f"{folder.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
+        folder.rename(aside)
+        return aside
+
+    def _create(self) -> None:
+        configuration = {"delta.appendOnly": "true"}
+        try:
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            DeltaTable.create(self.path, SCHEMA, mode="ignore", configuration=configuration, name="lakemark ledger")
+        except CommitFailedError:
+            return  # another writer has just created it
+        except (DeltaError, OSError) as error:
+            raise self._refused(error) from error
+
+    def _commit(self, table: DeltaTable, sequence: int, events: Sequence[Event]) -> bool:
+        """False when another writer was faster."""
         now = datetime.now(UTC)
         rows = [
             {"sequence": sequence + n, "recorded_at": now, **row, "details": json.dumps(row["details"])}
             for n, row in enumerate(map(to_row, events))
         ]
+        marker = CommitProperties(app_transactions=[Transaction(_APP_ID, sequence + len(events) - 1)])
         # The snapshot in `table` is what was decided on: the commit is checked against everything after it.
-        write_deltalake(
-            table,
-            pa.Table.from_pylist(rows, SCHEMA),
-            mode="append",
-            commit_properties=CommitProperties(app_transactions=[Transaction(_APP_ID, sequence + len(events) - 1)]),
+        try:
+            write_deltalake(table, pa.Table.from_pylist(rows, SCHEMA), mode="append", commit_properties=marker)
+        except (DeltaError, OSError) as error:
+            if isinstance(error, CommitFailedError) and "oncurrent" in str(error):
+                return False
+            raise self._refused(error) from error
+        return True
+
+    def _refused(self, error: Exception) -> RetryableError:
+        """Nobody acts on an event before its append has returned, and the next append decides on what is there: so it
+        does not matter whether this one landed."""
+        return RetryableError(
+            what="the ledger could not be written",
+            where=self.path,
+            expected="a commit",
+            found=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:400]}",
+            action="check that the disk has space left and that this user may write there, then run the same again",
         )
 
     @staticmethod
@@ -122,7 +144,5 @@ class Ledger:
 
 
 def _rows(table: DeltaTable) -> list[dict]:
-    # Not `to_pyarrow_table`: with pyarrow 26 it leaves threads that abort the interpreter at its exit (seen here).
-    query = QueryBuilder().register("ledger", table).execute("select * from ledger order by sequence")
-    rows = pa.table(query.read_all()).to_pylist()
+    rows = query(table, "select * from t order by sequence")
     return [{**row, "details": json.loads(row["details"])} for row in rows]

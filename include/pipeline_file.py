@@ -10,11 +10,11 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 from croniter import croniter
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.protocol.errors import PipelineFileError
@@ -34,8 +34,28 @@ class Limits(_Section):
     )
 
 
+class Security(_Section):
+    """How to log in at the brokers. The password is never written into the file: it comes from the environment."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(description="As Kafka names it.")
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(default=None, description="Of SASL.")
+    username: str | None = Field(default=None, description="Of SASL.")
+    password: SecretStr | None = Field(default=None, description="Of SASL: `${NAME}`, a variable of the environment.")
+    ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
+
+    @model_validator(mode="after")
+    def _sasl_is_complete(self) -> Security:
+        sasl = {"mechanism": self.mechanism, "username": self.username, "password": self.password}
+        missing = [name for name, value in sasl.items() if value is None]
+        if self.protocol.startswith("SASL") and missing:
+            context = {"field": f"source.security.{missing[0]}", "allowed": "a value, for SASL", "found": "nothing"}
+            raise PydanticCustomError("column", "{allowed}", context)
+        return self
+
+
 class Source(_Section):
     bootstrap_servers: str = Field(min_length=1, description="host:port of the brokers, comma separated.")
+    security: Security | None = Field(default=None, description="How to log in; null for plain listeners.")
     topics: tuple[str, ...] = Field(min_length=1, description="Topics that are read as one source.")
     format: Literal["json"] = Field(default="json", description="How a record's value is encoded.")
     schema_: str = Field(
@@ -92,7 +112,8 @@ class Target(_Section):
     @field_validator("table")
     @classmethod
     def _no_climbing(cls, table: str) -> str:
-        if ".." in table.split("/") or table.startswith("lake://_lakemark/"):
+        parts = table.removeprefix("lake://").split("/")
+        if {"", ".", ".."} & set(parts) or parts[0] == "_lakemark":
             raise PydanticCustomError("table", "a table inside the lake and outside lake://_lakemark/")
         return table
 
@@ -149,7 +170,7 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
         raise _invalid(path, [("file", "valid YAML", " ".join(str(error).split()))]) from error
     if not isinstance(data, dict):
         raise _invalid(path, [("file", "a mapping with name, source, change, target", type(data).__name__)])
-    problems: list[tuple[str, str, str]] = []
+    problems: list[tuple[str, str, str]] = _written_secrets(data)
     data = _interpolated(data, environment, "", problems)
     try:
         pipeline = Pipeline.model_validate(data)
@@ -181,13 +202,24 @@ def load_pipelines(folder: Path, environment: Mapping[str, str]) -> tuple[list[P
 def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pipeline:
     """The pipeline of that name; raises PipelineFileError, with the nearest names if there is none."""
     path = folder / f"{name}.yaml"
-    if not path.exists():
+    if not re.fullmatch(NAME, name) or not path.exists():
         names = [file.stem for file in pipeline_files(folder)]
         near = difflib.get_close_matches(name, names) or names
         raise _invalid(path, [("file", f"one of the pipelines in {folder}: {', '.join(near) or 'none yet'}", name)])
     return load_pipeline(path, environment)
 
 
+def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """A password that stands in the file itself, where version control would keep it."""
+    source = data.get("source")
+    security = source.get("security") if isinstance(source, dict) else None
+    password = security.get("password") if isinstance(security, dict) else None
+    if password is None or (isinstance(password, str) and re.fullmatch(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", password)):
+        return []
+    return [("source.security.password", "${NAME}, a variable of the environment", _NOT_SHOWN)]
+
+
+_NOT_SHOWN = "something else, which is not shown"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -229,14 +261,16 @@ def _problem(details: Any) -> tuple[str, str, str]:
         case "string_pattern_mismatch":
             return field, f"text that matches {context['pattern']}", repr(found)
         case _:
-            return field, details["msg"].removeprefix("Input should be "), repr(found)
+            allowed = details["msg"].removeprefix("Input should be ")
+            secret = isinstance(found, dict) or field.endswith("password")
+            return field, allowed, _NOT_SHOWN if secret else repr(found)
 
 
 def _fields_at(location: tuple[Any, ...]) -> list[str]:
     model: Any = Pipeline
     for part in location:
         info = next(f for n, f in model.model_fields.items() if (f.alias or n) == part)
-        model = info.annotation
+        model = next((t for t in get_args(info.annotation) if t is not type(None)), info.annotation)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from include.protocol.batch import Batch
+from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import OutcomeUnknownError, error_from_facts
 from include.settings import PROJECT_ROOT, Settings
 
@@ -21,12 +21,12 @@ _LAST_LINES = 30
 def run_job(
     settings: Settings,
     pipeline: str,
-    batch_id: int | None,
+    batch: BatchKey | None,
     started_by: str,
     listen: Listen,
     log: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Runs the job for one batch, or until caught up (`batch_id` None), where the settings say Spark is.
+    """Runs the job for one batch, or until caught up (`batch` None), where the settings say Spark is.
 
     Args:
         listen: takes every JSON line of the job. log: takes every line that the job (and Spark) logs.
@@ -38,7 +38,20 @@ def run_job(
         RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it was killed, or ended without a
         word, at an unknown place (I6).
     """
-    what = ["--until-caught-up"] if batch_id is None else ["--batch", str(batch_id)]
+    what = ["--until-caught-up"]
+    if batch is not None:
+        what = ["--generation", str(batch.generation), "--batch", str(batch.batch_id)]
+    return _run(settings, pipeline, what, started_by, listen, log)
+
+
+def create_target(settings: Settings, pipeline: str, log: Callable[[str], None]) -> None:
+    """Makes the target's table, empty, if there is none. Raises as `run_job` does."""
+    _run(settings, pipeline, ["--create-target"], "cli", lambda fact: None, log)
+
+
+def _run(
+    settings: Settings, pipeline: str, what: list[str], started_by: str, listen: Listen, log: Callable[[str], None]
+) -> list[dict[str, Any]]:
     where = ["--remote", settings.spark_remote] if settings.spark_remote else []
     if not where and settings.spark_master:
         where = ["--master", settings.spark_master]
@@ -78,7 +91,7 @@ def run_job(
         raise error_from_facts(failure)
     raise OutcomeUnknownError(
         what="the job ended without a word",
-        where=f"{pipeline} {'batch ' + str(batch_id) if batch_id is not None else 'until caught up'}",
+        where=f"{pipeline} {' '.join(what)}",
         expected="exit code 0, or an error that says what happened",
         found=f"{_ending(code)}; its last lines: {' | '.join(last) or 'none'}",
         action="nothing by hand: the next attempt settles it from the target's log first",

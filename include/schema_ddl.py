@@ -15,8 +15,9 @@ _SIMPLE = frozenset(
         *("STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
     )
 )
-_NESTED = ("ARRAY", "MAP", "STRUCT")
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)
+
+_FIELD = re.compile(r"^(?:`[^`]+`|[A-Za-z_][A-Za-z0-9_]*)\s*(?::|\s)\s*(?P<type>.+)$", re.DOTALL)
 
 
 class SchemaError(ValueError):
@@ -44,15 +45,29 @@ def _column(text: str) -> Column:
     match = _COLUMN.match(text.strip())
     if match is None:
         raise SchemaError(f"`NAME TYPE` for every column, not {text.strip()!r}")
-    type_ = re.sub(r"\s+(NOT\s+NULL|COMMENT\s+.*)$", "", match["type"].strip(), flags=re.IGNORECASE | re.DOTALL)
-    word = re.split(r"[\s(<]", type_, maxsplit=1)[0].upper()
-    if word in _NESTED:
-        if not re.fullmatch(rf"{word}\s*<.+>", type_, flags=re.IGNORECASE | re.DOTALL):
-            raise SchemaError(f"{word}<...> for the type of {match['quoted'] or match['plain']}, not {type_!r}")
-    elif word not in _SIMPLE or not re.fullmatch(r"\w+(\s*\(\s*\d+\s*(,\s*\d+\s*)?\))?", type_):
-        allowed = ", ".join(sorted(_SIMPLE)) + ", ARRAY<...>, MAP<...>, STRUCT<...>"
-        raise SchemaError(f"a type for {match['quoted'] or match['plain']} among {allowed}; not {type_!r}")
-    return Column(match["quoted"] or match["plain"], type_)
+    name = match["quoted"] or match["plain"]
+    type_ = re.sub(r"\s+(NOT\s+NULL|COMMENT\s+'[^'\\]*')$", "", match["type"].strip(), flags=re.IGNORECASE)
+    _check_type(name, type_)
+    return Column(name, type_)
+
+
+def _check_type(name: str, type_: str) -> None:
+    """Every word of a type is known: types are written into SQL as they are."""
+    nested = re.fullmatch(r"(ARRAY|MAP|STRUCT)\s*<(.*)>", type_.strip(), flags=re.IGNORECASE | re.DOTALL)
+    if nested is None:
+        word = re.fullmatch(r"(\w+)(\s*\(\s*\d+\s*(,\s*\d+\s*)?\))?", type_.strip())
+        if word is None or word[1].upper() not in _SIMPLE:
+            allowed = ", ".join(sorted(_SIMPLE)) + ", ARRAY<...>, MAP<..., ...>, STRUCT<NAME: ..., ...>"
+            raise SchemaError(f"a type for {name} among {allowed}; not {type_!r}")
+        return
+    kind, parts = nested[1].upper(), _split(nested[2])
+    if len(parts) != {"ARRAY": 1, "MAP": 2}.get(kind, len(parts)) or not parts:
+        raise SchemaError(f"{'one type' if kind == 'ARRAY' else 'two types'} in the {kind} of {name}, not {type_!r}")
+    for part in parts:
+        field = _FIELD.match(part.strip()) if kind == "STRUCT" else None
+        if kind == "STRUCT" and field is None:
+            raise SchemaError(f"`NAME: TYPE` for every field of {name}, not {part.strip()!r}")
+        _check_type(name, field["type"] if field else part)
 
 
 def _split(ddl: str) -> list[str]:

@@ -69,6 +69,11 @@ class Settings:
         }
 
 
+def armed_fault() -> str | None:
+    """What a test wants of this process (see `fault_points`); None outside tests."""
+    return os.environ.get("LAKEMARK_TEST_FAULT")
+
+
 def _addresses(path: Path) -> dict[str, str]:
     try:
         return json.loads(path.read_text())

@@ -18,9 +18,11 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
 
     Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit
     (batch_id, table_version, committed_at, counts), records (sums of all batches' counts), attempts, next_offsets,
-    lag_records (null with `kafka` saying why, when Kafka does not answer).
+    lag_records (null with `kafka` saying why, when Kafka does not answer), problem (why the pipeline stands still and
+    what to do; null while nothing is known to stand in its way).
     """
-    state = Steps(settings, pipeline).ledger.state()
+    steps = Steps(settings, pipeline)
+    state, problem = _state(steps)
     commits = [record.commit for record in state.batches if record.commit]
     lag, kafka = _lag(pipeline, state)
     return {
@@ -42,7 +44,27 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
         "next_offsets": {str(tp): offset for tp, offset in sorted(state.next_offsets.items())},
         "lag_records": lag,
         "kafka": kafka,
+        "problem": problem,
     }
+
+
+def _state(steps: Steps) -> tuple[LedgerState, str | None]:
+    """The ledger's state, and what the next plan or attempt would stumble over."""
+    state = LedgerState()
+    try:
+        state = steps.ledger.state()
+        steps.preview()
+    except LakemarkError as error:
+        return state, str(error)
+    attempt = state.pending.attempts[-1] if state.pending and state.pending.attempts else None
+    if attempt is None or attempt.problem:
+        return state, attempt and attempt.problem
+    if attempt.outcome is None:
+        return state, (
+            f"the last attempt (of {attempt.started_by} on {attempt.host}) has not said how it ended: it still runs, "
+            "or was killed. What to do: nothing if it runs; else run the pipeline again, it settles from the log first"
+        )
+    return state, None
 
 
 def batch_facts(record: BatchRecord) -> dict[str, Any]:
@@ -76,7 +98,7 @@ def _sums(commits: list) -> dict[str, int]:
 def _lag(pipeline: Pipeline, state: LedgerState) -> tuple[int | None, str]:
     """Offsets between what is planned and Kafka's end, and what Kafka said."""
     try:
-        source = source_extent(pipeline.source.bootstrap_servers, pipeline.source.topics)
+        source = source_extent(pipeline.source)
         started = start_topics(state, source, pipeline.source.start)
         starts = next_offsets(pipeline.name, state.with_started(started) if started else state, source)
     except LakemarkError as error:

@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 
-from include.protocol.batch import Batch, app_id
-from include.protocol.commit_metadata import CommitMetadata
-from include.protocol.settlement import LandedCommit
+from include.delta_tables import open_table
+from include.protocol.batch import FENCE, Batch, app_id
+from include.protocol.commit_metadata import CommitMetadata, own_metadata
+from include.protocol.generations import fenced_for
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.settlement import LandedCommit, TargetView
 
 _RECENT = 30  # commits; a settled batch is nearly always among them
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One commit of a table's log."""
+
+    version: int
+    operation: str
+    engine: str
+    own: bool  # it carries metadata of Lakemark's
+    landed: LandedCommit | None  # if it is the commit of a batch
+    begun: GenerationStarted | None  # if it is a fence: what it made way for
 
 
 @dataclass(frozen=True)
@@ -25,15 +40,17 @@ class TableLog:
 
     @classmethod
     def open(cls, path: str) -> TableLog | None:
-        """None when there is no such table yet."""
-        try:
-            return cls(DeltaTable(path))
-        except TableNotFoundError:
-            return None
+        """None when there is no such table yet; raises TableDamaged."""
+        table = open_table(path)
+        return cls(table) if table is not None else None
 
     @property
     def version(self) -> int:
         return self.table.version()
+
+    @cached_property
+    def table_id(self) -> str:
+        return str(self.table.metadata().id)
 
     def marker(self, pipeline: str, generation: int) -> int | None:
         """The last batch id that the table holds of a generation, None if none."""
@@ -41,33 +58,84 @@ class TableLog:
 
     def landed(self, batch: Batch) -> LandedCommit | None:
         """The commit of a batch, newest first; None if it never landed or clean-up removed its metadata."""
+        return self.landed_as(batch.pipeline, batch.generation, batch.batch_id)
+
+    def landed_as(self, pipeline: str, generation: int, batch_id: int) -> LandedCommit | None:
+        """The commit that carries this marker."""
         for limit in (_RECENT, None):
-            for commit in self.landed_commits(batch.pipeline, batch.generation, limit):
-                if commit.metadata.batch.batch_id == batch.batch_id:
+            for commit in self.landed_commits(pipeline, generation, limit):
+                if commit.metadata.batch.batch_id == batch_id:
                     return commit
         return None
 
-    def landed_commits(self, pipeline: str, generation: int, limit: int | None = None) -> Iterator[LandedCommit]:
-        """All commits of a generation's batches that the log still has, newest first."""
+    def landed_commits(
+        self, pipeline: str, generation: int | None = None, limit: int | None = None
+    ) -> Iterator[LandedCommit]:
+        """All commits of a pipeline's batches (of one generation) that the log still has, newest first."""
         for entry in self.table.history(limit):
             metadata = CommitMetadata.loads(entry.get("userMetadata"))
-            if metadata and (metadata.batch.pipeline, metadata.batch.generation) == (pipeline, generation):
-                yield _landed_commit(entry, metadata)
+            if metadata and metadata.batch.pipeline == pipeline and generation in (None, metadata.batch.generation):
+                yield self._landed_commit(entry, metadata)
 
+    def entries(self, pipeline: str) -> list[LogEntry]:
+        """All commits that the log still has, oldest first, and what they say of a pipeline."""
+        return [self._entry(entry, pipeline) for entry in reversed(self.table.history())]
 
-def _landed_commit(entry: dict[str, Any], metadata: CommitMetadata) -> LandedCommit:
-    metrics = entry.get("operationMetrics") or {}
+    def _entry(self, entry: dict[str, Any], pipeline: str) -> LogEntry:
+        text = entry.get("userMetadata")
+        metadata = CommitMetadata.loads(text)
+        return LogEntry(
+            version=entry["version"],
+            operation=entry.get("operation") or "unknown",
+            engine=entry.get("engineInfo") or "an unknown engine",
+            own=own_metadata(text) is not None,
+            landed=self._landed_commit(entry, metadata) if metadata and metadata.batch.pipeline == pipeline else None,
+            begun=fenced_for(text, pipeline),
+        )
 
-    def number(name: str) -> int:
-        return int(metrics.get(name, 0))
+    def begun(self, pipeline: str, generation: int) -> GenerationStarted | None:
+        """How a generation began, as the fence of the one before it says; None if the log has no such fence."""
+        for entry in self.table.history():
+            started = fenced_for(entry.get("userMetadata"), pipeline)
+            if started is not None and started.generation == generation:
+                return started
+        return None
 
-    return LandedCommit(
-        table_version=entry["version"],
-        committed_at=datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat(),
-        metadata=metadata,
-        merge_source_rows=number("numSourceRows"),
-        rows_applied=number("numTargetRowsInserted") + number("numTargetRowsUpdated") + number("numTargetRowsDeleted"),
-    )
+    def newest_generation(self, pipeline: str, at_least: int) -> int:
+        """The generation that is not fenced, given one that has been."""
+        generation = max([at_least, *(c.metadata.batch.generation for c in self.landed_commits(pipeline))])
+        while self.marker(pipeline, generation) == FENCE:
+            generation += 1
+        return generation
+
+    def view(self, pipeline: str, generation: int, since_version: int | None) -> TargetView:
+        """The log for a planner. since_version: what is newer is searched for a RESTORE; None: nothing is."""
+        return TargetView(self.marker(pipeline, generation), self.table_id, self._restored(since_version))
+
+    def _restored(self, since_version: int | None) -> tuple[int, int | None] | None:
+        if since_version is None or since_version >= self.version:
+            return None
+        for entry in self.table.history(self.version - since_version):
+            if entry["operation"] == "RESTORE" and entry["version"] > since_version:
+                back_to = (entry.get("operationParameters") or {}).get("version")
+                return entry["version"], int(back_to) if back_to not in (None, "null", "") else None
+        return None
+
+    def _landed_commit(self, entry: dict[str, Any], metadata: CommitMetadata) -> LandedCommit:
+        metrics = entry.get("operationMetrics") or {}
+
+        def number(name: str) -> int:
+            return int(metrics.get(name, 0))
+
+        applied = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+        return LandedCommit(
+            table_version=entry["version"],
+            committed_at=datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat(),
+            metadata=metadata,
+            merge_source_rows=number("numSourceRows"),
+            rows_applied=sum(map(number, applied)),
+            table_id=self.table_id,
+        )
 
 
 def landed_and_marker(path: str, batch: Batch) -> tuple[int | None, LandedCommit | None]:

@@ -13,14 +13,15 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.fault_points import passing
 from include.kafka_source import source_extent
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
-from include.protocol.batch import Batch
+from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.guard import AlreadyApplied, guard
-from include.protocol.ledger_events import AttemptEnded, AttemptStarted
+from include.protocol.ledger_events import AttemptEnded, AttemptStarted, LedgerState
 from include.protocol.planning import verify_source
 from include.settings import Settings
 from include.storage import Tables
@@ -33,6 +34,7 @@ from spark_jobs.tables import append_quarantine, ensure_target, merge_changes
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
 Say = Callable[[dict[str, Any]], None]
+_PROBLEM_MAX = 2000  # characters of an error that the ledger keeps
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class _Phases:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt at `batch_id` of a pipeline.
+    """An attempt at a batch of a pipeline.
 
     Args:
         open_session: called only when there is something to do. say: takes progress as JSON data.
@@ -85,7 +87,7 @@ class Attempt:
 
     settings: Settings
     pipeline: Pipeline
-    batch_id: int
+    key: BatchKey
     open_session: OpenSession
     started_by: str
     say: Say
@@ -99,44 +101,48 @@ class Attempt:
         """
         phases = _Phases(self.say)
         state = self._ledger.state()
-        batch = state.planned(self.pipeline.name, self.batch_id).batch
+        batch = state.planned(self.pipeline.name, self.key).batch
         self._record(AttemptStarted(batch.generation, batch.batch_id, self.attempt_id, _host(), self.started_by))
         try:
             if self._guard(batch, state.generation) is not None:
                 result = AttemptResult("already_applied", batch, self.attempt_id)
             else:
-                result = self._apply(batch, state.generation, phases)
+                result = self._apply(batch, state, phases)
         except Exception as error:
             failure = classed(error, str(batch), phases.current)
-            self._record(self._ended(batch, type(failure).__name__, phases.seconds))
+            self._record(self._ended(batch, type(failure).__name__, phases.seconds, str(failure)[:_PROBLEM_MAX]))
             raise failure from error
         self._record(self._ended(batch, result.outcome, phases.seconds))
         return result
 
-    def _apply(self, batch: Batch, generation: int, phases: _Phases) -> AttemptResult:
+    def _apply(self, batch: Batch, state: LedgerState, phases: _Phases) -> AttemptResult:
         with ExitStack() as stack:
             with phases.phase("session"):
                 spark = stack.enter_context(self.open_session())
             with phases.phase("read"):
+                passing("attempt.before_read")
                 self._verify_source(batch)
-                records = read_records(spark, self.pipeline.source.bootstrap_servers, batch)
+                records = read_records(spark, self.pipeline.source, batch)
                 read = records.count()
+                passing("attempt.after_read")
                 self._verify_source(batch)
             with phases.phase("decode"):
                 judged = decode(records, self.pipeline, batch).localCheckpoint(eager=True)
                 changes, counts = _reduce(judged, self.pipeline, read)
             if counts.quarantined:
                 with phases.phase("quarantine"):
-                    metadata = self._metadata(batch, "quarantine", counts)
+                    metadata = self._metadata(batch, "quarantine", counts, state)
                     append_quarantine(spark, self._tables.quarantine, judged, metadata)
+                passing("attempt.quarantine_landed")
             with phases.phase("merge"):
-                landed = self._merge(spark, batch, generation, changes, counts)
+                landed = self._merge(spark, batch, state, changes, counts)
+            passing("attempt.landed")
         if landed:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
         return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
 
     def _merge(
-        self, spark: SparkSession, batch: Batch, generation: int, changes: DataFrame, counts: SourceCounts
+        self, spark: SparkSession, batch: Batch, state: LedgerState, changes: DataFrame, counts: SourceCounts
     ) -> bool:
         """True when this attempt's commit is the batch's, False when another attempt's is.
 
@@ -144,15 +150,16 @@ class Attempt:
         conflicts, and finds the batch applied (I5); a lost answer may belong to a commit that landed (I6).
         """
         ensure_target(spark, self._tables.target, self.pipeline)
-        metadata = self._metadata(batch, "target", counts)
+        metadata = self._metadata(batch, "target", counts, state)
+        passing("attempt.before_merge")
         try:
             if merge_changes(spark, self._tables.target, changes, self.pipeline, metadata):
                 return True
         except Exception:
-            if self._guard(batch, generation) is None:
+            if self._guard(batch, state.generation) is None:
                 raise
             return False
-        self._guard(batch, generation)  # whoever landed it landed these ranges, or this raises
+        self._guard(batch, state.generation)  # whoever landed it landed these ranges, or this raises
         return False
 
     def _guard(self, batch: Batch, generation: int) -> AlreadyApplied | None:
@@ -164,14 +171,19 @@ class Attempt:
                 return None
 
     def _verify_source(self, batch: Batch) -> None:
-        source = self.pipeline.source
-        verify_source(batch, source_extent(source.bootstrap_servers, source.topics))
+        verify_source(batch, source_extent(self.pipeline.source))
 
-    def _metadata(self, batch: Batch, role: Literal["target", "quarantine"], counts: SourceCounts) -> CommitMetadata:
-        return CommitMetadata.of(batch, role, counts, self.attempt_id, self.settings.code_version)
+    def _metadata(
+        self, batch: Batch, role: Literal["target", "quarantine"], counts: SourceCounts, state: LedgerState
+    ) -> CommitMetadata:
+        """The batch to be applied is the last one planned: where it ends, the ledger's next offsets are."""
+        version = self.settings.code_version
+        return CommitMetadata.of(batch, role, counts, state.next_offsets, self.attempt_id, version)
 
-    def _ended(self, batch: Batch, outcome: str, phase_seconds: dict[str, float]) -> AttemptEnded:
-        return AttemptEnded(batch.generation, batch.batch_id, self.attempt_id, outcome, phase_seconds)
+    def _ended(
+        self, batch: Batch, outcome: str, phase_seconds: dict[str, float], problem: str | None = None
+    ) -> AttemptEnded:
+        return AttemptEnded(batch.generation, batch.batch_id, self.attempt_id, outcome, phase_seconds, problem)
 
     def _record(self, event: AttemptStarted | AttemptEnded) -> None:
         self._ledger.append(lambda state: [event])

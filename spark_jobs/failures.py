@@ -6,7 +6,14 @@ import re
 
 from pyspark.errors import AnalysisException
 
-from include.protocol.errors import LakemarkError, OffsetsExpired, OutcomeUnknownError, RetryableError, TerminalError
+from include.protocol.errors import (
+    LakemarkError,
+    OffsetsExpired,
+    OutcomeUnknownError,
+    RetryableError,
+    TableDamaged,
+    TerminalError,
+)
 
 # Delta's conflict exceptions share no base class, and over Spark Connect only their text arrives.
 _SAME_MARKER = re.compile(r"ConcurrentTransactionException|DELTA_CONCURRENT_TRANSACTION")
@@ -14,6 +21,9 @@ _CONFLICT = re.compile(
     r"(ConcurrentAppend|ConcurrentDeleteRead|ConcurrentDeleteDelete|ConcurrentWrite|MetadataChanged|ProtocolChanged)"
     r"Exception|DELTA_(CONCURRENT_(APPEND|DELETE_READ|DELETE_DELETE|WRITE)|METADATA_CHANGED|PROTOCOL_CHANGED)"
 )
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
+_NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied|AccessControlException|AccessDeniedException")
+_FILE_MISSING = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_TRUNCATED|DELTA_VERSIONS_NOT_CONTIGUOUS")
 _DATA_LOSS = re.compile(r"OffsetOutOfRangeException|KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
 
 
@@ -46,6 +56,31 @@ def classed(error: Exception, where: str, phase: str) -> LakemarkError:
             expected="no conflicting commit",
             found=found,
             action="the next attempt reads the new version; if it persists, find the other writer",
+        )
+    if full := _NO_SPACE.search(str(error)):
+        return RetryableError(
+            what="the disk is full",
+            where=f"{where}, while it did {phase}",
+            expected="room for the batch's files, or for Spark's scratch files",
+            found=f"{full.group()}; {_first_lines(error)}",
+            action="free some space; nothing landed, and the next attempt starts anew from the same plan",
+        )
+    if _NOT_WRITABLE.search(str(error)):
+        return TerminalError(
+            what="a folder may not be written",
+            where=f"{where}, while it did {phase}",
+            expected="a lake that the user of the Spark server may write",
+            found=_first_lines(error),
+            action="make it writable, then rerun the task; nothing landed",
+        )
+    if _FILE_MISSING.search(str(error)):
+        return TableDamaged(
+            what="a file of the table is missing",
+            where=where,
+            expected="every file that the table's log names",
+            found=_first_lines(error),
+            action="bring the file back from a copy; without one, move the table's folder away and "
+            "`lakemark reset --from earliest` fills a new one from Kafka",
         )
     if isinstance(error, AnalysisException):
         return TerminalError(

@@ -1,6 +1,7 @@
 """The job: applies one planned batch of a pipeline, or all there is until Kafka has nothing new.
 
-    python -m spark_jobs.merge_job --pipeline NAME (--batch N | --until-caught-up) [--remote URL | --master MASTER]
+    python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER]
+        (--generation G --batch N | --until-caught-up | --create-target)
 
 It is never told any ranges: the ledger has them. Standard output is JSON lines: `{"progress": ...}` while it works,
 `{"result": ...}` for every batch, `{"error": ..., "kind": ...}` at last if it failed; the exit code tells the error's
@@ -17,12 +18,16 @@ from contextlib import ExitStack, nullcontext
 from typing import Any
 
 from include.pipeline_file import Pipeline, find_pipeline
+from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
+from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.planning import Idle
 from include.settings import Settings
 from include.steps import Steps
+from include.storage import Tables
 from spark_jobs.attempt import Attempt, AttemptResult
 from spark_jobs.session import open_session
+from spark_jobs.tables import ensure_target
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,11 +35,14 @@ def main(arguments: list[str] | None = None) -> int:
     settings = Settings.from_environment()
     try:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
-        if options.batch is not None:
+        if options.create_target:
+            with open_session(settings, options.remote, options.master) as spark:
+                ensure_target(spark, Tables.of(settings, pipeline).target, pipeline)
+        elif options.batch is not None:
             attempt = Attempt(
                 settings,
                 pipeline,
-                options.batch,
+                BatchKey(options.generation, options.batch),
                 lambda: open_session(settings, options.remote, options.master),
                 options.started_by,
                 say,
@@ -63,13 +71,13 @@ def _until_caught_up(settings: Settings, pipeline: Pipeline, options: argparse.N
 
         while not isinstance(plan := steps.plan(), Idle):
             say({"progress": "planned", "batch": plan.batch.to_json()})
-            result = Attempt(settings, pipeline, plan.batch.batch_id, the_session, options.started_by, say).run()
+            result = Attempt(settings, pipeline, plan.batch.key, the_session, options.started_by, say).run()
             say({"result": _settled(steps, result)})
 
 
 def _settled(steps: Steps, result: AttemptResult) -> dict[str, Any]:
     began = time.monotonic()
-    committed = steps.settle(result.batch.batch_id)
+    committed = steps.settle(result.batch.key)
     seconds = {**result.phase_seconds, "settle": round(time.monotonic() - began, 3)}
     return {
         **result.to_json(),
@@ -89,6 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--batch", type=int, help="id of a planned batch")
     what.add_argument("--until-caught-up", action="store_true")
+    what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
+    parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--remote", help="sc://host:port of a Spark Connect server")
     where.add_argument("--master", help="a driver in this process, on this master (default local[*])")

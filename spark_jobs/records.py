@@ -7,10 +7,12 @@ from collections import defaultdict
 
 from pyspark.sql import DataFrame, SparkSession
 
+from include.kafka_options import spark_options
+from include.pipeline_file import Source
 from include.protocol.batch import Batch
 
 
-def read_records(spark: SparkSession, bootstrap_servers: str, batch: Batch) -> DataFrame:
+def read_records(spark: SparkSession, source: Source, batch: Batch) -> DataFrame:
     """The records of the batch's ranges, read once and kept for the attempt.
 
     Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp. Only committed
@@ -25,7 +27,7 @@ def read_records(spark: SparkSession, bootstrap_servers: str, batch: Batch) -> D
         ends[r.topic][str(r.partition)] = r.end_offset
     return (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .options(**spark_options(source))
         .option("kafka.isolation.level", "read_committed")
         .option("assign", json.dumps(partitions))
         .option("startingOffsets", json.dumps(starts))

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from include.installation.jars import jar_paths
+from include.installation import log_store
 from include.installation.java import find_java
 from include.installation.spark_server import driver_options
+from include.protocol.errors import TerminalError
 from include.settings import Settings
 
 # What every session of a job runs with, wherever it runs.
@@ -38,15 +39,30 @@ def open_session(settings: Settings, remote: str | None, master: str | None) -> 
     else:
         _prepare_own_driver(settings)
         builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")
-        for key, value in driver_options(jar_paths(settings.jars, "spark"), settings.home).items():
+        for key, value in driver_options(settings.jars, settings.home).items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
     try:
+        _refuse_unsafe_commits(spark)
         for key, value in _SESSION.items():
             spark.conf.set(key, value)
         yield spark
     finally:
         spark.stop()
+
+
+def _refuse_unsafe_commits(spark: SparkSession) -> None:
+    """Two processes that commit at once must not replace each other's commit (see `log_store`)."""
+    for key, value in log_store.OPTIONS.items():
+        found = spark.conf.get(key, None)
+        if found != value:
+            raise TerminalError(
+                what="this Spark commits to local Delta tables in a way that loses commits of other processes",
+                where="its configuration",
+                expected=f"{key}={value}, with Lakemark's compiled classes on the class path",
+                found=f"{key}={found}",
+                action="start it with `lakemark up`, or with the options of include/installation/spark_server.py",
+            )
 
 
 def _prepare_own_driver(settings: Settings) -> None:

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.commit_metadata import CommitMetadata
+from include.target_log import TableLog
 from spark_jobs.failures import is_same_marker
 from spark_jobs.marking import marked_write
 
@@ -35,11 +36,22 @@ def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
         f"change_order: STRUCT<{', '.join(order)}>, deleted: BOOLEAN>"
     )
     cluster_by = ", ".join(map(quoted, pipeline.target.cluster_by))
-    spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {table_name(path)} ({columns}, {LINEAGE} {lineage}) USING delta "
+    _create(
+        spark,
+        path,
+        f"({columns}, {LINEAGE} {lineage}) USING delta "
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
-        + "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        + "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
     )
+
+
+def _create(spark: SparkSession, path: str, definition: str) -> None:
+    """Two who create it at once are no error, though Delta gives one of them one."""
+    try:
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {table_name(path)} {definition}")
+    except Exception:
+        if TableLog.open(path) is None:
+            raise
 
 
 def merge_changes(
@@ -66,7 +78,9 @@ def merge_changes(
     statement = (
         f"MERGE INTO {table_name(path)} AS target USING lakemark_changes AS source "
         f"ON {' AND '.join(f'target.{quoted(key)} = source.{quoted(key)}' for key in keys)} "
-        f"WHEN MATCHED AND source.{LINEAGE}.change_order > target.{LINEAGE}.change_order THEN UPDATE SET "
+        # A row that another writer put there has no change order: any change is newer than that.
+        f"WHEN MATCHED AND (target.{LINEAGE}.change_order IS NULL "
+        f"OR source.{LINEAGE}.change_order > target.{LINEAGE}.change_order) THEN UPDATE SET "
         + ", ".join(f"target.{quoted(name)} = {value(name)}" for name in written)
         + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(quoted, written))}) "
         f"VALUES ({', '.join(map(value, written))})"
@@ -77,7 +91,7 @@ def merge_changes(
 
 def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:
     """Keeps the records that are not merged, each with its reason; a second call for a batch does nothing."""
-    spark.sql(f"CREATE TABLE IF NOT EXISTS {table_name(path)} ({_QUARANTINE_COLUMNS}) USING delta")
+    _create(spark, path, f"({_QUARANTINE_COLUMNS}) USING delta")
     batch = metadata.batch
     rows = judged.where("reason IS NOT NULL").selectExpr(
         *("topic", "partition", "offset", "timestamp", "key", "value", "reason"),

@@ -42,7 +42,7 @@ def world(stack: Stack, tmp_path: Path) -> World:
 
 def world_in(folder: Path, stack: Stack) -> World:
     """A world whose lake and pipeline files lie in `folder`."""
-    (folder / "pipelines").mkdir(exist_ok=True)
+    (folder / "pipelines").mkdir(exist_ok=True, parents=True)
     places = {"LAKEMARK_LAKE": str(folder / "lake"), "LAKEMARK_PIPELINES": str(folder / "pipelines")}
     settings = settings_in(stack.settings.home, **places, **stack.addresses(("kafka", "spark")))
     return World(settings, stack.broker.bootstrap_servers)

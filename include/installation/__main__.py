@@ -1,11 +1,12 @@
-"""`python -m include.installation`: Java and JARs, the part of `make setup` that is not Python packages."""
+"""`python -m include.installation [USE ...]`: Java and JARs, the part of `make setup` that is not Python packages."""
 
 from __future__ import annotations
 
 import sys
 
-from include.installation.jars import fetch_jars, pinned_jars
+from include.installation.jars import USES, fetch_jars
 from include.installation.java import find_java
+from include.installation.log_store import compile_log_store
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
@@ -15,11 +16,13 @@ def main() -> int:
     java = find_java(settings.java, settings.home / "java")
     print(f"Java: {java.origin}")
     try:
-        came = fetch_jars(settings.jars, java, settings.environment.get("SSL_CERT_FILE"))
+        uses = [use for use in USES if use in sys.argv[1:]] or USES[:2]
+        came = fetch_jars(settings.jars, java, settings.environment.get("SSL_CERT_FILE"), uses)
+        compile_log_store(settings.jars, java)
     except LakemarkError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"[setup 4/4] {len(pinned_jars())} JARs in {settings.jars}, {came} of them fetched now")
+    print(f"[setup 4/4] JARs for {' and '.join(uses)} in {settings.jars}, {came} of them fetched now")
     return 0
 
 

@@ -60,7 +60,8 @@ class Broker:
         subprocess.run(
             [
                 *(*self._java_command(), "kafka.tools.StorageTool", "format"),
-                *("--cluster-id", cluster_id, "--config", str(self._properties)),
+                f"--cluster-id={cluster_id}",  # in one word: an id may begin with a dash
+                *("--config", str(self._properties)),
             ],
             check=True,
             stdout=subprocess.DEVNULL,

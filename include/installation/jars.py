@@ -11,17 +11,19 @@ import hashlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from xml.sax.saxutils import quoteattr
 
 from include.installation.java import Java
 from include.protocol.errors import TerminalError
 
 PINS = Path(__file__).with_name("jars.txt")
-Use = Literal["broker", "spark"]
+Use = Literal["broker", "spark", "test"]
+USES: tuple[Use, ...] = get_args(Use)
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ def pyspark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def fetch_jars(folder: Path, java: Java, certificates: str | None) -> int:
-    """Brings every pinned JAR to `folder/USE/`; what is there with the right sum stays. Returns how many came.
+def fetch_jars(folder: Path, java: Java, certificates: str | None, uses: Sequence[Use] = ("broker", "spark")) -> int:
+    """Brings the pinned JARs of these uses to `folder/USE/`; returns how many came. What is there and right stays.
 
     Args:
         certificates: a PEM bundle that connections must trust beside Java's own (a company's proxy, say), as
@@ -64,7 +66,8 @@ def fetch_jars(folder: Path, java: Java, certificates: str | None) -> int:
     Raises:
         TerminalError: a JAR could not be had, or has another sum than the pinned one (it is removed then).
     """
-    missing = [jar for jar in pinned_jars() if _sum(folder / jar.use / jar.file_name) != jar.sha256]
+    wanted = [jar for jar in pinned_jars() if jar.use in uses]
+    missing = [jar for jar in wanted if _sum(folder / jar.use / jar.file_name) != jar.sha256]
     if not missing:
         return 0
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +92,7 @@ def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None
     module = scratch / "ivy.xml"
     module.write_text(
         '<ivy-module version="2.0"><info organisation="lakemark" module="jars"/>'
-        '<configurations><conf name="broker"/><conf name="spark"/></configurations><dependencies>'
+        '<configurations><conf name="broker"/><conf name="spark"/><conf name="test"/></configurations><dependencies>'
         + "".join(
             f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
             f' conf="{jar.use}->master" transitive="false"/>'
@@ -103,7 +106,7 @@ def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None
         str(java.binary),
         *(_trust(certificates, scratch) if certificates else []),
         f"-Divy.default.ivy.user.dir={folder.parent / 'ivy'}",
-        *("-jar", str(ivy), "-ivy", str(module), "-types", "jar", "bundle", "-confs", "broker", "spark"),
+        *("-jar", str(ivy), "-ivy", str(module), "-types", "jar", "bundle", "-confs", *USES),
         *(("-settings", str(settings)) if settings.exists() else ()),
         *("-retrieve", f"{folder}/[conf]/[artifact]-[revision].[ext]"),
     ]

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from include.installation import log_store
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import Java, find_java
 from include.settings import Settings
 
 
-def driver_options(jars: Sequence[Path], home: Path) -> dict[str, str]:
+def driver_options(jars: Path, home: Path) -> dict[str, str]:
     """Spark's options for any driver that runs Lakemark's jobs on one machine."""
+    class_path = [*jar_paths(jars, "spark"), log_store.classes(jars)]
     return {
+        **log_store.OPTIONS,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.driver.extraClassPath": ":".join(map(str, jars)),
+        "spark.driver.extraClassPath": ":".join(map(str, class_path)),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "3g",
@@ -50,7 +52,7 @@ class SparkServer:
     def command(self) -> list[str]:
         """Runs the server in the foreground, by way of spark-submit (pip's PySpark has no start script)."""
         options = {
-            **driver_options(jar_paths(self.jars, "spark"), self.home),
+            **driver_options(self.jars, self.home),
             "spark.connect.grpc.binding.address": self.bind,
             "spark.connect.grpc.binding.port": str(self.port),
             # A killed client's session, and what it keeps in memory, goes soon.

@@ -53,7 +53,7 @@ class Stack:
         settings.home.mkdir(parents=True, exist_ok=True)
         file = settings.home / "ports.json"
         if not file.exists():
-            file.write_text(json.dumps({name: _free_port(usual) for name, usual in PORTS.items()}))
+            file.write_text(json.dumps({name: free_port(usual) for name, usual in PORTS.items()}))
         return cls(settings, json.loads(file.read_text()), find_java(settings.java, settings.home / "java"))
 
     @property
@@ -219,7 +219,7 @@ def _parts_of(state: dict) -> set[str]:
     return {name.split("-")[0] for name in state["services"]}
 
 
-def _free_port(usual: int) -> int:
+def free_port(usual: int) -> int:
     if _is_free(usual):
         return usual
     with socket.socket() as probe:

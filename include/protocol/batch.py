@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from include.protocol.ranges import OffsetRange, fingerprint
 
@@ -17,6 +17,13 @@ def app_id(pipeline: str, generation: int) -> str:
     """The `appId` of Delta's `txn` action; its `version` is the batch id. Delta protocol, "Transaction
     Identifiers": versions of one appId only grow."""
     return f"lakemark/{pipeline}/g{generation}"
+
+
+class BatchKey(NamedTuple):
+    """What names a batch of a pipeline; all that tasks hand to each other."""
+
+    generation: int
+    batch_id: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,10 @@ class Batch:
         partitions = [r.topic_partition for r in self.ranges]
         if not partitions or partitions != sorted(set(partitions)):
             raise ValueError(f"ranges must be sorted, one per partition and at least one: {self.ranges}")
+
+    @property
+    def key(self) -> BatchKey:
+        return BatchKey(self.generation, self.batch_id)
 
     @property
     def app_id(self) -> str:

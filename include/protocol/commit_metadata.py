@@ -12,9 +12,12 @@ from typing import Any, Literal, Self
 
 from include.protocol.batch import Batch
 from include.protocol.counts import SourceCounts
+from include.protocol.errors import TableDamaged
+from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 FORMAT = 1
 Role = Literal["target", "quarantine"]
+FENCE_ROLE = "fence"  # the commit that ends a generation, see `generations`
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,21 @@ class CommitMetadata:
     fingerprint: str  # as written; `batch.fingerprint` is computed anew
     role: Role
     counts: SourceCounts
+    next_offsets: Mapping[TopicPartition, int]  # of every partition, once this batch has landed (I10)
     attempt_id: str
     code_version: str
 
     @classmethod
-    def of(cls, batch: Batch, role: Role, counts: SourceCounts, attempt_id: str, code_version: str) -> Self:
-        return cls(batch, batch.fingerprint, role, counts, attempt_id, code_version)
+    def of(
+        cls,
+        batch: Batch,
+        role: Role,
+        counts: SourceCounts,
+        next_offsets: Mapping[TopicPartition, int],
+        attempt_id: str,
+        code_version: str,
+    ) -> Self:
+        return cls(batch, batch.fingerprint, role, counts, next_offsets, attempt_id, code_version)
 
     def dumps(self) -> str:
         return json.dumps(
@@ -37,6 +49,7 @@ class CommitMetadata:
                 **self.batch.to_json(),
                 "role": self.role,
                 "counts": self.counts.to_json(),
+                "next_offsets": offsets_to_json(self.next_offsets),
                 "attempt_id": self.attempt_id,
                 "code_version": self.code_version,
             },
@@ -45,18 +58,38 @@ class CommitMetadata:
 
     @classmethod
     def loads(cls, text: str | None) -> Self | None:
-        """None when the text is not Lakemark's: other writers may use the field for themselves."""
+        """None when the text is not of a batch: other writers may use the field for themselves.
+
+        Raises:
+            TableDamaged: it says that it is, and does not hold what it must.
+        """
+        data = own_metadata(text)
+        if data is None or data.get("role") == FENCE_ROLE:
+            return None
         try:
-            data: Any = json.loads(text or "")
-        except ValueError:
-            return None
-        if not isinstance(data, Mapping) or data.get("lakemark") != FORMAT:
-            return None
-        return cls(
-            batch=Batch.from_json(data),
-            fingerprint=data["fingerprint"],
-            role=data["role"],
-            counts=SourceCounts(**data["counts"]),
-            attempt_id=data["attempt_id"],
-            code_version=data["code_version"],
-        )
+            return cls(
+                batch=Batch.from_json(data),
+                fingerprint=data["fingerprint"],
+                role=data["role"],
+                counts=SourceCounts(**data["counts"]),
+                next_offsets=offsets_from_json(data["next_offsets"]),
+                attempt_id=data["attempt_id"],
+                code_version=data["code_version"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise TableDamaged(
+                what="a commit's metadata is not as Lakemark writes it",
+                where=f"userMetadata of {data.get('pipeline')} batch {data.get('batch_id')}",
+                expected=f"format {FORMAT} of docs/commit-metadata.md",
+                found=f"{type(error).__name__}: {error}",
+                action="the table's log was edited or damaged: restore the file from a copy",
+            ) from error
+
+
+def own_metadata(text: str | None) -> Mapping[str, Any] | None:
+    """The JSON object in a commit's `userMetadata`, if Lakemark wrote it."""
+    try:
+        data: Any = json.loads(text or "")
+    except ValueError:
+        return None
+    return data if isinstance(data, Mapping) and data.get("lakemark") == FORMAT else None

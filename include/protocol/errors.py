@@ -90,6 +90,14 @@ class LedgerBehindTarget(TerminalError):
     """The target holds batches that the ledger does not know: the ledger was lost or replaced (I10)."""
 
 
+class TargetBehindLedger(TerminalError):
+    """The target lacks batches that the ledger says are committed: it was replaced, or rolled back (I3, I4)."""
+
+
+class TableDamaged(TerminalError):
+    """A table's files cannot be what Delta wrote: one is missing, cut short or not readable."""
+
+
 class CountsDisagree(TerminalError):
     """The numbers of a commit do not add up (I8)."""
 
@@ -108,6 +116,8 @@ ERRORS_BY_NAME: dict[str, type[LakemarkError]] = {
         TopicRecreated,
         LedgerConflict,
         LedgerBehindTarget,
+        TargetBehindLedger,
+        TableDamaged,
         CountsDisagree,
     )
 }

@@ -41,7 +41,7 @@ def guard(
         RangeGap: an earlier batch is missing.
     """
     if marker == FENCE or batch.generation < current_generation:
-        raise fenced(batch)
+        raise fenced(str(batch), batch.generation)
     landed = -1 if marker is None else marker
     if landed >= batch.batch_id:
         return AlreadyApplied(verify_fingerprint(batch, landed_fingerprint))
@@ -57,12 +57,12 @@ def guard(
     return Apply()
 
 
-def fenced(batch: Batch) -> FencedGeneration:
+def fenced(where: str, generation: int) -> FencedGeneration:
     return FencedGeneration(
         what="this generation of the pipeline has ended",
-        where=str(batch),
+        where=where,
         expected="the generation that the ledger is in",
-        found=f"generation {batch.generation}, fenced by a reset or a restore",
+        found=f"generation {generation}, ended by a reset, a skip or a rebuild",
         action="nothing: the new generation's own runs carry on from the ledger",
     )
 
@@ -82,7 +82,7 @@ def verify_fingerprint(batch: Batch, landed: str | None) -> Literal["verified", 
             where=str(batch),
             expected=f"fingerprint {batch.fingerprint} (the plan)",
             found=f"fingerprint {landed} (the target's commit)",
-            action="the ledger and the target do not belong together (one was restored or replaced); "
-            f"compare them with `lakemark audit {batch.pipeline}` before anything else runs",
+            action="the ledger and the target do not belong together (one was restored or replaced): look at "
+            f"`lakemark audit {batch.pipeline}`; `lakemark ledger rebuild {batch.pipeline}` takes the target's word",
         )
     return "verified"

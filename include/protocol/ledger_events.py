@@ -1,20 +1,40 @@
-"""The events of a batch's life, as the ledger keeps them, and the fold that makes a state of them.
+"""The events of a pipeline's life, as the ledger keeps them, and the fold that makes a state of them.
 
-Pure: the ledger's table is read and written by `include.ledger`.
+Pure: rows are made of events by `ledger_rows`, the table is read and written by `include.ledger`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
 
-from include.protocol.batch import Batch
+from include.protocol.batch import Batch, BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import LedgerConflict, TerminalError
-from include.protocol.ranges import TopicPartition
+from include.protocol.guard import fenced
+from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
+
+
+@dataclass(frozen=True)
+class GenerationStarted:
+    """The start of a generation after the first one; the one before it is fenced in the target (I5).
+
+    The only event that moves offsets otherwise than a batch does: back, to read again, or forward over ranges that a
+    person has given up. Recorded after the fence has landed.
+    """
+
+    generation: int
+    start_offsets: Mapping[TopicPartition, int]  # of every partition that is known
+    topic_ids: Mapping[str, str]
+    cluster_id: str | None
+    origin: str  # where the offsets come from: "committed", "earliest", "batch 7", "commit metadata", "rows"
+    reason: str  # a person's
+    started_by: str
+    target_version: int | None = None  # of the target when the generation before was fenced
+    recreated: tuple[str, ...] = ()  # topics that are others now than the generation before read
+    skipped: tuple[OffsetRange, ...] = ()  # what no batch will ever read: the deliberate, audited loss
 
 
 @dataclass(frozen=True)
@@ -55,6 +75,7 @@ class AttemptEnded:
     attempt_id: str
     outcome: str  # "applied", "already_applied", or an error's class name
     phase_seconds: Mapping[str, float] = field(default_factory=dict)  # read, decode, merge
+    problem: str | None = None  # what went wrong, and what to do
 
 
 @dataclass(frozen=True)
@@ -70,10 +91,10 @@ class BatchCommitted:
     counts: BatchCounts | None
     quarantine_version: int | None = None  # None when the batch quarantined nothing
     settle_seconds: float | None = None
+    table_id: str | None = None  # Delta's id of the target, by which another table in its place is noticed
 
 
-Event = TopicsStarted | BatchPlanned | AttemptStarted | AttemptEnded | BatchCommitted
-EventName = Literal["topics_started", "planned", "attempt_started", "attempt_ended", "committed"]
+Event = GenerationStarted | TopicsStarted | BatchPlanned | AttemptStarted | AttemptEnded | BatchCommitted
 
 
 @dataclass(frozen=True)
@@ -83,6 +104,7 @@ class AttemptRecord:
     started_by: str
     outcome: str | None = None  # None: running, or lost without a word
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +123,7 @@ class LedgerState:
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next batch starts
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
+    generations: tuple[GenerationStarted, ...] = ()  # how the generations after the first began, as far as is known
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -117,7 +140,27 @@ class LedgerState:
     def next_batch_id(self) -> int:
         return len(self.batches)
 
+    @property
+    def target_version(self) -> int | None:
+        """The target's version when the ledger last heard of it, None if it never has."""
+        if self.committed_through >= 0 and (commit := self.batches[self.committed_through].commit) is not None:
+            return commit.table_version
+        return self.generations[-1].target_version if self.generations else None
+
+    @property
+    def committed_offsets(self) -> dict[TopicPartition, int]:
+        """Where the first batch that is not committed starts, in every partition that is known."""
+        return self.offsets_before(self.committed_through + 1)
+
+    def offsets_before(self, batch_id: int) -> dict[TopicPartition, int]:
+        """Where batch `batch_id` of this generation starts, in every partition that is known."""
+        offsets = dict(self.next_offsets)
+        for record in reversed(self.batches[batch_id:]):
+            offsets |= {r.topic_partition: r.start_offset for r in record.batch.ranges}
+        return offsets
+
     def record(self, batch_id: int) -> BatchRecord | None:
+        """Batch `batch_id` of this generation, None if it was never planned."""
         return self.batches[batch_id] if 0 <= batch_id < len(self.batches) else None
 
     def with_started(self, started: TopicsStarted) -> LedgerState:
@@ -129,15 +172,22 @@ class LedgerState:
             cluster_id=started.cluster_id,
         )
 
-    def planned(self, pipeline: str, batch_id: int) -> BatchRecord:
-        """The record of a batch; raises TerminalError if there is none."""
-        record = self.record(batch_id)
+    def planned(self, pipeline: str, key: BatchKey) -> BatchRecord:
+        """The record of a batch.
+
+        Raises:
+            FencedGeneration: its generation has ended. TerminalError: it was never planned.
+        """
+        generation, batch_id = key
+        if generation < self.generation:
+            raise fenced(f"{pipeline} generation {generation} batch {batch_id}", generation)
+        record = self.record(batch_id) if generation == self.generation else None
         if record is None:
             raise TerminalError(
                 what="this batch was never planned",
-                where=f"{pipeline} generation {self.generation} batch {batch_id}",
-                expected=f"a batch below {self.next_batch_id}, the next to be planned",
-                found=f"batch {batch_id}",
+                where=f"{pipeline} generation {generation} batch {batch_id}",
+                expected=f"generation {self.generation} and a batch below {self.next_batch_id}, the next one",
+                found=f"generation {generation} batch {batch_id}",
                 action=f"plan it first: `lakemark plan {pipeline}`",
             )
         return record
@@ -153,7 +203,12 @@ def fold(events: Iterable[Event]) -> LedgerState:
     for event in events:
         folding.add(event)
     return LedgerState(
-        folding.generation, tuple(folding.batches), folding.next_offsets, folding.topic_ids, folding.cluster_id
+        folding.generation,
+        tuple(folding.batches),
+        folding.next_offsets,
+        folding.topic_ids,
+        folding.cluster_id,
+        tuple(folding.generations),
     )
 
 
@@ -166,9 +221,17 @@ class _Folding:
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
+    generations: list[GenerationStarted] = field(default_factory=list)
+    empty: bool = True
 
     def add(self, event: Event) -> None:
+        self._add(event)
+        self.empty = False
+
+    def _add(self, event: Event) -> None:
         match event:
+            case GenerationStarted():
+                self._begin(event)
             case TopicsStarted():
                 self._start(event)
             case BatchPlanned(batch):
@@ -180,22 +243,25 @@ class _Folding:
                     raise _conflict(event, "a planned batch", f"batches 0 to {len(self.batches) - 1}")
                 self.batches[event.batch_id] = _with(self.batches[event.batch_id], event)
 
-    def _enter(self, generation: int) -> None:
-        if generation > self.generation:
-            self.__init__(generation=generation)  # type: ignore[misc]
+    def _begin(self, event: GenerationStarted) -> None:
+        """A ledger that was rebuilt may begin with any generation; later ones follow each other."""
+        if event.generation != self.generation + 1 and not (self.empty and event.generation > self.generation):
+            raise _conflict(event, f"generation {self.generation + 1}", f"generation {event.generation}")
+        self.generation, self.batches = event.generation, []
+        self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
+        self.cluster_id = event.cluster_id
+        self.generations.append(event)
 
     def _start(self, event: TopicsStarted) -> None:
-        self._enter(event.generation)
         known = sorted(event.topic_ids.keys() & self.topic_ids.keys())
-        if event.generation < self.generation or known:
+        if event.generation != self.generation or known:
             raise _conflict(event, "topics that were not read before", f"a second start of {', '.join(known)}")
         self.next_offsets.update(event.start_offsets)
         self.topic_ids.update(event.topic_ids)
         self.cluster_id = event.cluster_id
 
     def _plan(self, batch: Batch) -> None:
-        self._enter(batch.generation)
-        if batch.generation < self.generation or batch.batch_id != len(self.batches):
+        if batch.generation != self.generation or batch.batch_id != len(self.batches):
             raise _conflict(batch, f"generation {self.generation} batch {len(self.batches)}", "this plan")
         if self.batches and self.batches[-1].commit is None:
             raise _conflict(batch, f"batch {len(self.batches) - 1} committed first", "this plan")
@@ -218,7 +284,7 @@ def _with(record: BatchRecord, event: AttemptStarted | AttemptEnded | BatchCommi
             return replace(
                 record,
                 attempts=tuple(
-                    replace(a, outcome=event.outcome, phase_seconds=event.phase_seconds)
+                    replace(a, outcome=event.outcome, phase_seconds=event.phase_seconds, problem=event.problem)
                     if a.attempt_id == event.attempt_id
                     else a
                     for a in record.attempts
@@ -239,65 +305,5 @@ def _conflict(where: object, expected: str, found: str) -> LedgerConflict:
         expected=expected,
         found=found,
         action="the ledger was written by something else than Lakemark, or is damaged; the target's log is the "
-        "truth: look at both with `lakemark audit`",
+        "truth: look at both with `lakemark audit`, then `lakemark ledger rebuild`",
     )
-
-
-def to_row(event: Event) -> dict[str, Any]:
-    """The event as a row of the ledger: generation, batch_id, event, attempt_id, details (JSON data)."""
-    match event:
-        case TopicsStarted():
-            starts = [
-                {"topic": tp.topic, "partition": tp.partition, "offset": offset}
-                for tp, offset in event.start_offsets.items()
-            ]
-            details = {"start_offsets": starts, "topic_ids": dict(event.topic_ids), "cluster_id": event.cluster_id}
-            return _row(event.generation, event.next_batch_id, "topics_started", None, details)
-        case BatchPlanned(batch):
-            return _row(batch.generation, batch.batch_id, "planned", None, batch.to_json())
-        case AttemptStarted():
-            details = {"host": event.host, "started_by": event.started_by}
-            return _row(event.generation, event.batch_id, "attempt_started", event.attempt_id, details)
-        case AttemptEnded():
-            details = {"outcome": event.outcome, "phase_seconds": dict(event.phase_seconds)}
-            return _row(event.generation, event.batch_id, "attempt_ended", event.attempt_id, details)
-        case BatchCommitted():
-            details = {
-                "fingerprint": event.fingerprint,
-                "table_version": event.table_version,
-                "committed_at": event.committed_at,
-                "counts": event.counts and event.counts.to_json(),
-                "quarantine_version": event.quarantine_version,
-                "settle_seconds": event.settle_seconds,
-            }
-            return _row(event.generation, event.batch_id, "committed", event.attempt_id, details)
-
-
-def from_row(row: Mapping[str, Any]) -> Event:
-    """The inverse of `to_row`."""
-    details, key = row["details"], (row["generation"], row["batch_id"])
-    match row["event"]:
-        case "topics_started":
-            starts = {TopicPartition(s["topic"], s["partition"]): s["offset"] for s in details["start_offsets"]}
-            return TopicsStarted(*key, **{**details, "start_offsets": starts})
-        case "planned":
-            return BatchPlanned(Batch.from_json(details))
-        case "attempt_started":
-            return AttemptStarted(*key, row["attempt_id"], **details)
-        case "attempt_ended":
-            return AttemptEnded(*key, row["attempt_id"], **details)
-        case "committed":
-            counts = details["counts"] and BatchCounts(**details["counts"])
-            return BatchCommitted(*key, attempt_id=row["attempt_id"], **{**details, "counts": counts})
-        case other:
-            raise _conflict(row, "an event that this version of Lakemark knows", repr(other))
-
-
-def _row(generation: int, batch_id: int, event: EventName, attempt_id: str | None, details: dict) -> dict[str, Any]:
-    return {
-        "generation": generation,
-        "batch_id": batch_id,
-        "event": event,
-        "attempt_id": attempt_id,
-        "details": details,
-    }

@@ -111,10 +111,10 @@ def next_offsets(pipeline: str, state: LedgerState, source: SourceExtent) -> dic
     """
     verify_topics(pipeline, state.topic_ids, state.cluster_id, source)
     for tp in sorted(state.next_offsets.keys() - source.partitions.keys()):
-        raise _expired(pipeline, tp, f"offset {state.next_offsets[tp]} and later", "no such partition")
+        raise _gone(pipeline, pipeline, tp, f"offset {state.next_offsets[tp]} and later", "no such partition")
     starts = {tp: state.next_offsets.get(tp, 0) for tp in source.partitions}
     for tp, offset in starts.items():
-        _verify_held(pipeline, tp, offset, offset, source.partitions[tp])
+        _verify_held(pipeline, pipeline, tp, offset, offset, source.partitions[tp])
     return starts
 
 
@@ -147,46 +147,70 @@ def verify_source(batch: Batch, source: SourceExtent) -> None:
     for r in batch.ranges:
         extent = source.partitions.get(r.topic_partition)
         if extent is None:
-            raise _expired(str(batch), r.topic_partition, str(r), "no such partition")
-        _verify_held(str(batch), r.topic_partition, r.start_offset, r.end_offset, extent)
+            raise _gone(batch.pipeline, str(batch), r.topic_partition, str(r), "no such partition")
+        _verify_held(batch.pipeline, str(batch), r.topic_partition, r.start_offset, r.end_offset, extent)
 
 
-def verify_topics(where: str, topic_ids: Mapping[str, str], cluster_id: str | None, source: SourceExtent) -> None:
+def verify_topics(pipeline: str, topic_ids: Mapping[str, str], cluster_id: str | None, source: SourceExtent) -> None:
     """Are these the topics and the cluster that earlier batches were read from?"""
     for topic, id_ in topic_ids.items():
         found = source.topic_ids.get(topic)
+        if found is None:
+            raise TopicRecreated(
+                what="a topic that earlier batches were read from is not among the pipeline's any more",
+                where=f"{pipeline}, topic {topic}",
+                expected=f"{topic} in source.topics",
+                found=", ".join(sorted(source.topic_ids)) or "no topics",
+                action="put it back into the pipeline file; or, to leave it for good, "
+                f"`lakemark reset {pipeline} --from committed --reason ...`",
+            )
         if found != id_:
             raise TopicRecreated(
                 what="the topic is not the one that earlier batches were read from",
-                where=f"{where}, topic {topic}",
+                where=f"{pipeline}, topic {topic}",
                 expected=f"topic id {id_}",
-                found=f"topic id {found}" if found else "no such topic among the pipeline's",
+                found=f"topic id {found}",
                 action="its old records are gone from Kafka and offsets of the new one start anew. Nothing was "
-                "skipped. If the new topic is wanted, start a new pipeline on it (or a new generation of this one)",
+                f"skipped. If the new topic is wanted: `lakemark reset {pipeline} --from earliest --reason ...`",
             )
     if cluster_id is not None and cluster_id != source.cluster_id:
         raise TopicRecreated(
             what="this is not the Kafka cluster that earlier batches were read from",
-            where=where,
+            where=pipeline,
             expected=f"cluster id {cluster_id}",
             found=f"cluster id {source.cluster_id}",
-            action="point bootstrap_servers to the old cluster, or start a new pipeline on the new one",
+            action="point bootstrap_servers to the old cluster; or, if the new one is wanted, `lakemark reset "
+            f"{pipeline} --from earliest --reason ...`",
         )
 
 
-def _verify_held(where: str, tp: TopicPartition, first: int, end: int, extent: PartitionExtent) -> None:
+def _verify_held(pipeline: str, where: str, tp: TopicPartition, first: int, end: int, extent: PartitionExtent) -> None:
     if extent.log_start_offset > first:
-        raise _expired(where, tp, f"offset {first} and later", f"the log starts at {extent.log_start_offset}")
+        raise expired(pipeline, where, OffsetRange(*tp, first, extent.log_start_offset))
     if extent.end_offset < end:
-        raise _expired(where, tp, f"offsets below {end}", f"the log ends at {extent.end_offset}")
+        raise _gone(pipeline, where, tp, f"offsets below {end}", f"the log ends at {extent.end_offset}")
 
 
-def _expired(where: str, tp: TopicPartition, expected: str, found: str) -> OffsetsExpired:
+def expired(pipeline: str, where: str, lost: OffsetRange) -> OffsetsExpired:
+    """Retention was faster than the pipeline."""
     return OffsetsExpired(
         what="Kafka no longer holds records that were not applied yet",
+        where=f"{where}, {lost.topic_partition}",
+        expected=f"offset {lost.start_offset} and later",
+        found=f"the log starts at {lost.end_offset}",
+        action="nothing was skipped and nothing will be by itself: restore the records, or record that they are lost "
+        f"with `lakemark ledger skip {pipeline} --range {lost.as_argument()} --reason ...`; then raise the topic's "
+        "retention above the longest time that this pipeline may stand still",
+    )
+
+
+def _gone(pipeline: str, where: str, tp: TopicPartition, expected: str, found: str) -> OffsetsExpired:
+    """Kafka's log ends before what it held once: it was cut (an unclean leader election), or a partition is gone."""
+    return OffsetsExpired(
+        what="Kafka has lost records at the end of a partition, and will give their offsets to others",
         where=f"{where}, {tp}",
         expected=expected,
         found=found,
-        action="nothing was skipped and nothing will be: restore the records, or decide that they are lost; "
-        "then raise the topic's retention above the longest time that this pipeline may stand still",
+        action="nothing was skipped: restore the partition; or, if it is to be read as it is now, `lakemark reset "
+        f"{pipeline} --from earliest --reason ...` reads it all again (changes are order-proof)",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -54,8 +55,30 @@ class OffsetRange:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         return cls(data["topic"], data["partition"], data["start_offset"], data["end_offset"])
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`TOPIC-PARTITION:START-END`, END exclusive; ValueError says what is wrong."""
+        match = re.fullmatch(r"(.+)-(\d+):(\d+)-(\d+)", text)
+        if match is None:
+            raise ValueError(f"expected TOPIC-PARTITION:START-END, like orders-0:120-150; found {text!r}")
+        topic, *numbers = match.groups()
+        return cls(topic, *map(int, numbers))
+
+    def as_argument(self) -> str:
+        """As `parse` takes it."""
+        return f"{self.topic}-{self.partition}:{self.start_offset}-{self.end_offset}"
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}[{self.start_offset}, {self.end_offset})"
+
+
+def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
+    """Offsets by partition as JSON data, sorted."""
+    return [{"topic": tp.topic, "partition": tp.partition, "offset": offset} for tp, offset in sorted(offsets.items())]
+
+
+def offsets_from_json(data: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(o["topic"], o["partition"]): o["offset"] for o in data}
 
 
 def fingerprint(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], cluster_id: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import account
-from include.protocol.errors import LedgerBehindTarget
+from include.protocol.errors import FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
 from include.protocol.ledger_events import BatchCommitted, BatchRecord, LedgerState
 
@@ -21,6 +21,7 @@ class LandedCommit:
     metadata: CommitMetadata
     merge_source_rows: int  # 0 for a commit that is no MERGE
     rows_applied: int
+    table_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def settle(
         return AlreadySettled(record.commit)
     batch = record.batch
     if marker == FENCE:
-        raise fenced(batch)
+        raise fenced(str(batch), batch.generation)
     if marker is None or marker < batch.batch_id:
         return NotLanded()
     verify_fingerprint(batch, landed.metadata.fingerprint if landed else None)
@@ -79,22 +80,102 @@ def settle(
             attempt_id=landed.metadata.attempt_id,
             counts=counts,
             quarantine_version=quarantine.table_version if quarantine else None,
+            table_id=landed.table_id,
         )
     )
 
 
-def verify_not_behind(pipeline: str, state: LedgerState, marker: int | None) -> None:
+@dataclass(frozen=True)
+class TargetView:
+    """What the target's log says of a generation at one moment."""
+
+    marker: int | None
+    table_id: str
+    restored: (
+        tuple[int, int | None] | None
+    )  # the newest RESTORE since the last known commit: its version, back to which
+
+
+def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | None) -> None:
     """Refuses to plan on a ledger that has lost batches: their ranges would be planned, and skipped, again.
+
+    Args:
+        marker: as read before `state`.
 
     Raises:
         LedgerBehindTarget: the target's marker names a batch that the ledger has never planned (I10).
+        FencedGeneration: the ledger's generation has ended in the target.
     """
-    if marker is not None and marker != FENCE and marker >= state.next_batch_id:
+    where = f"{pipeline} generation {state.generation}"
+    if marker == FENCE:
+        raise FencedGeneration(
+            what="the target says that the ledger's generation has ended",
+            where=where,
+            expected="a ledger that is in the next generation",
+            found="a fence in the target",
+            action=f"if a reset, skip or rebuild was interrupted, `lakemark reset {pipeline} --reason ...` ends it as "
+            f"it was decided; if the ledger was restored from a copy, `lakemark ledger rebuild {pipeline}`",
+        )
+    if marker is not None and marker >= state.next_batch_id:
         raise LedgerBehindTarget(
             what="the target holds batches that the ledger does not know",
-            where=f"{pipeline} generation {state.generation}",
+            where=where,
             expected=f"a marker below {state.next_batch_id}",
             found=f"marker {marker}",
-            action="the ledger was lost or replaced: restore it before this pipeline runs again; the ranges of "
-            "every batch stand in the target's commits (docs/commit-metadata.md)",
+            action=f"the ledger was lost or replaced: `lakemark ledger rebuild {pipeline}` makes it anew from the "
+            "target's own commits",
         )
+
+
+def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetView | None) -> None:
+    """Refuses to go on with a target that does not hold what the ledger says has landed.
+
+    Delta's RESTORE leaves markers as they are and a replaced table may carry the old ones, so a marker alone does not
+    prove that the rows are there.
+
+    Args:
+        target: as read after `state`; None when there is no such table.
+
+    Raises:
+        TargetBehindLedger: batches are missing, the table is another one, or it was rolled back.
+    """
+    if state.committed_through < 0:
+        return
+    where, last = f"{pipeline} generation {state.generation}", state.batches[state.committed_through].commit
+    again = f"`lakemark reset {pipeline} --from earliest --reason ...` fills it from Kafka again"
+    marker = target.marker if target else None
+    if marker is None or marker < state.committed_through:
+        raise TargetBehindLedger(
+            what="the target lacks batches that the ledger says are committed",
+            where=where,
+            expected=f"marker {state.committed_through} or higher",
+            found=f"marker {marker}" if target else "no table",
+            action=f"the table was replaced or rolled back: bring the right one back, or {again}",
+        )
+    if target is not None and last is not None and last.table_id not in (None, target.table_id):
+        raise TargetBehindLedger(
+            what="the target is another table than the one that earlier batches landed in",
+            where=where,
+            expected=f"table id {last.table_id}",
+            found=f"table id {target.table_id}",
+            action=f"bring the right one back; if this one is wanted, {again}",
+        )
+    if target is not None and target.restored is not None:
+        version, back_to = target.restored
+        first_lost = "BATCH" if back_to is None else _first_after(state, back_to)
+        raise TargetBehindLedger(
+            what="the target was rolled back by RESTORE, which takes rows away and leaves markers as they are",
+            where=f"{where}, version {version}",
+            expected="the rows of every committed batch",
+            found=f"those of version {back_to if back_to is not None else 'of an earlier time'}",
+            action=f"`lakemark reset {pipeline} --from {first_lost} --reason ...` applies again what was taken away "
+            "(changes are order-proof: rows that are there stay as they are)",
+        )
+
+
+def _first_after(state: LedgerState, version: int) -> int:
+    """The first batch that landed after a version of the target."""
+    versions = [record.commit.table_version for record in state.batches if record.commit is not None]
+    return next(
+        (n for n, landed_at in enumerate(versions) if landed_at is not None and landed_at > version), len(versions)
+    )

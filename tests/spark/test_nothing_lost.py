@@ -6,7 +6,6 @@ import shutil
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
 import spark_jobs.attempt
 from include.protocol.errors import (
@@ -16,13 +15,7 @@ from include.protocol.errors import (
     TopicRecreated,
 )
 from include.target_log import TableLog
-from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key, wait_until
-
-
-def delete_before(world: World, topic: str, partition: int, offset: int) -> None:
-    """What retention does."""
-    for future in world.admin.delete_records([TopicPartition(topic, partition, offset)]).values():
-        future.result()
+from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
 
 def test_i7_expired_offsets_stop_the_plan_and_the_attempt(world: World) -> None:
@@ -31,7 +24,7 @@ def test_i7_expired_offsets_stop_the_plan_and_the_attempt(world: World) -> None:
     world.produce(topic, changes(range(30), 1), 1)
     world.run_batch(pipeline)
     world.steps(pipeline).plan()
-    delete_before(world, topic, 0, 15)  # batch 1 is [10, 20)
+    world.delete_before(topic, 0, 15)  # batch 1 is [10, 20)
     with pytest.raises(OffsetsExpired, match="log starts at 15"):
         world.attempt(pipeline, 1)
     with pytest.raises(OffsetsExpired):
@@ -58,7 +51,7 @@ def test_i7_records_that_expire_during_the_read_stop_the_attempt(world: World, m
 
     def retention_is_faster(*arguments: Any) -> Any:
         records = read(*arguments)
-        delete_before(world, topic, 0, 7)
+        world.delete_before(topic, 0, 7)
         return records
 
     monkeypatch.setattr(spark_jobs.attempt, "read_records", retention_is_faster)
@@ -72,9 +65,7 @@ def test_i7_a_recreated_topic_is_another_topic(world: World) -> None:
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(20), 1))
     world.run_batch(pipeline)
-    world.admin.delete_topics([topic])[topic].result()
-    wait_until(lambda: topic not in world.admin.list_topics(timeout=10).topics)
-    world.create_topic(topic, 2)
+    world.recreate_topic(topic, 2)
     world.produce(topic, changes(range(60), 2))
     with pytest.raises(TopicRecreated):
         world.steps(pipeline).plan()
@@ -172,4 +163,4 @@ def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest
         "not decodable with the declared schema",
     ]
     assert {row["batch_id"] for row in kept} == {0}
-    assert world.steps(pipeline).settle(0).quarantine_version == 1
+    assert world.settle(pipeline, 0).quarantine_version == 1

@@ -24,7 +24,9 @@ def committed(of: Batch) -> BatchCommitted:
 
 
 def landed(of: Batch, source_rows: int = 5, applied: int = 4) -> LandedCommit:
-    metadata = CommitMetadata.of(of, "target", COUNTS, "attempt", "0.1.0")
+    metadata = CommitMetadata.of(
+        of, "target", COUNTS, {r.topic_partition: r.end_offset for r in of.ranges}, "attempt", "0.1.0"
+    )
     return LandedCommit(7, "2026-01-01T00:00:00+00:00", metadata, source_rows, applied)
 
 

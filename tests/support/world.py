@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,18 +17,23 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import yaml
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from include.pipeline_file import Pipeline, load_pipeline
-from include.settings import Settings
+from include.pipeline_file import Pipeline, find_pipeline
+from include.protocol.batch import BatchKey
+from include.protocol.ledger_events import BatchCommitted
+from include.settings import PROJECT_ROOT, Settings
 from include.steps import Steps
 from include.target_log import TableLog
 from spark_jobs.attempt import Attempt, AttemptResult
 from spark_jobs.session import open_session
+from spark_jobs.tables import ensure_target
 
 T = TypeVar("T")
+LAKEMARK = str(Path(sys.executable).parent / "lakemark")
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class World:
     settings: Settings
     bootstrap_servers: str
     sent: list[Sent] = field(default_factory=list)
+    login: Mapping[str, str] = field(default_factory=dict)  # what librdkafka needs beside the address
 
     # Kafka
 
@@ -55,22 +63,32 @@ class World:
     def create_topic(self, name: str, partitions: int, **config: str) -> None:
         wish = NewTopic(name, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()})
         self.admin.create_topics([wish])[name].result()
-        wait_until(lambda: self._leaders_of(name) == partitions)
+        wait_until(lambda: self.leaders_of(name) == partitions)
 
-    def _leaders_of(self, name: str) -> int:
+    def recreate_topic(self, name: str, partitions: int) -> None:
+        self.admin.delete_topics([name])[name].result()
+        wait_until(lambda: name not in self.admin.list_topics(timeout=10).topics)
+        self.create_topic(name, partitions)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """What retention does."""
+        for future in self.admin.delete_records([KafkaPartition(topic, partition, offset)]).values():
+            future.result()
+
+    def leaders_of(self, name: str) -> int:
         topic = self.admin.list_topics(name, timeout=10).topics[name]
         return sum(p.leader >= 0 for p in topic.partitions.values()) if topic.error is None else 0
 
     @cached_property  # kept: a client that is collected takes its unanswered calls with it
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self.login})
 
     def produce(
         self, topic: str, values: Iterable[Any], partitions: int = 2, transaction: str | None = None
     ) -> list[Sent]:
         """Sends values (dicts become JSON; bytes and None go as they are); a key's changes share a partition."""
         options = {"transactional.id": transaction} if transaction else {}
-        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **options})
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self.login, **options})
         if transaction:
             producer.init_transactions()
             producer.begin_transaction()
@@ -96,6 +114,22 @@ class World:
         self.sent += sent
         return sent
 
+    @contextmanager
+    def open_transaction(self, topic: str, values: Iterable[Any], commit: bool = False) -> Iterator[None]:
+        """Sends values in a transaction that stays open for a while, and is aborted then unless told otherwise."""
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "transactional.id": uuid.uuid4().hex}
+        )
+        producer.init_transactions()
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, json.dumps(value).encode(), partition=0)
+        producer.flush()
+        try:
+            yield
+        finally:
+            producer.commit_transaction() if commit else producer.abort_transaction()
+
     # pipelines
 
     def pipeline(self, topic: str, name: str | None = None, **sections: Mapping[str, Any]) -> Pipeline:
@@ -116,7 +150,10 @@ class World:
             data[section] = {**data[section], **changes}
         path = self.settings.pipelines / f"{name}.yaml"
         path.write_text(yaml.safe_dump(data))
-        return load_pipeline(path, self.settings.environment)
+        return self.load(name)
+
+    def load(self, name: str) -> Pipeline:
+        return find_pipeline(name, self.settings.pipelines, self.settings.environment)
 
     def steps(self, pipeline: Pipeline) -> Steps:
         return Steps(self.settings, pipeline)
@@ -124,8 +161,20 @@ class World:
     def session(self) -> AbstractContextManager[SparkSession]:
         return open_session(self.settings, self.settings.spark_remote, None)
 
+    def key(self, pipeline: Pipeline, batch_id: int) -> BatchKey:
+        """A batch of the present generation."""
+        return BatchKey(self.steps(pipeline).ledger.state().generation, batch_id)
+
+    def settle(self, pipeline: Pipeline, batch_id: int) -> BatchCommitted:
+        return self.steps(pipeline).settle(self.key(pipeline, batch_id))
+
+    def create_target(self, pipeline: Pipeline) -> None:
+        with self.session() as spark:
+            ensure_target(spark, self.steps(pipeline).tables.target, pipeline)
+
     def attempt(self, pipeline: Pipeline, batch_id: int, **changes: Any) -> AttemptResult:
-        attempt = Attempt(self.settings, pipeline, batch_id, self.session, "test", lambda fact: None)
+        key = self.key(pipeline, batch_id)
+        attempt = Attempt(self.settings, pipeline, key, self.session, "test", lambda fact: None)
         return replace(attempt, **changes).run()
 
     def run_batch(self, pipeline: Pipeline) -> AttemptResult | None:
@@ -135,7 +184,7 @@ class World:
         if batch is None:
             return None
         result = self.attempt(pipeline, batch.batch_id)
-        self.steps(pipeline).settle(batch.batch_id)
+        self.settle(pipeline, batch.batch_id)
         return result
 
     def drain(self, pipeline: Pipeline) -> int:
@@ -146,6 +195,32 @@ class World:
         return batches
 
     # tables
+
+    # processes
+
+    def lakemark(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """The command, as a process that sees this world."""
+        return subprocess.run(
+            [LAKEMARK, *arguments],
+            cwd=PROJECT_ROOT,
+            env=self.settings.child_environment(**environment),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
+        """A process of its own session that sees this world; standard error goes with standard output."""
+        return subprocess.Popen(
+            command,
+            cwd=PROJECT_ROOT,
+            env=self.settings.child_environment(**environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
 
     def rows(self, pipeline: Pipeline) -> list[dict[str, Any]]:
         return read_table(self.steps(pipeline).tables.target)

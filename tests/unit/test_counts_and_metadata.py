@@ -4,8 +4,9 @@ import pytest
 
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts, account
-from include.protocol.errors import CountsDisagree
+from include.protocol.errors import CountsDisagree, TableDamaged
 from include.protocol.guarantees import Part, end_to_end
+from include.protocol.ranges import TopicPartition
 from tests.support.batches import COUNTS, batch
 
 
@@ -22,13 +23,19 @@ def test_i8_the_whole_sum() -> None:
 
 
 def test_commit_metadata_survives_its_json() -> None:
-    metadata = CommitMetadata.of(batch(2), "quarantine", COUNTS, "attempt", "0.1.0")
+    metadata = CommitMetadata.of(batch(2), "quarantine", COUNTS, {TopicPartition("t", 0): 30}, "attempt", "0.1.0")
     assert CommitMetadata.loads(metadata.dumps()) == metadata
 
 
 @pytest.mark.parametrize("text", [None, "", "a note", "[]", '{"lakemark": 99}', '"x"'])
 def test_the_metadata_of_other_writers_is_none_of_ours(text: str | None) -> None:
     assert CommitMetadata.loads(text) is None
+
+
+def test_metadata_that_was_edited_is_damage() -> None:
+    metadata = CommitMetadata.of(batch(2), "target", COUNTS, {}, "attempt", "0.1.0").dumps()
+    with pytest.raises(TableDamaged, match="p batch 2"):
+        CommitMetadata.loads(metadata.replace("fingerprint", "finger"))
 
 
 def test_the_weakest_part_decides() -> None:

@@ -1,12 +1,29 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from include.protocol.batch import FENCE
-from include.protocol.errors import BatchMismatch, CountsDisagree, FencedGeneration, LedgerBehindTarget, RangeGap
+from include.protocol.errors import (
+    BatchMismatch,
+    CountsDisagree,
+    FencedGeneration,
+    LedgerBehindTarget,
+    RangeGap,
+    TargetBehindLedger,
+)
 from include.protocol.guard import AlreadyApplied, Apply, guard
 from include.protocol.ledger_events import BatchPlanned, BatchRecord, LedgerState, fold
-from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle, verify_not_behind
+from include.protocol.settlement import (
+    AlreadySettled,
+    NotLanded,
+    Settle,
+    TargetView,
+    settle,
+    verify_ledger_not_behind,
+    verify_target_not_behind,
+)
 from tests.support.batches import batch, committed, landed
 
 
@@ -74,9 +91,32 @@ def test_i8_numbers_that_do_not_add_up_are_refused(source_rows: int, applied: in
 
 def test_i10_a_ledger_that_knows_less_than_the_target_is_refused() -> None:
     known = fold([BatchPlanned(batch(0)), committed(batch(0)), BatchPlanned(batch(1))])
-    for marker in (None, 0, 1, FENCE):
-        verify_not_behind("p", known, marker)
+    for marker in (None, 0, 1):
+        verify_ledger_not_behind("p", known, marker)
     with pytest.raises(LedgerBehindTarget):
-        verify_not_behind("p", known, 2)
+        verify_ledger_not_behind("p", known, 2)
     with pytest.raises(LedgerBehindTarget):
-        verify_not_behind("p", LedgerState(), 0)
+        verify_ledger_not_behind("p", LedgerState(), 0)
+    with pytest.raises(FencedGeneration, match="interrupted"):
+        verify_ledger_not_behind("p", known, FENCE)
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        (None, "no table"),
+        (TargetView(None, "id", None), "marker None"),
+        (TargetView(0, "id", None), "marker 0"),
+        (TargetView(1, "other", None), "table id other"),
+        (TargetView(1, "id", (9, 1)), "--from 1 "),
+        (TargetView(1, "id", (9, 0)), "--from 0 "),
+        (TargetView(1, "id", (9, None)), "--from BATCH "),
+    ],
+)
+def test_i3_a_target_that_lacks_committed_batches_is_refused(target: TargetView | None, says: str) -> None:
+    commits = [replace(committed(batch(n)), table_id="id") for n in range(2)]  # versions 1 and 2
+    state = fold(event for commit in commits for event in (BatchPlanned(batch(commit.batch_id)), commit))
+    verify_target_not_behind("p", state, TargetView(1, "id", None))
+    with pytest.raises(TargetBehindLedger, match=says):
+        verify_target_not_behind("p", state, target)
+    verify_target_not_behind("p", LedgerState(), target)

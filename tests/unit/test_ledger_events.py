@@ -1,22 +1,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from include.protocol.errors import LedgerConflict
+from include.protocol.batch import BatchKey
+from include.protocol.errors import FencedGeneration, LedgerConflict, TerminalError
 from include.protocol.ledger_events import (
     AttemptEnded,
     AttemptStarted,
     BatchPlanned,
+    GenerationStarted,
     TopicsStarted,
     fold,
-    from_row,
-    to_row,
 )
-from include.protocol.ranges import TopicPartition
+from include.protocol.ledger_rows import from_row, to_row
+from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed
 
+SECOND = GenerationStarted(2, {TopicPartition("t", 0): 5}, {"t": "id-t"}, "cluster", "committed", "why", "me@host")
 START = TopicsStarted(1, 0, {TopicPartition("t", 0): 0}, {"t": "id-t"}, "cluster")
 
 
@@ -51,6 +54,10 @@ def test_the_fold_tells_progress_and_attempts() -> None:
         [committed(batch(0))],
         [START, START],
         [START, BatchPlanned(batch(0, ("t", 0, 2, 10)))],
+        [BatchPlanned(batch(0)), replace(SECOND, generation=3)],
+        [SECOND, SECOND],
+        [BatchPlanned(batch(0, generation=2))],
+        [SECOND, BatchPlanned(batch(0, ("t", 0, 6, 9), generation=2))],
     ],
     ids=[
         "not first",
@@ -63,6 +70,10 @@ def test_the_fold_tells_progress_and_attempts() -> None:
         "never planned",
         "two starts",
         "not from the start",
+        "a generation too far",
+        "a generation twice",
+        "a generation without a start",
+        "not from the generation's start",
     ],
 )
 def test_i1_events_that_cannot_follow_are_refused(events: list) -> None:
@@ -74,12 +85,33 @@ def test_a_new_generation_starts_anew_and_ignores_late_words() -> None:
     state = fold(
         [
             BatchPlanned(batch(0)),
+            SECOND,
             BatchPlanned(batch(0, ("t", 0, 5, 9), generation=2)),
             AttemptEnded(1, 0, "late", "applied"),
         ]
     )
     assert (state.generation, len(state.batches)) == (2, 1)
     assert state.next_offsets == {TopicPartition("t", 0): 9}
+    assert state.generations == (SECOND,)
+
+
+def test_i5_a_batch_of_an_ended_generation_is_fenced_and_not_taken_for_another() -> None:
+    state = fold([BatchPlanned(batch(0)), SECOND, BatchPlanned(batch(0, ("t", 0, 5, 9), generation=2))])
+    assert state.planned("p", BatchKey(2, 0)).batch.generation == 2
+    with pytest.raises(FencedGeneration):
+        state.planned("p", BatchKey(1, 0))
+    for never in (BatchKey(2, 1), BatchKey(3, 0)):
+        with pytest.raises(TerminalError, match="never planned"):
+            state.planned("p", never)
+
+
+def test_offsets_before_any_batch() -> None:
+    first, second = batch(0), batch(1, ("t", 0, 10, 15), ("t", 1, 0, 7))
+    state = fold([BatchPlanned(first), committed(first), BatchPlanned(second)])
+    t0, t1 = TopicPartition("t", 0), TopicPartition("t", 1)
+    assert state.offsets_before(0) == {t0: 0, t1: 0}
+    assert state.committed_offsets == state.offsets_before(1) == {t0: 10, t1: 0}
+    assert state.offsets_before(2) == state.next_offsets == {t0: 15, t1: 7}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +120,8 @@ def test_a_new_generation_starts_anew_and_ignores_late_words() -> None:
         TopicsStarted(1, 4, {TopicPartition("t", 0): 3, TopicPartition("t", 1): 0}, {"t": "id-t"}, "cluster"),
         BatchPlanned(batch(4, ("t", 0, 1, 2), ("t", 3, 0, 9))),
         AttemptStarted(1, 4, "a", "host", "cli"),
-        AttemptEnded(1, 4, "a", "RangeGap", {"read": 0.5}),
+        AttemptEnded(1, 4, "a", "RangeGap", {"read": 0.5}, "what to do"),
+        replace(SECOND, skipped=(OffsetRange("t", 0, 3, 5),), target_version=7),
         committed(batch(4)),
     ],
     ids=lambda event: type(event).__name__,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from include.explain import explanation, markdown
 from include.pipeline_file import find_pipeline, load_pipeline
 from include.protocol.errors import PipelineFileError
 from include.schema_ddl import Column, SchemaError, parse_ddl
@@ -63,6 +64,12 @@ def test_the_projects_own_files_are_good() -> None:
         ("change.history", "scd2", "change.history", "'scd1'", "scd2"),
         ("target.table", "s3://bucket/x", "target.table", "lake://", "s3://bucket/x"),
         ("target.table", "lake://a/../../b", "target.table", "inside the lake", "b"),
+        ("target.table", "lake://_lakemark", "target.table", "inside the lake", "_lakemark"),
+        ("target.table", "lake://a//b", "target.table", "inside the lake", "a//b"),
+        ("target.table", "lake://a`; DROP TABLE x", "target.table", "lake://", "DROP"),
+        ("name", "a/../b", "name", "matches", "a/../b"),
+        ("source.security", {"protocol": "SASL_SSL"}, "source.security.mechanism", "for SASL", "nothing"),
+        ("source.security", {"protocol": "x"}, "source.security.protocol", "SASL_SSL", "'x'"),
         ("target.cluster_by", ["x"], "target.cluster_by", "id, at", "x"),
         ("name", "other", "name", "orders", "other"),
         ("targt", {}, "targt", "did you mean target", "an unknown field"),
@@ -97,10 +104,58 @@ def test_variables_have_defaults(tmp_path: Path) -> None:
     assert load_pipeline(file, {}).source.bootstrap_servers == "localhost:9092"
 
 
+@pytest.mark.parametrize("password", ["s3cret", 12345, "${P:-s3cret}", ["s3cret"], {"a": "s3cret"}])
+def test_a_password_in_the_file_is_refused_and_not_shown(tmp_path: Path, password: Any) -> None:
+    security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": password}
+    file = written(tmp_path, changed("source.security", security))
+    with pytest.raises(
+        PipelineFileError, match=r"source\.security\.password, expected \$\{NAME\}|security.password"
+    ) as failure:
+        load_pipeline(file, {"BROKERS": "k:9092"})
+    assert "s3cret" not in str(failure.value.facts())
+    assert "12345" not in str(failure.value.facts())
+
+
+def test_a_password_from_the_environment_is_not_shown(tmp_path: Path) -> None:
+    security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": "${P}"}
+    pipeline = load_pipeline(written(tmp_path, changed("source.security", security)), {"BROKERS": "k", "P": "s3cret"})
+    assert pipeline.source.security.password.get_secret_value() == "s3cret"
+    for text in (repr(pipeline), pipeline.model_dump_json(), str(explanation(pipeline)), markdown(pipeline)):
+        assert "s3cret" not in text
+    with pytest.raises(PipelineFileError, match="P set"):
+        load_pipeline(tmp_path / "orders.yaml", {"BROKERS": "k"})
+
+
+def test_yaml_makes_no_objects(tmp_path: Path) -> None:
+    with pytest.raises(PipelineFileError, match="valid YAML"):
+        load_pipeline(written(tmp_path, "name: !!python/object/apply:os.system ['touch x']"), {})
+
+
+@pytest.mark.parametrize("name", ["../orders", "a/b", "Orders", ".", ""])
+def test_a_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
+    (tmp_path / "pipelines").mkdir()
+    written(tmp_path, GOOD)
+    with pytest.raises(PipelineFileError, match="one of the pipelines"):
+        find_pipeline(name, tmp_path / "pipelines", {})
+
+
 def test_a_pipeline_that_is_not_there_names_the_ones_that_are(tmp_path: Path) -> None:
     written(tmp_path, GOOD)
     with pytest.raises(PipelineFileError, match="orders"):
         find_pipeline("order", tmp_path, {})
+
+
+INJECTED = [
+    "a STRUCT<x: INT>) USING csv LOCATION '/etc' --<>",
+    "a STRUCT<x: INT) USING csv --, y: INT>",
+    "a INT) USING csv --",
+    "a INT COMMENT 'x\\' ) USING csv --'",
+    "a MAP<INT>",
+    "a ARRAY<INT, INT>",
+    "a ARRAY<>",
+    "a STRUCT<x INT; DROP TABLE y>",
+    "a DECIMAL(1, 2) DROP",
+]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +170,7 @@ def test_ddl(ddl: str, columns: list[tuple[str, str]]) -> None:
     assert [tuple(c) for c in parse_ddl(ddl)] == columns
 
 
-@pytest.mark.parametrize("ddl", ["", "a", "a INT, A STRING", "a ARRAY<INT", "a NUMBER", "1a INT", "a ARRAY"])
+@pytest.mark.parametrize("ddl", ["", "a", "a INT, A STRING", "a ARRAY<INT", "a NUMBER", "1a INT", "a ARRAY", *INJECTED])
 def test_ddl_that_spark_would_refuse(ddl: str) -> None:
     with pytest.raises(SchemaError):
         parse_ddl(ddl)

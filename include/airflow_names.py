@@ -1,0 +1,6 @@
+"""Names that DAGs, plugins and REST calls share."""
+
+from __future__ import annotations
+
+DAG_PREFIX = "lakemark__"
+PROBLEM_KEY = "lakemark_problem"  # the XCom in which a failed task says why, and what to do

@@ -1,0 +1,115 @@
+"""`lakemark audit`: proves from Kafka, the ledger and the tables' logs that every batch was applied once, in order, and
+adds up. Needs no Spark; reads metadata and the quarantine's counts, and with `deep` every record and every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from include.audit.batches import batch_findings, chain_findings, foreign_findings, foreign_on_record
+from include.audit.recompute import recompute
+from include.audit.report import AuditReport, Finding, Recomputed
+from include.delta_tables import query
+from include.pipeline_file import Pipeline
+from include.protocol.errors import LakemarkError
+from include.protocol.ledger_events import LedgerState
+from include.protocol.planning import next_offsets, verify_source
+from include.protocol.settlement import verify_ledger_not_behind, verify_target_not_behind
+from include.settings import Settings
+from include.steps import Steps
+from include.target_log import LogEntry, TableLog
+
+
+def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditReport:
+    """Compares what Kafka, the ledger and the tables' logs say; an empty `findings` means that all of it holds.
+
+    Args:
+        deep: also recomputes the table from the records that Kafka holds, and compares every row.
+    """
+    steps = Steps(settings, pipeline)
+    try:
+        before = TableLog.open(steps.tables.target)  # see Steps: what is read when
+        state = steps.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
+        log = TableLog.open(steps.tables.target)
+        entries = log.entries(pipeline.name) if log else []
+        quarantined = _quarantined(steps.tables.quarantine)
+    except LakemarkError as error:
+        return AuditReport(pipeline.name, findings=(_finding(error),))
+    commits = [e.landed for e in entries if e.landed]
+    by_key = {commit.metadata.batch.key: commit for commit in commits}
+    records = {record.batch.key: record for record in state.batches}
+    findings = [
+        *_marker_findings(pipeline, state, before, log),
+        *_source_findings(steps, state),
+        *chain_findings(pipeline.name, entries, state),
+        *foreign_findings(pipeline.name, entries),
+        *(
+            finding
+            for key in sorted(records.keys() | by_key.keys())
+            for finding in batch_findings(records.get(key), by_key.get(key), entries, quarantined.get(key, 0))
+        ),
+    ]
+    recomputed: Recomputed | None = None
+    if deep and log is not None:
+        try:
+            recomputed, deep_findings = recompute(pipeline, state, commits, log.table, steps.tables.quarantine)
+            findings += deep_findings
+        except LakemarkError as error:
+            findings.append(_finding(error))
+    return AuditReport(
+        pipeline=pipeline.name,
+        batches=len(records.keys() | by_key.keys()),
+        commits_verified=len(by_key),
+        records=sum(commit.metadata.counts.read for commit in by_key.values()),
+        findings=tuple(findings),
+        on_record=(*_losses(state, entries), *foreign_on_record(entries)),
+        recomputed=recomputed,
+    )
+
+
+def _finding(error: LakemarkError) -> Finding:
+    return Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
+
+
+def _marker_findings(
+    pipeline: Pipeline, state: LedgerState, before: TableLog | None, log: TableLog | None
+) -> Iterator[Finding]:
+    """The same questions that every plan asks (I3, I10)."""
+    name, generation = pipeline.name, state.generation
+    try:
+        verify_ledger_not_behind(name, state, before and before.marker(name, generation))
+        verify_target_not_behind(name, state, log and log.view(name, generation, state.target_version))
+    except LakemarkError as error:
+        yield _finding(error)
+
+
+def _source_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:
+    """Does Kafka still hold what comes next, in the very topics that were read (I7)?"""
+    if not state.topic_ids:
+        return
+    try:
+        source = steps.source()
+        if state.pending is not None:
+            verify_source(state.pending.batch, source)
+        else:
+            next_offsets(steps.pipeline.name, state, source)
+    except LakemarkError as error:
+        yield _finding(error)
+
+
+def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
+    """What people gave up, on record: from the ledger, and from the fences should the ledger have been made anew."""
+    begun = {e.begun.generation: e.begun for e in entries if e.begun} | {g.generation: g for g in state.generations}
+    for generation in (begun[number] for number in sorted(begun)):
+        who = f"generation {generation.generation}, {generation.started_by}: {generation.reason}"
+        for lost in generation.skipped:
+            yield f"{lost} was given up ({who})"
+        for topic in generation.recreated:
+            yield f"topic {topic} was re-created; what the old one held and no batch had read is gone ({who})"
+
+
+def _quarantined(path: str) -> dict[tuple[int, int], int]:
+    """Records in the quarantine by generation and batch id."""
+    log = TableLog.open(path)
+    sql = "select generation, batch_id, count(*) as records from t group by 1, 2"
+    return {(r["generation"], r["batch_id"]): r["records"] for r in query(log.table, sql)} if log else {}

@@ -1,0 +1,178 @@
+"""What must hold of batches and their commits: pure checks over the ledger's state and the target's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from include.audit.report import Finding
+from include.protocol.counts import account
+from include.protocol.errors import LakemarkError
+from include.protocol.ledger_events import BatchRecord, LedgerState
+from include.protocol.ranges import TopicPartition
+from include.protocol.settlement import LandedCommit
+from include.target_log import LogEntry
+
+# What these do to a table changes no row that a reader sees.
+_HARMLESS = (
+    "ADD COLUMNS",
+    "ADD CONSTRAINT",
+    "ADD FEATURE",
+    "ANALYZE",
+    "CHANGE COLUMN",
+    "CLUSTER BY",
+    "COMPUTE STATS",
+    "CREATE TABLE",
+    "DROP CONSTRAINT",
+    "DROP FEATURE",
+    "OPTIMIZE",
+    "REORG",
+    "SET TBLPROPERTIES",
+    "UNSET TBLPROPERTIES",
+    "UPGRADE PROTOCOL",
+    "VACUUM",
+)
+
+
+def batch_findings(
+    record: BatchRecord | None, landed: LandedCommit | None, entries: Sequence[LogEntry], quarantined: int
+) -> Iterator[Finding]:
+    """One batch: its plan in the ledger, its commit in the target's log, its records in the quarantine (I2, I3, I8).
+
+    Args:
+        record: None for a batch of a generation that has ended. landed: None if its commit is not in the log.
+    """
+    if landed is None:
+        commit = record and record.commit
+        if commit and commit.table_version is not None and commit.table_version >= _oldest(entries):
+            yield Finding(
+                "the ledger says that the batch is committed, the target's log has no such commit",
+                f"{record.batch}, version {commit.table_version}",
+                "a file of the log was lost, edited or replaced: bring it back from a copy; the rows may be missing",
+            )
+        return  # not landed yet, or Delta's log clean-up has removed the commit (after 30 days unless told otherwise)
+    batch = record.batch if record else landed.metadata.batch
+    where = f"{batch}, version {landed.table_version}"
+    if not landed.metadata.fingerprint == landed.metadata.batch.fingerprint == batch.fingerprint:
+        yield Finding(
+            "the commit's offset ranges are not the plan's", where, "ledger and target do not belong together"
+        )
+    if record and record.commit and record.commit.table_version not in (None, landed.table_version):
+        yield Finding(
+            f"the ledger says version {record.commit.table_version}", where, "one of the two was restored or edited"
+        )
+    counts = landed.metadata.counts
+    try:
+        found = account(counts, landed.merge_source_rows, landed.rows_applied, where)
+        if record and record.commit and record.commit.counts not in (None, found):
+            yield Finding(
+                f"the ledger counted {record.commit.counts}, the commit {found}", where, "one of the two was edited"
+            )
+    except LakemarkError as error:
+        yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", where, error.action)
+    if counts.read > batch.width:
+        yield Finding(
+            f"{counts.read} records were read from ranges of {batch.width} offsets",
+            where,
+            "records were read twice: report this",
+        )
+    if quarantined != counts.quarantined:
+        yield Finding(
+            f"the quarantine holds {quarantined} records, the commit says {counts.quarantined}",
+            where,
+            "rows of the quarantine table were removed or added by hand: restore them from its older versions",
+        )
+
+
+def chain_findings(pipeline: str, entries: Sequence[LogEntry], state: LedgerState) -> Iterator[Finding]:
+    """Within each generation batches follow each other without gap or overlap, once each; a fence ends it (I1, I3-I5).
+
+    Args:
+        entries: of the target's log, oldest first.
+    """
+    commits = [e.landed for e in entries if e.landed]
+    begun = {e.begun.generation: e.begun for e in entries if e.begun} | {g.generation: g for g in state.generations}
+    fenced_at = {e.begun.generation - 1: e.version for e in entries if e.begun}
+    for generation in sorted({c.metadata.batch.generation for c in commits}):
+        chain = [c for c in commits if c.metadata.batch.generation == generation]
+        where = f"{pipeline} generation {generation}"
+        yield from _doubled(where, chain)
+        yield from _sequence(where, chain)
+        starts = dict(begun[generation].start_offsets) if generation in begun else {}
+        yield from _tiling(where, chain, starts)
+        late = [c.table_version for c in chain if c.table_version > fenced_at.get(generation, c.table_version)]
+        if late:
+            yield Finding(
+                "a batch landed after its generation was fenced",
+                f"{where}, versions {', '.join(map(str, late))}",
+                "the log was edited, or this is a defect of Lakemark: keep the log and report it",
+            )
+
+
+def foreign_findings(pipeline: str, entries: Sequence[LogEntry]) -> Iterator[Finding]:
+    """Commits of other writers that change rows: what Lakemark guarantees does not cover them."""
+    for entry in _foreign(entries):
+        if entry.version > _last_fence(entries):
+            yield Finding(
+                f"another writer changed the table's rows: {entry.operation}",
+                f"{pipeline}, version {entry.version}, by {entry.engine}",
+                f"find out who; to undo it, RESTORE the version before and `lakemark reset {pipeline} --from BATCH`; "
+                f"if it is as it should be, `lakemark reset {pipeline} --reason ...` puts it on record",
+            )
+
+
+def foreign_on_record(entries: Sequence[LogEntry]) -> Iterator[str]:
+    """The same from before the present generation began: a person has looked at the table since."""
+    for entry in _foreign(entries):
+        if entry.version < _last_fence(entries):
+            yield f"version {entry.version} is a {entry.operation} by {entry.engine}, from before this generation began"
+
+
+def _foreign(entries: Sequence[LogEntry]) -> Iterator[LogEntry]:
+    return (e for e in entries if not e.own and not e.operation.startswith(_HARMLESS))
+
+
+def _last_fence(entries: Sequence[LogEntry]) -> int:
+    return max((entry.version for entry in entries if entry.begun), default=-1)
+
+
+def _oldest(entries: Sequence[LogEntry]) -> int:
+    return min((entry.version for entry in entries), default=0)
+
+
+def _doubled(where: str, chain: Sequence[LandedCommit]) -> Iterator[Finding]:
+    versions: dict[int, list[int]] = {}
+    for commit in chain:
+        versions.setdefault(commit.metadata.batch.batch_id, []).append(commit.table_version)
+    for batch_id, found in sorted(versions.items()):
+        if len(found) > 1:
+            yield Finding(
+                f"batch {batch_id} is in the target's log {len(found)} times",
+                f"{where}, versions {', '.join(map(str, found))}",
+                "the table may hold it twice: the log was edited, or this is a defect; keep the log and report it",
+            )
+
+
+def _sequence(where: str, chain: Sequence[LandedCommit]) -> Iterator[Finding]:
+    for before, after in pairwise(chain):
+        ids = before.metadata.batch.batch_id, after.metadata.batch.batch_id
+        if ids[1] not in (ids[0], ids[0] + 1):  # the same id twice is a finding of its own
+            yield Finding(
+                f"batch {ids[1]} follows batch {ids[0]} in the target's log",
+                f"{where}, version {after.table_version}",
+                "a commit is missing or out of order: bring the log's file back from a copy",
+            )
+
+
+def _tiling(where: str, chain: Sequence[LandedCommit], starts: dict[TopicPartition, int]) -> Iterator[Finding]:
+    position = starts
+    for commit in chain:
+        for r in commit.metadata.batch.ranges:
+            expected = position.get(r.topic_partition, r.start_offset)
+            if r.start_offset != expected:
+                yield Finding(
+                    f"{r} does not start at offset {expected}, where the batch before ended",
+                    f"{where} batch {commit.metadata.batch.batch_id}, version {commit.table_version}",
+                    "records were passed over or read twice: the log was edited, or this is a defect; report it",
+                )
+            position[r.topic_partition] = r.end_offset

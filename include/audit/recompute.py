@@ -1,0 +1,246 @@
+"""`audit --deep`: computes the table anew from the records that Kafka holds, and compares every row.
+
+It shares no code with the job: records come by librdkafka and not by Spark, DuckDB decodes, orders and compares them,
+and there is no MERGE. It believes the quarantine's word for which records were set aside, and checks their bytes. Keys
+whose newest applied record Kafka no longer holds cannot be computed; how many there are is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+from deltalake import DeltaTable, QueryBuilder
+from sqlglot import exp
+
+from include.audit.report import Finding, Recomputed
+from include.delta_tables import open_table
+from include.kafka_source import records_of, source_extent
+from include.pipeline_file import LINEAGE, Pipeline
+from include.protocol.errors import TerminalError
+from include.protocol.ledger_events import LedgerState
+from include.protocol.planning import SourceExtent
+from include.protocol.ranges import OffsetRange
+from include.protocol.settlement import LandedCommit
+
+_EXAMPLES = 3
+_POSITION = ("_topic", "_partition", "_offset")
+
+
+def recompute(
+    pipeline: Pipeline, state: LedgerState, commits: Sequence[LandedCommit], target: DeltaTable, quarantine: str
+) -> tuple[Recomputed, list[Finding]]:
+    """The comparison, and what differs.
+
+    Args:
+        commits: batches in the target's log; together with the ledger's committed ones they are what was applied.
+
+    Raises:
+        RetryableError: Kafka does not answer. TerminalError: a condition or type is beyond this second opinion.
+    """
+    source = source_extent(pipeline.source)
+    held = _held(_applied(state, commits, source), source)
+    database = duckdb.connect()
+    database.execute("SET TimeZone = 'UTC'")
+    database.execute('CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, value BLOB)')
+    read = 0
+    for chunk in records_of(pipeline.source, held):
+        read += len(chunk)
+        columns = zip(*chunk, strict=True)
+        arrow = pa.table(dict(zip(("topic", "partition", "offset", "value"), map(list, columns), strict=True)))
+        database.register("chunk", arrow)
+        database.execute("INSERT INTO records SELECT * FROM chunk")
+    _register(database, "target", target)
+    aside = open_table(quarantine)
+    if aside is not None:
+        _register(database, "aside", aside)
+    else:
+        database.execute("CREATE TABLE aside AS SELECT * FROM records WHERE false")
+    _compute(database, pipeline)
+    _compare(database, pipeline, held)
+    findings = [*_record_findings(database, pipeline), *_row_findings(database, pipeline, target.version())]
+    [(equal, beyond)] = database.execute(
+        "SELECT count(*) FILTER (verdict = 'equal'), count(*) FILTER (verdict = 'beyond reach') FROM compared"
+    ).fetchall()
+    return Recomputed(read, equal, beyond), findings
+
+
+def _applied(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> set[OffsetRange]:
+    """Ranges of all batches that have landed, of topics that are still the same."""
+    batches = [record.batch for record in state.batches if record.commit] + [c.metadata.batch for c in commits]
+    return {
+        r
+        for batch in batches
+        for r in batch.ranges
+        if batch.cluster_id == source.cluster_id and batch.topic_ids[r.topic] == source.topic_ids.get(r.topic)
+    }
+
+
+def _held(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
+    """What Kafka still holds of them, merged where they touch or overlap."""
+    held: list[OffsetRange] = []
+    for r in sorted(ranges):
+        extent = source.partitions.get(r.topic_partition)
+        start, end = (max(r.start_offset, extent.log_start_offset), r.end_offset) if extent else (0, 0)
+        if start >= end:
+            continue
+        last = held[-1] if held else None
+        if last and last.topic_partition == r.topic_partition and start <= last.end_offset:
+            held[-1] = OffsetRange(*r.topic_partition, last.start_offset, max(last.end_offset, end))
+        else:
+            held.append(OffsetRange(*r.topic_partition, start, end))
+    return held
+
+
+def _register(database: duckdb.DuckDBPyConnection, name: str, table: DeltaTable) -> None:
+    database.register(name, pa.table(QueryBuilder().register("t", table).execute("select * from t").read_all()))
+
+
+def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
+    """`decoded`: every record that was not set aside. `expected`: the newest change of every key."""
+    columns = {column.name: _type(column.type) for column in pipeline.source.columns}
+    structure = json.dumps({name: _structure(type_) for name, type_ in columns.items()})
+    text = "decode(value, 'replace')"
+    document = f"CASE WHEN json_valid({text}) AND json_type({text}) = 'OBJECT' THEN {text}::JSON END"
+    fields = ", ".join(f"{_field(name, type_)} AS {_quoted(name)}" for name, type_ in columns.items())
+    database.execute(
+        f'CREATE TABLE decoded AS SELECT {fields}, topic AS _topic, partition AS _partition, "offset" AS _offset, '
+        f"row IS NULL AS _undecodable FROM (SELECT *, json_transform({document}, {_literal(structure)}) AS row "
+        'FROM records ANTI JOIN aside USING (topic, partition, "offset"))'
+    )
+    wanted = _condition(pipeline.source.filter) if pipeline.source.filter else "true"
+    deleted = _condition(pipeline.change.delete_when) if pipeline.change.delete_when else "false"
+    keys = ", ".join(map(_quoted, pipeline.change.keys))
+    order = ", ".join(f"{name} DESC" for name in [*map(_quoted, pipeline.change.order_by), *_POSITION])
+    database.execute(
+        f"CREATE TABLE expected AS SELECT *, coalesce({deleted}, false) AS _deleted FROM decoded "
+        f"WHERE coalesce({wanted}, false) AND NOT _undecodable "
+        f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"
+    )
+
+
+def _compare(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: Sequence[OffsetRange]) -> None:
+    """`compared`: the verdict on every row of the target, and on every key that has none."""
+    lineage = f"t.{LINEAGE}"
+    keys = " AND ".join(f"t.{_quoted(key)} IS NOT DISTINCT FROM e.{_quoted(key)}" for key in pipeline.change.keys)
+    of_row = [f"{lineage}.change_order.{_quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
+    of_change = [f"e.{_quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
+    values = [c.name for c in pipeline.source.columns if c.name not in pipeline.change.keys]
+    differs = " OR ".join(
+        [f"{lineage}.deleted IS DISTINCT FROM e._deleted"]
+        + [f"t.{_quoted(name)} IS DISTINCT FROM CASE WHEN NOT e._deleted THEN e.{_quoted(name)} END" for name in values]
+    )
+    within = " OR ".join(
+        f"({lineage}.topic = {_literal(r.topic)} AND {lineage}.partition = {r.partition} "
+        f'AND {lineage}."offset" >= {r.start_offset} AND {lineage}."offset" < {r.end_offset})'
+        for r in held
+    )
+    named = ", ".join(f"coalesce(t.{_quoted(key)}, e.{_quoted(key)})" for key in pipeline.change.keys)
+    partition = ", ".join(f"t.{_quoted(key)}" for key in pipeline.change.keys)
+    database.execute(
+        f"""CREATE TABLE compared AS SELECT row({named})::VARCHAR AS key, CASE
+            WHEN t._present IS NULL THEN 'missing'
+            WHEN {lineage}.change_order IS NULL THEN 'foreign'
+            WHEN count(*) OVER (PARTITION BY t._present, {partition}) > 1 AND t._present THEN 'double'
+            WHEN ({", ".join(of_row)}) = ({", ".join(of_change)}) AND NOT ({differs}) THEN 'equal'
+            WHEN ({", ".join(of_row)}) = ({", ".join(of_change)}) THEN 'other values'
+            WHEN e._topic IS NOT NULL AND ({", ".join(of_row)}) < ({", ".join(of_change)}) THEN 'older'
+            WHEN {within or "false"} THEN 'not from the source'
+            ELSE 'beyond reach' END AS verdict
+        FROM (SELECT *, true AS _present FROM target) t FULL JOIN expected e ON {keys}"""
+    )
+
+
+def _record_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> Iterator[Finding]:
+    where = f"{pipeline.name}, quarantine"
+    [(undecodable,)] = database.execute("SELECT count(*) FROM decoded WHERE _undecodable").fetchall()
+    if undecodable:
+        yield Finding(
+            f"{undecodable} records are no JSON objects and are not in the quarantine",
+            where,
+            "records were dropped, or rows of the quarantine removed: restore them from its older versions",
+        )
+    [(changed,)] = database.execute(
+        'SELECT count(*) FROM records r JOIN aside a USING (topic, partition, "offset") '
+        "WHERE r.value IS DISTINCT FROM a.value"
+    ).fetchall()
+    if changed:
+        yield Finding(
+            f"{changed} quarantined records hold other bytes than Kafka does",
+            where,
+            "rows of the quarantine were edited: restore them from its older versions",
+        )
+
+
+_VERDICTS = {
+    "missing": "keys that the source holds have no row",
+    "foreign": "rows were written by another writer: they have no lineage",
+    "double": "rows share their key with another row",
+    "other values": "rows have other values than their records",
+    "older": "rows show an older change than the newest one that was applied",
+    "not from the source": "rows say that they are of a record that does not say so",
+}
+
+
+def _row_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, version: int) -> Iterator[Finding]:
+    for verdict, what in _VERDICTS.items():
+        keys = database.execute("SELECT key FROM compared WHERE verdict = ? ORDER BY key", [verdict]).fetchall()
+        if keys:
+            yield Finding(
+                f"{len(keys):,} {what}",
+                f"{pipeline.target.table} version {version}, keys such as "
+                f"{', '.join(key for (key,) in keys[:_EXAMPLES])}",
+                f"look for other writers with `lakemark audit {pipeline.name}`; `lakemark reset {pipeline.name} --from "
+                "earliest` applies all records again, but only over rows with an older change: to be rid of wrong rows "
+                "fill a new table",
+            )
+
+
+def _type(type_: str) -> exp.DataType:
+    parsed = exp.DataType.build(type_, dialect="spark")
+    if parsed.this in (exp.DataType.Type.DECIMAL,) and not parsed.expressions:
+        parsed = exp.DataType.build("DECIMAL(10, 0)", dialect="spark")  # Spark's default
+    return parsed
+
+
+def _structure(type_: exp.DataType) -> object:
+    """The type as DuckDB's `json_transform` takes it."""
+    match type_.this:
+        case exp.DataType.Type.STRUCT:
+            return {field.name: _structure(field.args["kind"]) for field in type_.expressions}
+        case exp.DataType.Type.ARRAY:
+            return [_structure(type_.expressions[0])]
+        case exp.DataType.Type.BINARY | exp.DataType.Type.VARBINARY:
+            return "VARCHAR"
+        case _:
+            return type_.sql("duckdb").replace("TEXT", "VARCHAR")
+
+
+def _field(name: str, type_: exp.DataType) -> str:
+    field = f"row.{_quoted(name)}"
+    return f"from_base64({field})" if type_.sql("duckdb") == "BLOB" else field
+
+
+def _condition(condition: str) -> str:
+    """A condition in Spark's SQL as DuckDB's."""
+    try:
+        return sqlglot.transpile(condition, read="spark", write="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)[0]
+    except sqlglot.errors.SqlglotError as error:
+        raise TerminalError(
+            what="the condition cannot be computed outside Spark",
+            where=condition,
+            expected="SQL that Spark and DuckDB share",
+            found=str(error).splitlines()[0],
+            action="`lakemark audit` without --deep shows all that can be shown without it",
+        ) from error
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

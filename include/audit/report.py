@@ -1,0 +1,49 @@
+"""What an audit says."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that does not hold: what, where, what to do."""
+
+    what: str
+    where: str
+    action: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.where}). What to do: {self.action}"
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """What `--deep` did: the table computed anew from the source's records, by other code than the job's."""
+
+    records_read: int
+    rows_equal: int
+    rows_beyond_reach: int  # of records that Kafka no longer holds, so that they could not be computed
+
+    def __str__(self) -> str:
+        beyond = (
+            f"; {self.rows_beyond_reach:,} rows are of records that Kafka no longer holds"
+            if self.rows_beyond_reach
+            else ""
+        )
+        return f"recomputed from {self.records_read:,} records: {self.rows_equal:,} rows are equal{beyond}"
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    pipeline: str
+    batches: int = 0  # of all generations that the ledger or the target's log still tells of
+    commits_verified: int = 0  # batches whose commit is still in the log, and was compared
+    records: int = 0  # read by the batches of these commits, as the commits say
+    findings: tuple[Finding, ...] = ()
+    on_record: tuple[str, ...] = ()  # what people decided: no findings, but no secret either
+    recomputed: Recomputed | None = field(default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,130 @@
+"""Opens and reads Delta tables without a JVM, and tells a table that is not there from one that is damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from include.protocol.errors import TableDamaged, TerminalError
+
+_FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
+_RECENT_COMMITS = 200  # whose files are looked at for emptiness; a checkpoint has taken in what is older
+
+
+def open_table(path: str, version: int | None = None) -> DeltaTable | None:
+    """The table as of now (or of a version), None if there is none.
+
+    Raises:
+        TableDamaged: its log has a gap, or a file that is empty, cut short or not readable.
+    """
+    try:
+        table = DeltaTable(path, version=version)
+    except TableNotFoundError as error:
+        if next(Path(path).glob("*.parquet"), None) is not None:
+            raise _damaged(path, "data files without a log") from error
+        return None
+    except (DeltaError, OSError, ValueError) as error:
+        raise _damaged(path, _first_line(error)) from error
+    _refuse_empty_commits(path, table.version())
+    return table
+
+
+def query(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
+    """Rows of a query over the table, which is called `t` there.
+
+    Not by `to_pyarrow_table`: with pyarrow 26 it leaves threads that abort the interpreter at its exit (seen here).
+
+    Raises:
+        TableDamaged: a data file is missing or not readable.
+    """
+    try:
+        return pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
+    except (DeltaError, OSError, ValueError) as error:
+        raise _damaged(table.table_uri, _first_line(error)) from error
+
+
+def commit_markers(table: DeltaTable, markers: Mapping[str, int], metadata: str) -> bool:
+    """Commits markers (by appId) and metadata without rows, as the very next version; False if there is one already.
+
+    A compare-and-swap on the whole table. Written by hand, since deltalake writes no table that is clustered: two kinds
+    of action, `commitInfo` and `txn`, of which no table feature asks anything but those that are refused here (Delta
+    protocol, "Transaction Identifiers" and "Commit Provenance Information").
+
+    Raises:
+        TerminalError: the table has such a feature.
+    """
+    refused = _FEATURES_OF_COMMITS & set(table.protocol().writer_features or ())
+    if refused:
+        raise TerminalError(
+            what="a marker cannot be committed without Spark",
+            where=table.table_uri,
+            expected=f"a table without the features {', '.join(sorted(_FEATURES_OF_COMMITS))}",
+            found=", ".join(sorted(refused)),
+            action="drop the feature (ALTER TABLE ... DROP FEATURE), or use a new target table",
+        )
+    now = time.time_ns() // 1_000_000
+    provenance = {
+        "timestamp": now,
+        "operation": "LAKEMARK FENCE",
+        "operationParameters": {},
+        "isBlindAppend": True,
+        "engineInfo": "lakemark",
+        "userMetadata": metadata,
+    }
+    actions: list[dict[str, Any]] = [{"commitInfo": provenance}]
+    actions += [{"txn": {"appId": a, "version": v, "lastUpdated": now}} for a, v in markers.items()]
+    log = Path(unquote(urlparse(table.table_uri).path), "_delta_log")
+    return _create(log / f"{table.version() + 1:020}.json", "".join(json.dumps(a) + "\n" for a in actions))
+
+
+def _create(path: Path, text: str) -> bool:
+    """Writes a file that is there in full or not at all; False if there is one of that name (a hard link decides)."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
+    try:
+        with temporary.open("x") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def _refuse_empty_commits(path: str, version: int) -> None:
+    """Delta takes an empty commit file for a commit of nothing. A file system that lost power may leave such files, and
+    the rows of that commit would be gone without a word."""
+    for number in range(version, max(-1, version - _RECENT_COMMITS), -1):
+        file = Path(path, "_delta_log", f"{number:020}.json")
+        try:
+            if file.stat().st_size == 0:
+                raise _damaged(path, f"{file.name} is empty")
+        except FileNotFoundError:
+            return  # log clean-up has removed it and all before it
+
+
+def _damaged(path: str, found: str) -> TableDamaged:
+    return TableDamaged(
+        what="a table cannot be read",
+        where=path,
+        expected="a Delta log without gaps, and every data file that it names",
+        found=found,
+        action="bring the file back from a copy or a snapshot of the disk; without one: a ledger is made anew by "
+        "`lakemark ledger rebuild`, a target by moving its folder away and `lakemark reset --from earliest`",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:400]}"

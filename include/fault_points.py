@@ -1,0 +1,58 @@
+"""Named places in the protocol where a test kills or stops the real process, by its environment and nothing else.
+
+`LAKEMARK_TEST_FAULT=POINT=ACTION[@N]` arms one point of a process (and of its children): at the Nth passing (the first,
+unless told) it sends itself SIGKILL (`kill`) or SIGSTOP (`stop`). Unarmed, a point is one comparison with None. What
+happens inside Delta's commit, in the JVM, is not ours to mark: the tests reach it with an agent.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Literal, get_args
+
+from include.settings import armed_fault
+
+FaultPoint = Literal[
+    "plan.begins",
+    "plan.decided",  # and not recorded
+    "plan.recorded",  # the answer is lost
+    "attempt.before_read",
+    "attempt.after_read",
+    "attempt.quarantine_landed",  # and the target not
+    "attempt.before_merge",
+    "attempt.landed",  # the answer is lost
+    "settle.begins",
+    "settle.decided",  # half done: the log is read, nothing is recorded
+    "settle.recorded",
+    "generation.fenced",  # reset, skip or rebuild half done: the fence has landed, the ledger does not know
+    "rebuild.set_aside",  # the old ledger is out of the way, the new one is not written
+]
+FAULT_POINTS: tuple[FaultPoint, ...] = get_args(FaultPoint)
+_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+class _Armed:
+    def __init__(self, text: str) -> None:
+        self.point, _, action = text.partition("=")
+        name, _, nth = action.partition("@")
+        self.passings_left = int(nth or 1)
+        self.signal = _SIGNALS.get(name)
+        if self.point not in FAULT_POINTS or self.signal is None:
+            raise ValueError(f"LAKEMARK_TEST_FAULT: no such point or action: {text!r}")
+
+    def passed(self, point: FaultPoint) -> None:
+        if point == self.point:
+            self.passings_left -= 1
+            if self.passings_left == 0:
+                os.kill(os.getpid(), self.signal)
+
+
+_text = armed_fault()
+_ARMED = _Armed(_text) if _text else None
+
+
+def passing(point: FaultPoint) -> None:
+    """Marks a fault point in the code."""
+    if _ARMED is not None:
+        _ARMED.passed(point)

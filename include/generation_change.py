@@ -1,0 +1,211 @@
+"""Ends a pipeline's generation and begins the next: `lakemark reset`, `ledger skip`, `ledger rebuild`. Needs no Spark.
+
+Order: settle, fence the target (compare-and-swap on the marker that was settled), fence the quarantine, record in the
+ledger. Killed anywhere and called again it comes to the same end: what the fence says is what is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from include.delta_tables import commit_markers, query
+from include.fault_points import passing
+from include.pipeline_file import LINEAGE
+from include.protocol.batch import FENCE, app_id
+from include.protocol.errors import LakemarkError, RetryableError, TerminalError
+from include.protocol.generations import fence_metadata, rebuild
+from include.protocol.ledger_events import (
+    FIRST_GENERATION,
+    BatchPlanned,
+    BatchRecord,
+    Event,
+    GenerationStarted,
+    LedgerState,
+)
+from include.protocol.planning import SourceExtent
+from include.protocol.ranges import TopicPartition
+from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
+from include.steps import Steps
+from include.target_log import TableLog
+
+Decide = Callable[[LedgerState, SourceExtent], GenerationStarted]
+_RACES_MAX = 20
+
+
+@dataclass(frozen=True)
+class GenerationChange:
+    """Changes of generation of one pipeline.
+
+    Args:
+        create_target: makes the target's table if there is none: a fence needs a table to stand in.
+    """
+
+    steps: Steps
+    create_target: Callable[[], None]
+
+    def begin(self, decide: Decide) -> tuple[GenerationStarted, bool]:
+        """Ends the ledger's generation and begins the one that `decide` returns.
+
+        Returns:
+            How the new generation begins; and False if an interrupted change was ended as it had been decided,
+            whatever `decide` would say.
+
+        Raises:
+            RetryableError: attempts landed in between, again and again. Whatever `decide` raises.
+        """
+        if self._target_log() is None:
+            self.create_target()
+        for _ in range(_RACES_MAX):
+            if not self._is_fenced():
+                self.steps.settle_pending()
+            log, state = self._target_log(), self.steps.ledger.state()
+            assert log is not None
+            marker = log.marker(self._name, state.generation)
+            if marker == FENCE:
+                if (begun := log.begun(self._name, state.generation + 1)) is not None and self._fence(log, begun):
+                    self._record(begun)
+                    return begun, False
+                # Else the fence's metadata has expired: decide again, the fence stands.
+            elif marker is not None and marker > state.committed_through:
+                verify_ledger_not_behind(self._name, state, marker)
+                continue  # it landed after it was settled: settle it
+            started = replace(decide(state, self.steps.source()), target_version=log.version)
+            if self._fence(log, started):
+                passing("generation.fenced")
+                self._record(started)
+                return started, True
+        raise self._overtaken()
+
+    def rebuild(self, reason: str, started_by: str) -> tuple[GenerationStarted, Path | None]:
+        """Makes a lost or damaged ledger anew from the target's commits, or from its rows where those have expired.
+
+        The batches that the target's log still tells of are recorded as they were; then a new generation begins, so
+        that nobody who is still at work with the lost ledger's plans can land.
+
+        Returns:
+            How the new generation begins; where the old ledger lies now.
+
+        Raises:
+            TerminalError: the ledger is sound, or there is no target to rebuild from. RetryableError: see `begin`.
+        """
+        log = self._target_log()
+        self._refuse_sound_ledger(log)
+        if log is None:
+            raise TerminalError(
+                what="there is nothing to make the ledger anew from",
+                where=self._name,
+                expected=f"the target {self.steps.tables.target}",
+                found="no table",
+                action="bring the target back; or, if it is lost too, remove what is left of the ledger "
+                f"({self.steps.tables.ledger}) and run the pipeline: it begins with what Kafka holds",
+            )
+        source = self.steps.source()
+        for _ in range(_RACES_MAX):
+            generation = log.newest_generation(self._name, self._newest_generation_of_rows(log))
+            marker = log.marker(self._name, generation)
+            landed = None if marker is None else log.landed_as(self._name, generation, marker)
+            begun = log.begun(self._name, generation) if marker is None else None
+            rows = {} if landed or begun else self._offsets_of_rows(log, generation)
+            started = rebuild(generation, landed, begun, rows, source, reason, started_by)
+            started = replace(started, target_version=log.version)
+            if self._fence(log, started):
+                break
+            log = self._target_log()
+            assert log is not None
+        else:  # without a fence nothing may be recorded
+            raise self._overtaken()
+        passing("generation.fenced")
+        aside = self.steps.ledger.set_aside()
+        passing("rebuild.set_aside")
+        events = [*self._history(log, started.generation), started]
+        self.steps.ledger.append(lambda state: events if not state.generations else [])
+        return started, aside
+
+    @property
+    def _name(self) -> str:
+        return self.steps.pipeline.name
+
+    def _target_log(self) -> TableLog | None:
+        return TableLog.open(self.steps.tables.target)
+
+    def _overtaken(self) -> RetryableError:
+        return RetryableError(
+            what="attempts kept landing while the generation was to be ended",
+            where=self._name,
+            expected=f"one fence in {_RACES_MAX} tries",
+            found="none",
+            action="pause the pipeline's DAG and try again",
+        )
+
+    def _is_fenced(self) -> bool:
+        log, state = self._target_log(), self.steps.ledger.state()
+        return log is not None and log.marker(self._name, state.generation) == FENCE
+
+    def _fence(self, log: TableLog, started: GenerationStarted) -> bool:
+        """False if something of the ended generation has landed in the target since `log` was opened."""
+        if not self._fenced(log, started):
+            return False
+        # Nothing of an ended generation may be added there either. What an attempt left that never landed in the
+        # target stays: it may be all that is left of a record.
+        while (quarantine := TableLog.open(self.steps.tables.quarantine)) and not self._fenced(quarantine, started):
+            pass
+        return True
+
+    def _fenced(self, log: TableLog, started: GenerationStarted) -> bool:
+        """Fences every ended generation that is not yet: a new table in the old one's place knows none of them."""
+        ended = [g for g in range(FIRST_GENERATION, started.generation) if log.marker(self._name, g) != FENCE]
+        markers = {app_id(self._name, generation): FENCE for generation in ended}
+        return not markers or commit_markers(log.table, markers, fence_metadata(self._name, started))
+
+    def _record(self, started: GenerationStarted) -> None:
+        def decide(state: LedgerState) -> list[Event]:
+            return [started] if state.generation < started.generation else []
+
+        self.steps.ledger.append(decide)
+
+    def _refuse_sound_ledger(self, log: TableLog | None) -> None:
+        try:
+            self.steps.settle_pending()  # a planned batch may have landed with other ranges: then it is not
+            state = self.steps.ledger.state()
+            verify_ledger_not_behind(self._name, state, log and log.marker(self._name, state.generation))
+        except LakemarkError:
+            return
+        raise TerminalError(
+            what="the ledger is sound",
+            where=self.steps.tables.ledger,
+            expected="one that is lost, damaged, or behind the target",
+            found=f"generation {state.generation}, batches to {state.committed_through} committed",
+            action=f"nothing was changed; to read offsets again, `lakemark reset {self._name}`",
+        )
+
+    def _history(self, log: TableLog, before_generation: int) -> list[Event]:
+        """Batches of the generation before, if the log has all of them; how it began, if it was not the first."""
+        generation = before_generation - 1
+        commits = sorted(log.landed_commits(self._name, generation), key=lambda c: c.metadata.batch.batch_id)
+        if [c.metadata.batch.batch_id for c in commits] != list(range(len(commits))):
+            return []
+        begun = log.begun(self._name, generation) if generation > 1 else None
+        if generation > 1 and begun is None:
+            return []
+        events: list[Event] = [begun] if begun else []
+        for commit in commits:
+            batch = commit.metadata.batch
+            match settle(BatchRecord(batch), batch.batch_id, commit, None):
+                case Settle(event):
+                    events += [BatchPlanned(batch), event]
+        return events
+
+    def _newest_generation_of_rows(self, log: TableLog) -> int:
+        [row] = query(log.table, f"select max({LINEAGE}['generation']) as generation from t")
+        return row["generation"] or 1
+
+    def _offsets_of_rows(self, log: TableLog, generation: int) -> dict[TopicPartition, int]:
+        """One past the highest offset of every partition among the rows of a generation."""
+        sql = (
+            f"select {LINEAGE}['topic'] as topic, {LINEAGE}['partition'] as partition, "
+            f"max({LINEAGE}['offset']) + 1 as next_offset from t where {LINEAGE}['generation'] = {generation} "
+            "group by 1, 2"
+        )
+        return {TopicPartition(r["topic"], r["partition"]): r["next_offset"] for r in query(log.table, sql)}

@@ -1,0 +1,65 @@
+package lakemark;
+
+import io.delta.storage.HadoopFileSystemLogStore;
+import java.io.File;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.OpenOption;
+import java.nio.file.StandardOpenOption;
+import java.util.Iterator;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+
+/**
+ * Delta's commits on a POSIX file system, safe for any number of processes.
+ *
+ * Delta's own LocalLogStore looks whether the commit's file exists, writes a temporary file and renames it: two processes
+ * that look at the same moment both commit, and the second rename replaces the first commit without a word. Here the
+ * file gets its name by a hard link, which the file system makes only if there is none of that name. Its bytes are on
+ * the disk before that, so that a crash of the machine leaves no empty commit.
+ */
+public class PosixLogStore extends HadoopFileSystemLogStore {
+
+    public PosixLogStore(Configuration configuration) {
+        super(configuration);
+    }
+
+    public void write(Path path, Iterator actions, Boolean overwrite, Configuration configuration) throws IOException {
+        if (overwrite.booleanValue()) {
+            writeWithRename(path, actions, overwrite, configuration);
+            return;
+        }
+        File commit = new File(path.toUri().getPath());
+        File temporary = new File(createTempPath(path).toUri().getPath());
+        try {
+            writeDurably(temporary, actions);
+            Files.createLink(commit.toPath(), temporary.toPath());
+        } finally {
+            Files.deleteIfExists(temporary.toPath());
+        }
+    }
+
+    /** Checkpoints are written under another name and renamed: two of one version hold the same. */
+    public Boolean isPartialWriteVisible(Path path, Configuration configuration) {
+        return Boolean.TRUE;
+    }
+
+    private static void writeDurably(File file, Iterator actions) throws IOException {
+        OpenOption[] options = {StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE};
+        FileChannel channel = FileChannel.open(file.toPath(), options);
+        try {
+            while (actions.hasNext()) {
+                ByteBuffer line = ByteBuffer.wrap((actions.next() + "\n").getBytes(StandardCharsets.UTF_8));
+                while (line.hasRemaining()) {
+                    channel.write(line);
+                }
+            }
+            channel.force(true);
+        } finally {
+            channel.close();
+        }
+    }
+}

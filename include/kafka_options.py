@@ -1,0 +1,41 @@
+"""How clients reach a pipeline's Kafka: the same connection in librdkafka's words and in Spark's."""
+
+from __future__ import annotations
+
+from include.pipeline_file import Source
+
+
+def librdkafka_options(source: Source) -> dict[str, str]:
+    """For confluent-kafka's clients. Holds the password: never to be logged."""
+    options = {"bootstrap.servers": source.bootstrap_servers}
+    if (security := source.security) is None:
+        return options
+    options["security.protocol"] = security.protocol
+    if security.ca_file is not None:
+        options["ssl.ca.location"] = security.ca_file
+    if security.mechanism is not None and security.username is not None and security.password is not None:
+        options["sasl.mechanism"] = security.mechanism
+        options["sasl.username"] = security.username
+        options["sasl.password"] = security.password.get_secret_value()
+    return options
+
+
+def spark_options(source: Source) -> dict[str, str]:
+    """For Spark's Kafka source. Spark itself redacts values that name a password, in its UI and event log."""
+    options = {"kafka.bootstrap.servers": source.bootstrap_servers}
+    if (security := source.security) is None:
+        return options
+    options["kafka.security.protocol"] = security.protocol
+    if security.ca_file is not None:
+        options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": security.ca_file}
+    if security.mechanism is not None and security.username is not None and security.password is not None:
+        module = "plain.Plain" if security.mechanism == "PLAIN" else "scram.Scram"
+        login = f"org.apache.kafka.common.security.{module}LoginModule"
+        user, password = _quoted(security.username), _quoted(security.password.get_secret_value())
+        options["kafka.sasl.mechanism"] = security.mechanism
+        options["kafka.sasl.jaas.config"] = f"{login} required username={user} password={password};"
+    return options
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

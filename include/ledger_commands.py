@@ -1,0 +1,174 @@
+"""The commands that look into the ledger or begin a new generation: `ledger show | skip | rebuild`, `reset`."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from include.cli_output import named_pipeline, report, say
+from include.generation_change import Decide, GenerationChange
+from include.pipeline_file import Pipeline
+from include.protocol.generations import Origin, restart, skip
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_rows import generation_to_json
+from include.protocol.ranges import OffsetRange
+from include.runner import create_target
+from include.settings import Settings
+from include.steps import Steps
+
+
+def add_ledger_commands(commands: Any) -> None:
+    """Adds `ledger` and `reset` to the command's subparsers."""
+    ledger = commands.add_parser("ledger", help="look into a pipeline's ledger, or mend it")
+    actions = ledger.add_subparsers(required=True, metavar="ACTION")
+    show_ = _command(actions, "show", show, "every event of a pipeline's life")
+    show_.add_argument("--last", type=int, metavar="N", help="only the last N events")
+    skip_ = _command(actions, "skip", skip_ranges, "record offset ranges as lost: no batch will ever read them")
+    skip_.add_argument(
+        "--range",
+        dest="ranges",
+        action="append",
+        required=True,
+        type=_range,
+        metavar="TOPIC-PARTITION:START-END",
+        help="END exclusive; START is where the pipeline stands in that partition; may be given more than once",
+    )
+    _decision(skip_)
+    rebuild_ = _command(actions, "rebuild", rebuild, "make a lost or damaged ledger anew from the target's commits")
+    rebuild_.add_argument("--reason", default="ledger lost", help="recorded in the ledger")
+    reset_ = _command(commands, "reset", reset, "begin a new generation; nothing of the old one can land any more")
+    reset_.add_argument(
+        "--from",
+        dest="origin",
+        type=_origin,
+        default="committed",
+        metavar="committed|earliest|BATCH",
+        help="where it reads on: after the last committed batch (default), from the earliest record that Kafka holds, "
+        "or from the start of a batch of this generation",
+    )
+    _decision(reset_)
+
+
+def show(settings: Settings, options: argparse.Namespace) -> int:
+    pipeline = named_pipeline(settings, options.pipeline)
+    rows = Steps(settings, pipeline).ledger.rows()
+    if options.last is not None:
+        rows = rows[-options.last :] if options.last > 0 else []
+    lines = [_event_line(row) for row in rows] or ["the ledger is empty: nothing was ever planned"]
+    report(options, rows, lines)
+    return 0
+
+
+def skip_ranges(settings: Settings, options: argparse.Namespace) -> int:
+    pipeline = named_pipeline(settings, options.pipeline)
+
+    def decide(state: Any, source: Any) -> GenerationStarted:
+        return skip(pipeline.name, state, source, options.ranges, options.reason, _who())
+
+    return _change(settings, pipeline, options, decide)
+
+
+def reset(settings: Settings, options: argparse.Namespace) -> int:
+    pipeline = named_pipeline(settings, options.pipeline)
+    kafka_order_decides = not pipeline.change.order_by
+
+    def decide(state: Any, source: Any) -> GenerationStarted:
+        return restart(pipeline.name, state, source, options.origin, kafka_order_decides, options.reason, _who())
+
+    return _change(settings, pipeline, options, decide)
+
+
+def rebuild(settings: Settings, options: argparse.Namespace) -> int:
+    pipeline = named_pipeline(settings, options.pipeline)
+    started, aside = _generation_change(settings, pipeline).rebuild(options.reason, _who())
+    facts = {"generation": started.generation, **generation_to_json(started), "old_ledger": aside and str(aside)}
+    told = {
+        "commit metadata": "the offsets in the metadata of the target's own commits",
+        "rows": "the highest offsets among the target's rows: what follows may be read once more, changes are "
+        "order-proof",
+    }
+    lines = [f"made from {told[started.origin]}", *_generation_lines(started)]
+    report(options, facts, [*lines, f"the old ledger lies in {aside}"] if aside else lines)
+    return 0
+
+
+def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, decide: Decide) -> int:
+    if options.dry_run:
+        steps = Steps(settings, pipeline)
+        started, as_asked = decide(steps.ledger.state(), steps.source()), True
+    else:
+        started, as_asked = _generation_change(settings, pipeline).begin(decide)
+    facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
+    lines = _generation_lines(started)
+    if not as_asked:
+        say("an interrupted change of generation was ended as it had been decided; ask again for another one")
+    report(options, facts | {"as_asked": as_asked}, lines)
+    return 0 if as_asked else 1
+
+
+def _generation_change(settings: Settings, pipeline: Pipeline) -> GenerationChange:
+    return GenerationChange(Steps(settings, pipeline), lambda: create_target(settings, pipeline.name, say))
+
+
+def _generation_lines(started: GenerationStarted) -> Iterator[str]:
+    yield f"generation {started.generation} begins ({started.origin}): {started.reason}"
+    for tp, offset in sorted(started.start_offsets.items()):
+        yield f"  {tp} from offset {offset}"
+    for lost in started.skipped:
+        yield f"  {lost} is given up: {lost.width:,} offsets that no batch will ever read"
+
+
+def _event_line(row: dict[str, Any]) -> str:
+    details = row["details"]
+    match row["event"]:
+        case "planned":
+            text = " ".join(str(OffsetRange.from_json(r)) for r in details["ranges"])
+        case "generation_started":
+            lost = "".join(f"; gives up {OffsetRange.from_json(r)}" for r in details["skipped"])
+            text = f"from {details['origin']} by {details['started_by']}: {details['reason']}{lost}"
+        case "topics_started":
+            text = ", ".join(f"{o['topic']}-{o['partition']} from {o['offset']}" for o in details["start_offsets"])
+        case "attempt_started":
+            text = f"{row['attempt_id'][:8]} by {details['started_by']} on {details['host']}"
+        case "attempt_ended":
+            text = f"{row['attempt_id'][:8]} {details['outcome']}"
+        case _:
+            counts = ", ".join(f"{number:,} {name}" for name, number in (details["counts"] or {}).items())
+            text = f"version {details['table_version']}: {counts or 'counts expired'}"
+    at = row["recorded_at"].isoformat(timespec="seconds")
+    return f"{row['sequence']:>6}  {at}  g{row['generation']} b{row['batch_id']:<5} {row['event']:<18} {text}"
+
+
+def _command(commands: Any, name: str, command: Any, text: str) -> argparse.ArgumentParser:
+    sub = commands.add_parser(name, help=text, description=text)
+    sub.set_defaults(command=command)
+    sub.add_argument("pipeline", help="name of a pipeline")
+    sub.add_argument("--json", action="store_true", help="print data instead of text")
+    return sub
+
+
+def _decision(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--reason", required=True, help="why; recorded in the ledger")
+    sub.add_argument("--dry-run", action="store_true", help="only say what would be recorded")
+
+
+def _range(text: str) -> OffsetRange:
+    try:
+        return OffsetRange.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _origin(text: str) -> Origin:
+    if text in ("committed", "earliest"):
+        return text  # type: ignore[return-value]
+    if text.isdecimal():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected committed, earliest or the id of a batch; found {text!r}")
+
+
+def _who() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -1,0 +1,208 @@
+"""How one generation of a pipeline ends and the next one begins: reset, skip, rebuild. Pure.
+
+A batch that was planned is never planned otherwise (I1), and nothing moves offsets within a generation but batches. So
+whatever moves them is a new generation: the old one is fenced in the target by a marker that no batch can exceed, and
+whoever is still at work in it can never land (I5). The fence is a compare-and-swap on the marker that the decision was
+made on, and its commit carries the decision itself, so that an interrupted reset is ended as it was begun and a lost
+ledger can be made anew (I10).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
+from include.protocol.errors import TerminalError
+from include.protocol.ledger_events import GenerationStarted, LedgerState
+from include.protocol.ledger_rows import generation_from_json, generation_to_json
+from include.protocol.planning import SourceExtent, expired, verify_topics
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.settlement import LandedCommit
+
+Origin = Literal["committed", "earliest"] | int  # an int is the batch to begin with
+
+
+def restart(
+    pipeline: str,
+    state: LedgerState,
+    source: SourceExtent,
+    origin: Origin,
+    kafka_order_decides: bool,
+    reason: str,
+    started_by: str,
+) -> GenerationStarted:
+    """The generation after `state`'s, which reads from `origin` on: what follows the last committed batch, the
+    earliest record that Kafka holds, or the start of a batch of this generation.
+
+    Only "earliest" accepts a topic that was re-created. Nothing is passed over: that is what `skip` is for.
+
+    Args:
+        kafka_order_decides: the pipeline has no `order_by`; the offsets of a re-created topic would then look older
+            than those of the rows that are there.
+
+    Raises:
+        TopicRecreated, OffsetsExpired: going on would pass records over. TerminalError: no such batch.
+    """
+    if origin == "earliest":
+        offsets = _earliest(pipeline, state, source, kafka_order_decides)
+        return _next(state, source, offsets, "earliest", reason, started_by)
+    verify_topics(pipeline, _still_read(state, source), state.cluster_id, source)
+    first = state.committed_through + 1 if origin == "committed" else origin
+    if not 0 <= first <= state.committed_through + 1:
+        raise TerminalError(
+            what="there is no such batch to begin with",
+            where=f"{pipeline} generation {state.generation}",
+            expected=f"a committed batch, 0 to {state.committed_through}, or the one after it",
+            found=f"batch {first}",
+            action=f"see `lakemark ledger show {pipeline}`",
+        )
+    name = "committed" if origin == "committed" else f"batch {origin}"
+    return _next(state, source, state.offsets_before(first), name, reason, started_by)
+
+
+def skip(
+    pipeline: str,
+    state: LedgerState,
+    source: SourceExtent,
+    ranges: Sequence[OffsetRange],
+    reason: str,
+    started_by: str,
+) -> GenerationStarted:
+    """The generation that goes on after the committed batches and passes `ranges` over for good.
+
+    Raises:
+        TerminalError: a range does not start where the pipeline stands, or reaches beyond what Kafka has had.
+        TopicRecreated: see `restart`.
+    """
+    verify_topics(pipeline, _still_read(state, source), state.cluster_id, source)
+    offsets = state.committed_offsets
+    for r in ranges:
+        extent = source.partitions.get(r.topic_partition)
+        stands_at = offsets.get(r.topic_partition, 0 if r.topic in state.topic_ids else None)
+        if extent is None or stands_at is None:
+            raise _no_skip(pipeline, r, "a partition that this pipeline reads", "none")
+        if r.start_offset != stands_at:
+            raise _no_skip(pipeline, r, f"a range that starts where the pipeline stands, at {stands_at}", str(r))
+        if r.end_offset > extent.end_offset:
+            raise _no_skip(pipeline, r, f"an end of at most {extent.end_offset}, Kafka's own", str(r))
+        offsets[r.topic_partition] = r.end_offset
+    started = _next(state, source, offsets, "committed", reason, started_by)
+    return replace(started, skipped=tuple(sorted(ranges)))
+
+
+def rebuild(
+    generation: int,
+    landed: LandedCommit | None,
+    begun: GenerationStarted | None,
+    offsets_of_rows: Mapping[TopicPartition, int],
+    source: SourceExtent,
+    reason: str,
+    started_by: str,
+) -> GenerationStarted:
+    """The generation after `generation`, of which the ledger is lost, from what the target says.
+
+    Args:
+        landed: the commit that the target's marker names, if Delta's log clean-up has left it.
+        begun: how that generation began, from the fence of the one before, when no batch of it has landed.
+        offsets_of_rows: one past the highest offset among the rows of that generation, by partition: never beyond
+            what was applied, so what follows is read once more at worst, and changes are order-proof (I9).
+    """
+    if landed is not None:
+        batch, offsets = landed.metadata.batch, landed.metadata.next_offsets
+        return GenerationStarted(
+            generation + 1, offsets, batch.topic_ids, batch.cluster_id, "commit metadata", reason, started_by
+        )
+    if begun is not None:
+        return replace(begun, generation=generation + 1, origin="commit metadata", reason=reason, started_by=started_by)
+    offsets = {tp: offsets_of_rows.get(tp, 0) for tp in source.partitions}
+    return GenerationStarted(
+        generation + 1, offsets, dict(source.topic_ids), source.cluster_id, "rows", reason, started_by
+    )
+
+
+def fence_metadata(pipeline: str, started: GenerationStarted) -> str:
+    """`userMetadata` of the commit that fences the generation before `started`'s."""
+    data = {
+        "lakemark": FORMAT,
+        "role": FENCE_ROLE,
+        "pipeline": pipeline,
+        "generation": started.generation - 1,
+        "next": generation_to_json(started),
+    }
+    return json.dumps(data, separators=(",", ":"))
+
+
+def fenced_for(text: str | None, pipeline: str) -> GenerationStarted | None:
+    """The generation whose start is recorded in a fence's `userMetadata`; None if it is no fence of the pipeline."""
+    data: Mapping[str, Any] | None = own_metadata(text)
+    if data is None or (data.get("role"), data.get("pipeline")) != (FENCE_ROLE, pipeline):
+        return None
+    return generation_from_json(data["generation"] + 1, data["next"])
+
+
+def _next(
+    state: LedgerState,
+    source: SourceExtent,
+    offsets: Mapping[TopicPartition, int],
+    origin: str,
+    reason: str,
+    started_by: str,
+) -> GenerationStarted:
+    """Topics that the pipeline does not read any more are left behind; new ones start by `TopicsStarted`, as ever."""
+    known = {tp: offset for tp, offset in offsets.items() if tp.topic in source.topic_ids}
+    topic_ids = {topic: id_ for topic, id_ in source.topic_ids.items() if topic in state.topic_ids}
+    recreated = tuple(sorted(topic for topic in topic_ids if not _same_topic(state, source, topic)))
+    return GenerationStarted(
+        state.generation + 1,
+        known,
+        topic_ids,
+        source.cluster_id,
+        origin,
+        reason,
+        started_by,
+        recreated=recreated,
+    )
+
+
+def _same_topic(state: LedgerState, source: SourceExtent, topic: str) -> bool:
+    return (state.topic_ids[topic], state.cluster_id) == (source.topic_ids[topic], source.cluster_id)
+
+
+def _still_read(state: LedgerState, source: SourceExtent) -> dict[str, str]:
+    return {topic: id_ for topic, id_ in state.topic_ids.items() if topic in source.topic_ids}
+
+
+def _earliest(
+    pipeline: str, state: LedgerState, source: SourceExtent, kafka_order_decides: bool
+) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
+    for tp, extent in source.partitions.items():
+        if tp.topic not in state.topic_ids:
+            continue
+        same = _same_topic(state, source, tp.topic)
+        if not same and kafka_order_decides and state.committed_through >= 0:
+            raise TerminalError(
+                what="changes of the re-created topic cannot be told from older ones",
+                where=f"{pipeline}, topic {tp.topic}",
+                expected="`change.order_by` in the pipeline file: without it offsets decide, and they start anew",
+                found="no order_by, and a table with rows of the old topic",
+                action="declare order_by and give the pipeline a new target table, or start a new pipeline",
+            )
+        stands_at = state.committed_offsets.get(tp, 0)
+        if same and extent.log_start_offset > stands_at:
+            raise expired(pipeline, pipeline, OffsetRange(*tp, stands_at, extent.log_start_offset))
+        offsets[tp] = extent.log_start_offset
+    return offsets
+
+
+def _no_skip(pipeline: str, r: OffsetRange, expected: str, found: str) -> TerminalError:
+    return TerminalError(
+        what="this range cannot be skipped",
+        where=f"{pipeline}, {r.topic_partition}",
+        expected=expected,
+        found=found,
+        action=f"see `lakemark status {pipeline}` and `lakemark ledger show {pipeline}`; nothing was changed",
+    )

@@ -1,0 +1,121 @@
+"""Ledger events as rows of the ledger's table, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from include.protocol.batch import Batch
+from include.protocol.counts import BatchCounts
+from include.protocol.errors import LedgerConflict
+from include.protocol.ledger_events import (
+    AttemptEnded,
+    AttemptStarted,
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    TopicsStarted,
+)
+from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
+
+EventName = Literal["generation_started", "topics_started", "planned", "attempt_started", "attempt_ended", "committed"]
+
+
+def to_row(event: Event) -> dict[str, Any]:
+    """The event as a row of the ledger: generation, batch_id, event, attempt_id, details (JSON data)."""
+    match event:
+        case GenerationStarted():
+            return _row(event.generation, 0, "generation_started", None, generation_to_json(event))
+        case TopicsStarted():
+            details = {
+                "start_offsets": offsets_to_json(event.start_offsets),
+                "topic_ids": dict(event.topic_ids),
+                "cluster_id": event.cluster_id,
+            }
+            return _row(event.generation, event.next_batch_id, "topics_started", None, details)
+        case BatchPlanned(batch):
+            return _row(batch.generation, batch.batch_id, "planned", None, batch.to_json())
+        case AttemptStarted():
+            details = {"host": event.host, "started_by": event.started_by}
+            return _row(event.generation, event.batch_id, "attempt_started", event.attempt_id, details)
+        case AttemptEnded():
+            details = {
+                "outcome": event.outcome,
+                "phase_seconds": dict(event.phase_seconds),
+                "problem": event.problem,
+            }
+            return _row(event.generation, event.batch_id, "attempt_ended", event.attempt_id, details)
+        case BatchCommitted():
+            details = {
+                "fingerprint": event.fingerprint,
+                "table_version": event.table_version,
+                "table_id": event.table_id,
+                "committed_at": event.committed_at,
+                "counts": event.counts and event.counts.to_json(),
+                "quarantine_version": event.quarantine_version,
+                "settle_seconds": event.settle_seconds,
+            }
+            return _row(event.generation, event.batch_id, "committed", event.attempt_id, details)
+
+
+def from_row(row: Mapping[str, Any]) -> Event:
+    """The inverse of `to_row`."""
+    details, key = row["details"], (row["generation"], row["batch_id"])
+    match row["event"]:
+        case "generation_started":
+            return generation_from_json(row["generation"], details)
+        case "topics_started":
+            starts = offsets_from_json(details["start_offsets"])
+            return TopicsStarted(*key, **{**details, "start_offsets": starts})
+        case "planned":
+            return BatchPlanned(Batch.from_json(details))
+        case "attempt_started":
+            return AttemptStarted(*key, row["attempt_id"], **details)
+        case "attempt_ended":
+            return AttemptEnded(*key, row["attempt_id"], **details)
+        case "committed":
+            counts = details["counts"] and BatchCounts(**details["counts"])
+            return BatchCommitted(*key, attempt_id=row["attempt_id"], **{**details, "counts": counts})
+        case other:
+            raise LedgerConflict(
+                what="the ledger holds an event of an unknown kind",
+                where=f"generation {row['generation']} batch {row['batch_id']}",
+                expected=f"one of {', '.join(get_args(EventName))}",
+                found=repr(other),
+                action="a newer Lakemark wrote it: use that one; or something else did: see `lakemark ledger rebuild`",
+            )
+
+
+def generation_to_json(event: GenerationStarted) -> dict[str, Any]:
+    """All but the generation's own number, which has a column."""
+    return {
+        "start_offsets": offsets_to_json(event.start_offsets),
+        "topic_ids": dict(event.topic_ids),
+        "cluster_id": event.cluster_id,
+        "origin": event.origin,
+        "reason": event.reason,
+        "started_by": event.started_by,
+        "target_version": event.target_version,
+        "recreated": list(event.recreated),
+        "skipped": [r.to_json() for r in event.skipped],
+    }
+
+
+def generation_from_json(generation: int, data: Mapping[str, Any]) -> GenerationStarted:
+    starts = offsets_from_json(data["start_offsets"])
+    tuples = {
+        "recreated": tuple(data["recreated"]),
+        "skipped": tuple(OffsetRange.from_json(r) for r in data["skipped"]),
+    }
+    return GenerationStarted(generation, **{**data, **tuples, "start_offsets": starts})
+
+
+def _row(generation: int, batch_id: int, event: EventName, attempt_id: str | None, details: dict) -> dict[str, Any]:
+    return {
+        "generation": generation,
+        "batch_id": batch_id,
+        "event": event,
+        "attempt_id": attempt_id,
+        "details": details,
+    }

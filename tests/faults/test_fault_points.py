@@ -1,0 +1,94 @@
+"""A real process is killed at every named point of the protocol, then all is run again: the table is the oracle's."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from include.audit.auditor import audit
+from include.fault_points import FAULT_POINTS
+from include.installation.stack import Stack
+from include.pipeline_file import Pipeline
+from tests.conftest import world_in
+from tests.support.jvm_faults import JvmPoint, own_driver
+from tests.support.world import World, as_dict, newest_by_key
+
+# What passes the points that `lakemark run` does not.
+_COMMANDS = {"generation.fenced": ("reset", "--reason=test"), "rebuild.set_aside": ("ledger", "rebuild")}
+KEYS = 40
+
+
+@pytest.fixture(scope="module")
+def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """One for all tests of this file: every kill hits a pipeline that has survived the ones before."""
+    return world_in(tmp_path_factory.mktemp("killed"), stack)
+
+
+@pytest.fixture(scope="module")
+def pipeline(world: World) -> Pipeline:
+    """With one batch in its table, of a topic with two partitions."""
+    pipeline = world.pipeline(world.topic(), "killed")
+    more_records(world, pipeline)
+    world.run_batch(pipeline)
+    return pipeline
+
+
+def more_records(world: World, pipeline: Pipeline) -> None:
+    """Records for one batch, most of them newer than what is there, two of them for the quarantine."""
+    [topic], base = pipeline.source.topics, len(world.sent)
+    changes = [{"id": i % KEYS, "seq": base + i * 7 % 90 - 20, "name": f"n{base}", "op": "u"} for i in range(60)]
+    world.produce(topic, [*changes, b"{", None])
+
+
+def assert_right(world: World, pipeline: Pipeline, deep: bool = False) -> None:
+    done = world.lakemark("run", pipeline.name, "--until-caught-up")
+    assert done.returncode == 0, done.stderr
+    good = [record for record in world.sent if isinstance(record.value, dict)]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(good)
+    report = audit(world.settings, pipeline, deep)
+    assert report.findings == ()
+    assert not deep or report.recomputed.rows_equal == KEYS
+    aside = {(row["topic"], row["partition"], row["offset"]) for row in world.quarantine(pipeline)}
+    assert aside == {(r.topic, r.partition, r.offset) for r in world.sent if not isinstance(r.value, dict)}
+
+
+@pytest.mark.parametrize("point", FAULT_POINTS)
+def test_killed_at_a_point_of_the_protocol(world: World, pipeline: Pipeline, point: str) -> None:
+    more_records(world, pipeline)
+    command = _COMMANDS.get(point, ("run",))
+    if point == "rebuild.set_aside":  # a ledger that is damaged
+        [*_, last] = sorted(Path(world.steps(pipeline).ledger.path, "_delta_log").glob("*.json"))
+        last.write_bytes(b"")
+    words = [*command, pipeline.name]
+    killed = world.lakemark(*words, LAKEMARK_TEST_FAULT=f"{point}=kill")
+    by_signal = killed.returncode == -signal.SIGKILL or "killed by SIGKILL" in killed.stderr
+    assert by_signal, (killed.returncode, killed.stderr)  # it was there, and it is dead
+    if point == "generation.fenced":  # half done: said again, it is ended as it was begun
+        assert "a reset, skip or rebuild was interrupted" in world.lakemark("run", pipeline.name).stderr
+        assert json.loads(world.lakemark(*words, "--json").stdout)["as_asked"] is False
+    elif point == "rebuild.set_aside":
+        assert json.loads(world.lakemark(*words, "--json").stdout)["origin"] == "commit metadata"
+    assert_right(world, pipeline)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("data_files_written", marks=pytest.mark.slow),
+        "at_the_commit",
+        pytest.param("commit_done", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_inside_deltas_commit(world: World, pipeline: Pipeline, point: JvmPoint, tmp_path: Path) -> None:
+    """The JVM is killed; the rerun is on another one."""
+    more_records(world, pipeline)
+    commit = world.version(pipeline) + 1
+    failed = world.lakemark("run", pipeline.name, **own_driver(world, pipeline, tmp_path, point, "KILL"))
+    assert failed.returncode == 1
+    log = Path(world.steps(pipeline).tables.target, "_delta_log")
+    assert (log / f"{commit:020}.json").exists() == (point == "commit_done")
+    assert bool(list(log.glob(f".{commit:020}.json.*.tmp"))) == (point == "at_the_commit"), failed.stderr
+    assert_right(world, pipeline, deep=True)

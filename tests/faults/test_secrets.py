@@ -1,0 +1,103 @@
+"""A planted password reaches no log, no table, no commit and no event log of Spark's: everything is searched for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from include.installation.broker import Broker
+from include.installation.stack import Stack, free_port
+from tests.conftest import world_in
+from tests.support.world import World, changes, wait_until
+
+USER, PASSWORD = "lake", 'pl"anted-5ecret'
+LOGIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": USER,
+    "sasl.password": PASSWORD,
+}
+
+
+@pytest.fixture
+def guarded(stack: Stack, tmp_path: Path) -> Iterator[World]:
+    """A world whose broker wants a name and a password."""
+    port, controller = free_port(19092), free_port(19093)
+    quoted = PASSWORD.replace('"', '\\\\"')  # for JAAS, and for the properties file around it
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    options = {
+        "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f'{login} username="{USER}" password="{quoted}" user_{USER}="{quoted}";'
+        ),
+    }
+    settings = stack.settings
+    broker = Broker(stack.java, settings.jars, tmp_path / "guarded-broker", port, controller, options)
+    broker.prepare()
+    process = subprocess.Popen(broker.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        world = world_in(tmp_path / "world", stack)
+        world.bootstrap_servers, world.login = broker.bootstrap_servers, LOGIN
+        wait_until(lambda: _answers(world), 60)
+        yield world
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers(world: World) -> bool:
+    try:
+        return bool(world.admin.list_topics(timeout=2).brokers)
+    except KafkaException:
+        return False
+
+
+def test_a_planted_password_is_found_nowhere(guarded: World, stack: Stack, tmp_path: Path) -> None:
+    world = guarded
+    topic = world.topic()
+    security = {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "PLAIN",
+        "username": USER,
+        "password": "${PLANTED}",
+    }
+    source = {"bootstrap_servers": world.bootstrap_servers, "security": security}
+    world.settings = type(world.settings).from_environment({**world.settings.child_environment(), "PLANTED": PASSWORD})
+    pipeline = world.pipeline(topic, "guarded", source=source)
+    world.produce(topic, [*changes(range(20), 1), b"{"])
+    events, conf = tmp_path / "events", tmp_path / "conf"
+    events.mkdir()
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file:{events}\n")
+    own = {"LAKEMARK_SPARK_REMOTE": "", "LAKEMARK_SPARK_MASTER": "local[2]", "SPARK_CONF_DIR": str(conf)}
+    said = [world.lakemark("run", "guarded", **own)]  # on a driver of its own, which keeps an event log
+    world.produce(topic, changes(range(10, 30), 2))
+    commands = (["run"], ["status"], ["audit", "--deep"], ["ledger", "show"], ["explain"], ["plan", "--json"])
+    said += [world.lakemark(command[0], *_named(command)) for command in commands]
+    wrong = world.lakemark("plan", "guarded", PLANTED=f"not-{PASSWORD}")  # and an error that speaks of it
+    assert [done.returncode for done in said] == [0] * len(said), [done.stderr for done in said]
+    assert "Kafka does not let us in" in wrong.stderr
+    assert len(world.rows(pipeline)) == 30
+    assert list(events.iterdir()) != []
+    texts = [text for done in [*said, wrong] for text in (done.stdout, done.stderr)]
+    files = [p for root in (tmp_path, stack.settings.logs) for p in root.rglob("*") if p.is_file()]
+    searched = [p for p in files if "guarded-broker" not in p.parts]
+    assert len(searched) > 20
+    for secret in (PASSWORD, json.dumps(PASSWORD)[1:-1], "anted-5ecret"):
+        assert [text for text in texts if secret in text] == []
+        assert [p for p in searched if secret.encode() in p.read_bytes()] == []
+
+
+def _named(command: list[str]) -> list[str]:
+    rest = command[1:]
+    return [rest[0], "guarded", *rest[1:]] if rest and not rest[0].startswith("-") else ["guarded", *rest]

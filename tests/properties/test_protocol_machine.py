@@ -1,0 +1,421 @@
+"""A machine that argues with the protocol: Hypothesis interleaves planners, attempts, zombies, lost answers, settles,
+resets, skips, lost ledgers and rebuilds over the pure functions, and a tiny model says what must never be.
+
+The model knows only records: how often each was applied, and by which generation; which were given up by a person. The
+world between the pure functions (a log with markers, a ledger with compare-and-swap, Kafka's offsets) is in memory, and
+every place where a process can stop is a rule of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from include.protocol.batch import FENCE, Batch, BatchKey
+from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.errors import (
+    BatchMismatch,
+    FencedGeneration,
+    LakemarkError,
+    LedgerBehindTarget,
+    LedgerConflict,
+    OffsetsExpired,
+    TerminalError,
+    TopicRecreated,
+)
+from include.protocol.generations import Origin, fence_metadata, fenced_for, rebuild, restart, skip
+from include.protocol.guard import Apply, guard
+from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, LedgerState, TopicsStarted, fold
+from include.protocol.planning import (
+    NewBatch,
+    PartitionExtent,
+    SourceExtent,
+    plan_next,
+    start_topics,
+    verify_source,
+)
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.settlement import (
+    LandedCommit,
+    Settle,
+    TargetView,
+    settle,
+    verify_ledger_not_behind,
+    verify_target_not_behind,
+)
+from tests.support.batches import COUNTS
+
+P, TOPIC, PARTITIONS = "p", "t", 2
+Record = tuple[int, int, int]  # the topic's incarnation, partition, offset
+
+
+@dataclass
+class Kafka:
+    incarnation: int = 0
+    starts: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+    ends: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+
+    def extent(self) -> SourceExtent:
+        partitions = {
+            TopicPartition(TOPIC, p): PartitionExtent(self.starts[p], self.ends[p]) for p in range(PARTITIONS)
+        }
+        return SourceExtent("cluster", {TOPIC: f"id-{self.incarnation}"}, partitions)
+
+
+@dataclass
+class Target:
+    """A log with markers: Delta's, as far as the protocol sees it."""
+
+    markers: dict[int, int] = field(default_factory=dict)  # by generation
+    landed: list[LandedCommit] = field(default_factory=list)
+    fences: list[str] = field(default_factory=list)  # metadata
+    version: int = 0
+
+    def commit_of(self, key: BatchKey) -> LandedCommit | None:
+        return next((c for c in self.landed if c.metadata.batch.key == key), None)
+
+    def begun(self, generation: int) -> GenerationStarted | None:
+        begun = [
+            started for text in self.fences if (started := fenced_for(text, P)) and started.generation == generation
+        ]
+        return begun[-1] if begun else None
+
+
+@dataclass
+class Planner:
+    marker_before: int | None
+    seen: int  # events in the ledger when it decided
+    events: list[Event]
+
+
+@dataclass
+class Worker:
+    """An attempt that has passed the guard and read its ranges."""
+
+    batch: Batch
+    state: LedgerState
+
+
+class Protocol(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kafka, self.target = Kafka(), Target()
+        self.ledger: list[Event] = []
+        self.planners: list[Planner] = []
+        self.workers: list[Worker] = []
+        self.keys: set[BatchKey] = set()  # of every task that Airflow may ever run again
+        self.applied: Counter[tuple[int, Record]] = Counter()  # by generation
+        self.given_up: set[Record] = set()
+        self.first: dict[tuple[int, int], int] = {}  # where reading began, by incarnation and partition
+
+    # the shells, as thin as the real ones
+
+    def marker(self, generation: int) -> int | None:
+        return self.target.markers.get(generation)
+
+    def decide_plan(self, marker_before: int | None) -> list[Event]:
+        state = fold(self.ledger)
+        verify_ledger_not_behind(P, state, marker_before)
+        verify_target_not_behind(P, state, TargetView(self.marker(state.generation), "id", None))
+        source = self.kafka.extent()
+        started = start_topics(state, source, "earliest")
+        plan = plan_next(P, state.with_started(started) if started else state, source, 7)
+        planned = [BatchPlanned(plan.batch)] if isinstance(plan, NewBatch) else []
+        return [*([started] if started else []), *planned]
+
+    def settle_pending(self) -> None:
+        pending = fold(self.ledger).pending
+        if pending is not None:
+            self.settle_batch(pending.batch.key)
+
+    def settle_batch(self, key: BatchKey) -> None:
+        record = fold(self.ledger).planned(P, key)
+        marker = self.marker(key.generation)
+        decision = settle(record, marker, self.target.commit_of(key) if (marker or -1) >= key.batch_id else None, None)
+        if isinstance(decision, Settle):
+            self.append([decision.event])
+
+    def append(self, events: list[Event]) -> None:
+        fold([*self.ledger, *events])  # raises if they cannot follow
+        self.ledger += events
+        for event in events:
+            match event:
+                case BatchPlanned(batch):
+                    self.keys.add(batch.key)
+                case TopicsStarted():
+                    self.reading_begins(event.topic_ids, event.start_offsets)
+                case GenerationStarted() if event.recreated:
+                    self.reading_begins(event.topic_ids, event.start_offsets)
+
+    def reading_begins(self, topic_ids: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> None:
+        """Before that nothing was promised. A ledger that is lost before anything of it has landed begins anew."""
+        incarnation = number(topic_ids)
+        for tp, offset in offsets.items():
+            seen = any(record[:2] == (incarnation, tp.partition) for _, record in self.applied)
+            if not seen:
+                self.first[incarnation, tp.partition] = offset
+
+    def record(self, planner: Planner) -> None:
+        """The ledger's compare-and-swap: who was overtaken decides again."""
+        while planner.seen != len(self.ledger):
+            planner.seen, planner.events = len(self.ledger), self.decide_plan(planner.marker_before)
+        self.append(planner.events)
+
+    def fence(self, started: GenerationStarted, marker_seen: int | None) -> bool:
+        ended = started.generation - 1
+        if self.marker(ended) == FENCE:
+            return True
+        if self.marker(ended) != marker_seen:
+            return False
+        self.target.markers[ended] = FENCE
+        self.target.fences.append(fence_metadata(P, started))
+        self.target.version += 1
+        return True
+
+    def begin_generation(self, decide, crash: bool) -> None:
+        """`GenerationChange.begin`."""
+        state = fold(self.ledger)
+        if self.marker(state.generation) != FENCE:
+            self.settle_pending()
+            state = fold(self.ledger)
+        marker = self.marker(state.generation)
+        if marker == FENCE and (begun := self.target.begun(state.generation + 1)) is not None:
+            self.append([begun])
+            return
+        if marker is not None and marker > state.committed_through:
+            verify_ledger_not_behind(P, state, marker)
+        started = decide(state)
+        assert self.fence(started, marker)
+        self.given_up |= {
+            (self.kafka.incarnation, r.partition, offset)
+            for r in started.skipped
+            for offset in range(r.start_offset, r.end_offset)
+        }
+        if not crash:
+            self.append([started])
+
+    # rules: what can happen
+
+    @rule(partition=st.integers(0, PARTITIONS - 1), records=st.integers(1, 6))
+    def records_arrive(self, partition: int, records: int) -> None:
+        self.kafka.ends[partition] += records
+
+    @rule()
+    def a_planner_decides(self) -> None:
+        with suppress(LakemarkError):
+            self.settle_pending()
+            before = self.marker(fold(self.ledger).generation)
+            self.planners.append(Planner(before, len(self.ledger), self.decide_plan(before)))
+
+    @precondition(lambda self: self.planners)
+    @rule(data=st.data())
+    def a_planner_records(self, data: st.DataObject) -> None:
+        planner = self.planners.pop(data.draw(st.integers(0, len(self.planners) - 1)))
+        with suppress(LakemarkError):
+            self.record(planner)
+
+    @rule(until=st.sampled_from(["planned", "read", "landed", "settled"]), records=st.integers(0, 9))
+    def a_run(self, until: str, records: int) -> None:
+        """Plan, merge and settle in a row, or killed on the way."""
+        self.kafka.ends[records % PARTITIONS] += records
+        with suppress(LakemarkError):
+            self.one_batch(until)
+
+    def one_batch(self, until: str) -> bool:
+        """False if there is nothing to do."""
+        self.settle_pending()
+        before = self.marker(fold(self.ledger).generation)
+        self.record(Planner(before, len(self.ledger), self.decide_plan(before)))
+        state = fold(self.ledger)
+        if state.pending is None or until == "planned":
+            return state.pending is not None
+        batch = state.pending.batch
+        assert self.guarded(batch, state) is Apply
+        verify_source(batch, self.kafka.extent())
+        if until == "read":
+            self.workers.append(Worker(batch, state))
+            return True
+        self.land(Worker(batch, state))
+        if until == "settled":
+            self.settle_batch(batch.key)
+        return True
+
+    @precondition(lambda self: self.keys)
+    @rule(data=st.data())
+    def an_attempt_reads(self, data: st.DataObject) -> None:
+        """Of any batch that was ever planned: Airflow may clear any task at any time."""
+        key = data.draw(st.sampled_from(sorted(self.keys)))
+        with suppress(LakemarkError):
+            state = fold(self.ledger)
+            batch = state.planned(P, key).batch
+            if self.guarded(batch, state) is Apply:
+                verify_source(batch, self.kafka.extent())
+                self.workers.append(Worker(batch, state))
+
+    def guarded(self, batch: Batch, state: LedgerState) -> type:
+        landed = self.target.commit_of(batch.key)
+        fingerprint = landed.metadata.fingerprint if landed else None
+        return type(guard(batch, self.marker(batch.generation), fingerprint, state.generation))
+
+    @precondition(lambda self: self.workers)
+    @rule(data=st.data(), answer_lost=st.booleans())
+    def an_attempt_commits(self, data: st.DataObject, answer_lost: bool) -> None:
+        """However long it has slept."""
+        self.land(self.workers.pop(data.draw(st.integers(0, len(self.workers) - 1))), answer_lost)
+
+    def land(self, worker: Worker, answer_lost: bool = False) -> None:
+        """Delta lands a marker that is higher than the one that is there, or nothing."""
+        batch, generation = worker.batch, worker.batch.generation
+        marker = self.marker(generation)
+        if marker is not None and marker >= batch.batch_id:
+            if not answer_lost:
+                with suppress(LakemarkError):
+                    self.guarded(batch, worker.state)
+            return
+        self.target.markers[generation] = batch.batch_id
+        self.target.version += 1
+        metadata = CommitMetadata.of(batch, "target", COUNTS, worker.state.next_offsets, "a", "0")
+        self.target.landed.append(LandedCommit(self.target.version, "now", metadata, 5, 4))
+        for r in batch.ranges:
+            for offset in range(r.start_offset, r.end_offset):
+                self.applied[generation, (number(batch.topic_ids), r.partition, offset)] += 1
+
+    @precondition(lambda self: self.keys)
+    @rule(data=st.data())
+    def a_task_settles(self, data: st.DataObject) -> None:
+        with suppress(LakemarkError):
+            self.settle_batch(data.draw(st.sampled_from(sorted(self.keys))))
+
+    @rule(
+        act=st.sampled_from(["as told", "as told", "reset", "earliest", "skip", "rebuild"]),
+        back=st.integers(0, 3),
+        crash=st.booleans(),
+    )
+    def a_person_acts(self, act: str, back: int, crash: bool) -> None:
+        """Does what the error says, or something else; is killed half way, or not."""
+        with suppress(LakemarkError):
+            match act:
+                case "as told":
+                    self.as_told(crash)
+                case "reset":
+                    self.begin_generation(
+                        lambda state: self.restarted(state, state.committed_through + 1 - back), crash
+                    )
+                case "earliest":
+                    self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
+                case "skip":
+                    self.begin_generation(self.skip_decision, crash)
+                case "rebuild":
+                    self.rebuild(crash)
+
+    def restarted(self, state: LedgerState, origin: Origin) -> GenerationStarted:
+        origin = origin if isinstance(origin, str) else max(0, origin)
+        return restart(P, state, self.kafka.extent(), origin, False, "", "")
+
+    def as_told(self, crash: bool = False) -> bool:
+        """One batch, or what its error says is to be done; False if there is nothing to do."""
+        try:
+            return self.one_batch("settled")
+        except (LedgerBehindTarget, BatchMismatch, LedgerConflict):
+            self.rebuild(crash)
+        except OffsetsExpired:
+            self.begin_generation(self.skip_decision, crash)
+        except (FencedGeneration, TopicRecreated):  # the first: whatever was decided is ended
+            self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
+        return True
+
+    def skip_decision(self, state: LedgerState) -> GenerationStarted:
+        offsets = state.committed_offsets
+        lost = [
+            OffsetRange(TOPIC, p, offsets[TopicPartition(TOPIC, p)], self.kafka.starts[p])
+            for p in range(PARTITIONS)
+            if offsets.get(TopicPartition(TOPIC, p), 10**9) < self.kafka.starts[p]
+        ]
+        if not lost:
+            raise TerminalError(what="", where="", expected="", found="", action="")
+        return skip(P, state, self.kafka.extent(), lost, "", "")
+
+    @rule(
+        what=st.sampled_from(["retention", "retention", "topic", "ledger"]),
+        keep=st.integers(0, 8),
+        data=st.data(),
+    )
+    def a_disaster(self, what: str, keep: int, data: st.DataObject) -> None:
+        match what:
+            case "retention":
+                p = keep % PARTITIONS
+                self.kafka.starts[p] = max(self.kafka.starts[p], self.kafka.ends[p] - keep)
+            case "topic":
+                self.kafka = Kafka(self.kafka.incarnation + 1)
+            case "ledger":  # lost, or replaced by an old copy
+                del self.ledger[data.draw(st.integers(0, len(self.ledger))) :]
+
+    def rebuild(self, crash: bool) -> None:
+        """`GenerationChange.rebuild`; the rows' offsets are the highest of each partition, at worst too low."""
+        try:
+            self.settle_pending()
+            state = fold(self.ledger)
+            verify_ledger_not_behind(P, state, self.marker(state.generation))
+            return  # it is sound
+        except LakemarkError:
+            pass
+        generation = max([1, *(c.metadata.batch.generation for c in self.target.landed)])
+        while self.marker(generation) == FENCE:
+            generation += 1
+        marker = self.marker(generation)
+        landed = None if marker is None else self.target.commit_of(BatchKey(generation, marker))
+        begun = self.target.begun(generation) if marker is None else None
+        started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
+        assert self.fence(started, marker)
+        self.ledger = []
+        if not crash:
+            self.append([started])
+
+    # what must hold
+
+    @invariant()
+    def i3_nothing_is_applied_twice_by_a_generation(self) -> None:
+        assert all(times == 1 for times in self.applied.values())
+        keys = [c.metadata.batch.key for c in self.target.landed]
+        assert len(keys) == len(set(keys))
+
+    @invariant()
+    def i7_nothing_is_passed_over(self) -> None:
+        """Below a record that was applied every record was applied too, or given up by a person."""
+        known = {record for _, record in self.applied} | self.given_up
+        for incarnation in range(self.kafka.incarnation + 1):
+            for partition in range(PARTITIONS):
+                offsets = {o for i, p, o in known if (i, p) == (incarnation, partition)}
+                first = self.first.get((incarnation, partition), 0)
+                assert offsets >= set(range(first, max(offsets, default=-1) + 1)), (incarnation, partition)
+
+    def teardown(self) -> None:
+        """Whatever has happened: what people are told to do brings the pipeline to the end of its topic."""
+        for _ in range(300):
+            if not self.as_told():
+                break
+        else:
+            raise AssertionError("the pipeline does not come to an end")
+        self.i3_nothing_is_applied_twice_by_a_generation()
+        self.i7_nothing_is_passed_over()
+        known = {record for _, record in self.applied} | self.given_up
+        for partition in range(PARTITIONS):
+            for offset in range(self.kafka.starts[partition], self.kafka.ends[partition]):
+                assert (self.kafka.incarnation, partition, offset) in known
+
+
+def number(topic_ids: Mapping[str, str]) -> int:
+    """Of a topic's incarnation."""
+    return int(topic_ids[TOPIC].removeprefix("id-"))
+
+
+Protocol.TestCase.settings = settings(
+    max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestProtocol = Protocol.TestCase

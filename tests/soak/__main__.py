@@ -1,0 +1,142 @@
+"""`make soak`: a seeded random schedule of load and faults over several pipelines, and the verdict of an oracle.
+
+    python -m tests.soak [--rounds N] [--seed S] [--records-per-round N] [--pipelines N]
+
+One fault a round: kinds are dealt from a shuffled deck, so that every kind comes before the deck is shuffled again.
+The seed decides records, kinds, victims and moments; it is printed, and `--seed` deals the same again. Exit code 0 only
+if every table equals the oracle, the quarantines hold what they must, and `audit --deep` finds nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from include.audit.auditor import audit
+from include.installation.stack import Stack
+from tests.conftest import settings_in, world_in
+from tests.soak.faults import KINDS, Victim
+from tests.soak.load import Expected, changes
+from tests.support.world import as_dict
+
+CHECK_EVERY = 25  # rounds
+PARTITIONS = 3
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=len(KINDS))
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--records-per-round", type=int, default=7000)
+    parser.add_argument("--pipelines", type=int, default=3)
+    options = parser.parse_args(arguments)
+    again = (
+        f"--seed {options.seed} --rounds {options.rounds} --records-per-round {options.records_per_round} "
+        f"--pipelines {options.pipelines}"
+    )
+    print(f"seed {options.seed}; to replay: python -m tests.soak {again}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="lakemark-soak-") as folder:
+        stack = Stack.of(settings_in(Path(folder) / "services"))
+        try:
+            stack.up(print, ("kafka", "spark"))
+            verdict = _soak(Path(folder), stack, random.Random(options.seed), options)
+        finally:
+            stack.down()
+    print("the verdict: " + ("every table is the oracle's" if verdict else f"WRONG; to replay: {again}"), flush=True)
+    return 0 if verdict else 1
+
+
+def _soak(folder: Path, stack: Stack, chance: random.Random, options: argparse.Namespace) -> bool:
+    world = world_in(folder, stack)
+    victims = []
+    for number in range(options.pipelines):
+        limits = {"limits": {"records_per_batch_max": 3 * options.records_per_round}}
+        table = {"cluster_by": ["id"]} if number == 1 else {}
+        pipeline = world.pipeline(
+            world.topic(PARTITIONS), f"soak_{number}", source=limits, change={"delete_when": "op = 'd'"}, target=table
+        )
+        victims.append(Victim(world, stack, pipeline, Expected(), random.Random(chance.random())))
+    injected: Counter[str] = Counter()
+    deck = _deck(chance)
+    began = time.monotonic()
+    for number in range(1, options.rounds + 1):
+        victim, kind = chance.choice(victims), next(deck)
+        now = victim.expected.events
+        count = chance.randint(options.records_per_round // 2, options.records_per_round * 3 // 2)
+        values = changes(victim.chance, count, 4 * options.records_per_round, now)
+        victim.expected.add(world.produce(victim.topic, values, PARTITIONS))
+        world.sent.clear()
+        started = time.monotonic()
+        try:
+            bit = KINDS[kind](victim)
+        except Exception:
+            traceback.print_exc()
+            print(f"round {number}: {kind} on {victim.pipeline.name} went wrong itself", flush=True)
+            return False
+        injected[kind] += bit
+        told = "" if bit else " (did not bite)"
+        at, took = time.monotonic() - began, time.monotonic() - started
+        print(f"{at:6.0f} s  round {number:3}  {victim.pipeline.name}  {kind}{told}, {took:.1f} s", flush=True)
+        if number % CHECK_EVERY == 0 and not _all_right(victims, deep=False):
+            return False
+    verdict = _all_right(victims, deep=True)
+    _summary(victims, injected, time.monotonic() - began)
+    return verdict
+
+
+def _deck(chance: random.Random) -> Iterator[str]:
+    """Kills at fault points come twice: they are quick."""
+    while True:
+        kinds = sorted([*KINDS, *(kind for kind in KINDS if kind.startswith("killed at "))])
+        chance.shuffle(kinds)
+        yield from kinds
+
+
+def _all_right(victims: list[Victim], deep: bool) -> bool:
+    verdicts = [_right(victim, deep) for victim in victims]  # all of them speak, whatever the first one says
+    return all(verdicts)
+
+
+def _right(victim: Victim, deep: bool) -> bool:
+    victim.drain()
+    world, pipeline, expected = victim.world, victim.pipeline, victim.expected
+    found, right = as_dict(world.rows(pipeline)), expected.rows()
+    aside = {(row["topic"], row["partition"], row["offset"]) for row in world.quarantine(pipeline)}
+    wrong = [key for key in found.keys() | right.keys() if found.get(key) != right.get(key)]
+    report = audit(world.settings, pipeline, deep)
+    lost, more = len(expected.aside - aside), len(aside - expected.aside)
+    print(
+        f"  {pipeline.name}: {len(right):,} rows, {len(wrong)} wrong; quarantine {len(aside)}, {lost} lost, {more} too "
+        f"many; {len(report.findings)} audit findings" + (f"; {report.recomputed}" if report.recomputed else ""),
+        flush=True,
+    )
+    for key in wrong[:5]:
+        print(f"    key {key}: found {found.get(key)}, expected {right.get(key)}", flush=True)
+    for finding in report.findings:
+        print(f"    {finding}", flush=True)
+    return not (wrong or lost or more or report.findings)
+
+
+def _summary(victims: list[Victim], injected: Counter[str], seconds: float) -> None:
+    print(f"\n{injected.total()} faults of {len(+injected)} kinds in {seconds:.0f} s:")
+    for kind, times in sorted(injected.items()):
+        print(f"  {times:4}  {kind}")
+    commits, attempts = 0, 0
+    for victim in victims:
+        report = audit(victim.world.settings, victim.pipeline)
+        commits += report.batches
+        rows = victim.world.steps(victim.pipeline).ledger.rows()
+        attempts += sum(row["event"] == "attempt_started" for row in rows)
+    events = sum(victim.expected.events for victim in victims)
+    print(f"{events:,} events, {commits} batches, {attempts} attempts on record in the ledgers that were not lost")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Faults inside Delta's commit, in the JVM: a Byteman agent stops or kills the process at a named place.
+
+Only the environment of the process carries them (`JAVA_TOOL_OPTIONS`); the product knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from include.installation.jars import jar_paths
+from include.pipeline_file import Pipeline
+from tests.support.world import World
+
+JvmPoint = Literal["data_files_written", "at_the_commit", "commit_done"]
+_PLACES: dict[JvmPoint, str] = {
+    "data_files_written": "AT ENTRY",  # and nothing of the commit yet
+    "at_the_commit": "AT INVOKE java.nio.file.Files.createLink",  # its bytes are on the disk, it has no name yet
+    "commit_done": "AT EXIT",  # and its answer is lost
+}
+
+
+def own_driver(
+    world: World, pipeline: Pipeline, folder: Path, point: JvmPoint, signal: Literal["KILL", "STOP"]
+) -> dict[str, str]:
+    """The environment of a job with a JVM of its own, which gets `signal` at `point` of the target's next commit."""
+    [agent] = jar_paths(world.settings.jars, "test")
+    table = Path(world.steps(pipeline).tables.target)
+    commit = f"/{table.parent.name}/{table.name}/_delta_log/{world.version(pipeline) + 1:020}.json"
+    rules = folder / f"{point}.btm"
+    rules.write_text(
+        f"RULE {point}\n"
+        "CLASS lakemark.PosixLogStore\n"
+        "METHOD write\n"
+        f"{_PLACES[point]}\n"
+        f'IF $1.toString().endsWith("{commit}")\n'
+        f'DO java.lang.Runtime.getRuntime().exec("kill -{signal} " '
+        "+ java.lang.ProcessHandle.current().pid()).waitFor()\n"
+        "ENDRULE\n"
+    )
+    return {
+        "JAVA_TOOL_OPTIONS": f"-javaagent:{agent}=script:{rules}",
+        "LAKEMARK_SPARK_REMOTE": "",
+        "LAKEMARK_SPARK_MASTER": "local[2]",
+    }

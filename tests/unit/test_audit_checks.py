@@ -1,0 +1,101 @@
+"""The audit's pure checks: every kind of damage to a chain of batches is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from include.audit.batches import batch_findings, chain_findings, foreign_findings, foreign_on_record
+from include.protocol.batch import Batch
+from include.protocol.counts import BatchCounts
+from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
+from include.protocol.ranges import TopicPartition
+from include.target_log import LogEntry
+from tests.support.batches import batch, committed, landed
+
+SECOND = GenerationStarted(2, {TopicPartition("t", 0): 20}, {"t": "id-t"}, "cluster", "committed", "why", "me")
+
+
+def entry(version: int, of: Batch | None = None, operation: str = "MERGE", begun: GenerationStarted | None = None):
+    commit = replace(landed(of), table_version=version) if of else None
+    return LogEntry(version, operation, "engine", of is not None or begun is not None, commit, begun)
+
+
+def sound() -> list[LogEntry]:
+    """Two batches, a fence, and two more in the next generation."""
+    return [
+        entry(0, operation="CREATE TABLE"),
+        entry(1, batch(0)),
+        entry(2, batch(1)),
+        entry(3, begun=SECOND),
+        entry(4, batch(0, ("t", 0, 20, 25), generation=2)),
+        entry(5, operation="OPTIMIZE"),
+        entry(6, batch(1, ("t", 0, 25, 30), generation=2)),
+    ]
+
+
+def findings(entries: list[LogEntry]) -> str:
+    found = [*chain_findings("p", entries, LedgerState()), *foreign_findings("p", entries)]
+    return " | ".join(map(str, found))
+
+
+def test_a_sound_log_has_no_findings() -> None:
+    assert findings(sound()) == ""
+    assert findings(sound()[2:]) == ""  # Delta's log clean-up has taken the oldest commits
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda log: log.pop(4), "t-0[25, 30) does not start at offset 20"),
+        (lambda log: log.insert(2, entry(9, batch(0))), "batch 0 is in the target's log 2 times"),
+        (lambda log: log.append(entry(7, batch(3, ("t", 0, 30, 31), generation=2))), "batch 3 follows batch 1"),
+        (lambda log: log.append(entry(7, batch(2, ("t", 0, 31, 33), generation=2))), "does not start at offset 30"),
+        (lambda log: log.append(entry(7, batch(2, ("t", 0, 29, 33), generation=2))), "does not start at offset 30"),
+        (lambda log: log.append(entry(7, batch(2))), "landed after its generation was fenced"),
+        (lambda log: log.append(entry(7, operation="DELETE")), "another writer changed the table's rows: DELETE"),
+        (lambda log: log.append(entry(7, operation="RESTORE")), "another writer changed the table's rows: RESTORE"),
+    ],
+)
+def test_damage_to_the_log_is_found(damage: Callable[[list[LogEntry]], object], says: str) -> None:
+    log = sound()
+    damage(log)
+    assert says in findings(log)
+
+
+def test_a_foreign_change_before_the_fence_is_on_record() -> None:
+    log = sound()
+    log.insert(2, entry(2, operation="UPDATE"))
+    assert findings(log) == ""
+    assert ["UPDATE" in line for line in foreign_on_record(log)] == [True]
+
+
+def record(**changes: object) -> BatchRecord:
+    commit = replace(committed(batch(1)), table_version=2, **changes)
+    return BatchRecord(batch(1), commit=commit)
+
+
+@pytest.mark.parametrize(
+    ("record", "commit", "quarantined", "says"),
+    [
+        (record(), None, 0, "the target's log has no such commit"),
+        (record(), landed(batch(1, ("t", 0, 10, 21))), 1, "the commit's offset ranges are not the plan's"),
+        (record(), replace(landed(batch(1)), table_version=3), 1, "the ledger says version 2"),
+        (record(), replace(landed(batch(1)), merge_source_rows=6), 1, "the MERGE counted other rows"),
+        (record(), landed(batch(1)), 0, "the quarantine holds 0 records, the commit says 1"),
+        (record(counts=BatchCounts(10, 3, 3, 2, 1, 1)), landed(batch(1)), 1, "the ledger counted"),
+        (BatchRecord(batch(1, ("t", 0, 10, 12))), landed(batch(1, ("t", 0, 10, 12))), 1, "were read from ranges of 2"),
+    ],
+)
+def test_damage_to_a_batch_is_found(record: BatchRecord, commit, quarantined: int, says: str) -> None:
+    found = " | ".join(str(f) for f in batch_findings(record, commit, sound(), quarantined))
+    assert says in found
+
+
+def test_a_sound_batch_and_one_whose_commit_has_expired_have_no_findings() -> None:
+    good = replace(landed(batch(1)), table_version=2)
+    assert list(batch_findings(record(), good, sound(), 1)) == []
+    assert list(batch_findings(None, good, sound(), 1)) == []
+    assert list(batch_findings(record(), None, sound()[3:], 0)) == []
