@@ -137,7 +137,8 @@ class Protocol(RuleBasedStateMachine):
     def settle_batch(self, key: BatchKey) -> None:
         record = fold(self.ledger).planned(P, key)
         marker = self.marker(key.generation)
-        decision = settle(record, marker, self.target.commit_of(key) if marker is not None and marker >= key.batch_id else None, None)
+        landed = self.target.commit_of(key) if marker is not None and marker >= key.batch_id else None
+        decision = settle(record, marker, landed, None)
         if isinstance(decision, Settle):
             self.append([decision.event])
 
