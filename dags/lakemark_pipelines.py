@@ -10,19 +10,24 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
 
-from airflow.sdk import DAG, get_current_context, task
+import lakemark_on_data  # in plugins/, which Airflow puts on the path
+from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.airflow_names import DAG_PREFIX, PROBLEM_KEY
+from include.airflow_names import DAG_PREFIX, PROBLEM_KEY, SPARK_POOL, TAG
 from include.explain import markdown
 from include.pipeline_file import Pipeline, load_pipelines
-from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError, TerminalError
-from include.protocol.planning import Idle
+from include.protocol.ranges import offsets_as_argument
+from include.protocol.runs import RunPlan
 from include.runner import run_job, told
+from include.schedule import OnData, OnTables
 from include.settings import Settings
 from include.steps import Steps
+from include.table_events import BatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +56,13 @@ def tell(fact: dict) -> None:
 
 
 def build(pipeline: Pipeline, settings: Settings) -> DAG:
-    schedule = "@continuous" if pipeline.schedule == "continuous" else pipeline.schedule
+    table = Asset(pipeline.target.table)
+    batches = AssetAlias(f"{pipeline.name} batches")  # Airflow lets a task send several events by an alias only
     with DAG(
         dag_id=f"{DAG_PREFIX}{pipeline.name}",
         description=pipeline.description,
         doc_md=markdown(pipeline),
-        schedule=schedule,
+        schedule=schedule(pipeline),
         start_date=datetime(2024, 1, 1),
         catchup=False,  # a run takes what Kafka holds now, whatever its date
         max_active_runs=1,
@@ -66,42 +72,54 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             "retry_exponential_backoff": True,
             "max_retry_delay": MAX_RETRY_DELAY,
         },
-        tags=["lakemark"],
+        tags=[TAG],
     ) as dag:
 
-        @task.short_circuit(doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new.")
-        def plan() -> dict[str, int] | None:
+        @task.short_circuit(
+            inlets=[table], doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new."
+        )
+        def plan() -> dict[str, Any] | None:
             with classed_failures():
-                planned = Steps(settings, pipeline).plan()
-            if isinstance(planned, Idle):
+                run = Steps(settings, pipeline).plan_run()
+            if run is None:
                 log.info("nothing new in Kafka: there is no batch to run")
                 return None
-            ranges = ", ".join(map(str, planned.batch.ranges))
-            log.info("%s: %s", planned.batch, ranges)
-            return planned.batch.key._asdict()
+            log.info("from %s batch %s to %s", pipeline.name, run.first.batch_id, offsets_as_argument(run.until))
+            return run.to_json()
 
-        @task(doc_md="Runs the Spark job for the batch. Safe to clear at any time.")
-        def merge(planned: dict[str, int]) -> dict:
+        @task(pool=SPARK_POOL, doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.")
+        def merge(planned: dict[str, Any]) -> list[dict[str, Any]]:
             with classed_failures():
-                results = run_job(settings, pipeline.name, BatchKey(**planned), "airflow", tell, log.info)
-            return results[0]
+                results = run_job(settings, pipeline.name, RunPlan.from_json(planned), "airflow", tell, log.info)
+            return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]
 
-        @task(doc_md="Records in the ledger what the table's log says has landed.")
-        def settle(planned: dict[str, int], merged: dict) -> dict:
+        @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
+        def settle(planned: dict[str, Any], merged: list, *, outlet_events: Any) -> list[dict[str, Any]]:
             with classed_failures():
-                committed = Steps(settings, pipeline).settle(BatchKey(**planned))
-            log.info("batch %s is version %s of the table", committed.batch_id, committed.table_version)
-            return {
-                "generation": committed.generation,
-                "batch_id": committed.batch_id,
-                "table_version": committed.table_version,
-                "counts": committed.counts and committed.counts.to_json(),
-                "outcome": merged["outcome"],
-            }
+                settled = Steps(settings, pipeline).settle_run(RunPlan.from_json(planned))
+            events = [BatchEvent.of(pipeline, record).to_json() for record in settled]
+            for event in events:
+                log.info("batch %s is version %s of the table", event["batch_id"], event["table_version"])
+                outlet_events[batches].add(table, extra=event)
+            return events
 
         planned = plan()
         settle(planned, merge(planned))
     return dag
+
+
+def schedule(pipeline: Pipeline) -> str | list[Asset] | None:
+    """The pipeline's schedule, as Airflow has it."""
+    match pipeline.schedule:
+        case OnTables(tables=tables):
+            return [Asset(table) for table in tables]
+        case OnData(records=records, seconds=seconds):
+            version = sha256(pipeline.model_dump_json().encode()).hexdigest()[:12]
+            trigger = lakemark_on_data.OnData(pipeline.name, records, seconds, version)
+            name = f"{pipeline.name}: data waits"
+            return [Asset(name, f"lakemark-waiting://{pipeline.name}", watchers=[AssetWatcher(name, trigger)])]
+        case cron:
+            return cron
 
 
 def build_all(settings: Settings) -> dict[str, DAG]:

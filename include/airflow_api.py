@@ -39,6 +39,17 @@ class AirflowApi:
         """Starts a run; returns its id."""
         return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})["dag_run_id"]
 
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """The newest runs, newest first: dag_run_id, state, run_type ..."""
+        return self._get(f"/dags/{dag_id}/dagRuns?order_by=-run_after&limit=100")["dag_runs"]
+
+    def asset_events(self, uri: str) -> list[dict[str, Any]]:
+        """The events of an asset, oldest first: extra, source_dag_id, source_run_id ..."""
+        assets = [asset for asset in self._get(f"/assets?uri_pattern={uri}")["assets"] if asset["uri"] == uri]
+        if not assets:
+            return []
+        return self._get(f"/assets/events?asset_id={assets[0]['id']}&order_by=timestamp&limit=1000")["asset_events"]
+
     def run_state(self, dag_id: str, run_id: str) -> str:
         return self._get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"]
 

@@ -4,3 +4,5 @@ from __future__ import annotations
 
 DAG_PREFIX = "lakemark__"
 PROBLEM_KEY = "lakemark_problem"  # the XCom in which a failed task says why, and what to do
+SPARK_POOL = "lakemark_spark"  # bounds how many Spark jobs run at once
+TAG = "lakemark"

@@ -6,6 +6,7 @@ from typing import Any
 
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.guarantees import Part, end_to_end
+from include.schedule import in_words
 
 _DELETES = (
     "`{condition}` deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring "
@@ -33,7 +34,7 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
-        "schedule": pipeline.schedule,
+        "schedule": in_words(pipeline.schedule),
         "steps": steps,
         "parts": [part.to_json() for part in parts(pipeline)],
         "guarantee": guarantee.level,
@@ -65,7 +66,7 @@ def markdown(pipeline: Pipeline) -> str:
     steps = "\n".join(f"- **{name}** {text}." for name, text in facts["steps"].items())
     rows = "\n".join(f"| {p['name']} | {p['level'].replace('_', ' ')} | {p['because']} |" for p in facts["parts"])
     return (
-        f"### {pipeline.name}\n\n{pipeline.description}\n\n{steps}\n\n"
+        f"### {pipeline.name}\n\n{pipeline.description}\n\nRuns {facts['schedule']}.\n\n{steps}\n\n"
         f"**Guarantee, end to end: {facts['guarantee'].replace('_', ' ')}.** Any task may be cleared, retried or run "
         "twice at any time: a batch that has landed is found so and changes nothing.\n\n"
         f"| part | guarantee | because |\n| --- | --- | --- |\n{rows}\n"

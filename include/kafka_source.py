@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -19,30 +20,44 @@ TIMEOUT_SECONDS = 30.0
 _CHUNK, _CHUNK_SECONDS = 20_000, 0.2  # librdkafka hands over so many records, or what it has after so long
 
 
-def source_extent(source: Source) -> SourceExtent:
-    """What Kafka holds of the topics now, ends being last stable offsets (KIP-98): nothing beyond them is decided.
+class KafkaSource:
+    """A client that asks the brokers of one source what they hold; may be kept and asked again and again."""
 
-    Raises:
-        RetryableError: Kafka does not answer. TerminalError: a topic does not exist.
-    """
-    said: list[KafkaError] = []  # what calls that time out do not tell: a login that was refused, say
-    options = {"socket.timeout.ms": int(TIMEOUT_SECONDS * 1000), "log_level": 2, "error_cb": said.append}
-    admin = AdminClient({**librdkafka_options(source), **options})
-    try:
-        cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS).result()
-        futures = admin.describe_topics(TopicCollection(list(source.topics)), request_timeout=TIMEOUT_SECONDS)
-        described = {topic: future.result() for topic, future in futures.items()}
-        partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
-        firsts = _offsets(admin, partitions, OffsetSpec.earliest())
-        ends = _offsets(admin, partitions, OffsetSpec.latest())
-    except KafkaException as error:
-        admin.poll(0.1)  # serves error_cb
-        raise _classed(error, source, said) from error
-    return SourceExtent(
-        cluster_id=cluster.cluster_id,
-        topic_ids={name: str(topic.topic_id) for name, topic in described.items()},
-        partitions={tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts},
-    )
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        # What calls that time out do not tell: a login that was refused, say.
+        self._said: deque[KafkaError] = deque(maxlen=10)
+        options = {"socket.timeout.ms": int(TIMEOUT_SECONDS * 1000), "log_level": 2, "error_cb": self._said.append}
+        self._admin = AdminClient({**librdkafka_options(source), **options})
+
+    def extent(self) -> SourceExtent:
+        """What Kafka holds of the topics now, ends being last stable offsets (KIP-98): nothing beyond them is decided.
+
+        Raises:
+            RetryableError: Kafka does not answer. TerminalError: a topic does not exist.
+        """
+        admin, topics = self._admin, TopicCollection(list(self._source.topics))
+        self._said.clear()
+        try:
+            cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS).result()
+            futures = admin.describe_topics(topics, request_timeout=TIMEOUT_SECONDS)
+            described = {topic: future.result() for topic, future in futures.items()}
+            partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
+            firsts = _offsets(admin, partitions, OffsetSpec.earliest())
+            ends = _offsets(admin, partitions, OffsetSpec.latest())
+        except KafkaException as error:
+            admin.poll(0.1)  # serves error_cb
+            raise _classed(error, self._source, self._said) from error
+        return SourceExtent(
+            cluster_id=cluster.cluster_id,
+            topic_ids={name: str(topic.topic_id) for name, topic in described.items()},
+            partitions={tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts},
+        )
+
+
+def source_extent(source: Source) -> SourceExtent:
+    """What Kafka holds of a source, asked once: see `KafkaSource.extent`."""
+    return KafkaSource(source).extent()
 
 
 def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[tuple[str, int, int, bytes | None]]]:
@@ -108,7 +123,7 @@ def _offsets(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetS
     return {TP(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
 
 
-def _classed(error: KafkaException, source: Source, said: Sequence[KafkaError] = ()) -> RetryableError | TerminalError:
+def _classed(error: KafkaException, source: Source, said: Iterable[KafkaError] = ()) -> RetryableError | TerminalError:
     refused = [other for other in said if other.code() == KafkaError._AUTHENTICATION]
     reason = refused[0] if refused else error.args[0]
     where = f"topics {', '.join(source.topics)} at {source.bootstrap_servers}"

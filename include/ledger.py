@@ -50,6 +50,11 @@ class Ledger:
         """The fold of all events; an empty state if there is no ledger yet."""
         return fold(from_row(row) for row in self.rows())
 
+    def version(self) -> int | None:
+        """Changes with every event; None if there is no ledger yet. Far cheaper than its state."""
+        table = open_table(self.path)
+        return table.version() if table is not None else None
+
     def rows(self) -> list[dict]:
         """All events as rows, `details` as data, in order."""
         table = open_table(self.path)

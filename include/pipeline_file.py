@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.protocol.errors import PipelineFileError
+from include.schedule import ALLOWED, TABLE, Schedule
 from include.schema_ddl import Column, SchemaError, parse_ddl
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
@@ -104,7 +104,7 @@ class Change(_Section):
 
 
 class Target(_Section):
-    table: str = Field(pattern=r"^lake://[A-Za-z0-9_][A-Za-z0-9_\-./]*$", description="lake://layer/table")
+    table: str = Field(pattern=TABLE, description="lake://layer/table")
     cluster_by: tuple[str, ...] = Field(
         default=(), max_length=4, description="Columns of liquid clustering (Delta allows at most 4)."
     )
@@ -121,17 +121,10 @@ class Target(_Section):
 class Pipeline(_Section):
     name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
     description: str = Field(default="", description="For people; shown in Airflow.")
-    schedule: str | None = Field(default=None, description="A cron expression, `continuous`, or null.")
+    schedule: Schedule = Field(default=None, description=ALLOWED)
     source: Source
     change: Change
     target: Target
-
-    @field_validator("schedule")
-    @classmethod
-    def _schedule_known(cls, schedule: str | None) -> str | None:
-        if schedule is not None and schedule != "continuous" and not croniter.is_valid(schedule):
-            raise PydanticCustomError("schedule", "a cron expression of five fields, `continuous`, or null")
-        return schedule
 
     @model_validator(mode="after")
     def _columns_exist(self) -> Pipeline:

@@ -12,6 +12,8 @@ from typing import Any
 
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import OutcomeUnknownError, error_from_facts
+from include.protocol.ranges import offsets_as_argument
+from include.protocol.runs import RunPlan
 from include.settings import PROJECT_ROOT, Settings
 
 Listen = Callable[[dict[str, Any]], None]
@@ -21,12 +23,12 @@ _LAST_LINES = 30
 def run_job(
     settings: Settings,
     pipeline: str,
-    batch: BatchKey | None,
+    work: BatchKey | RunPlan | None,
     started_by: str,
     listen: Listen,
     log: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Runs the job for one batch, or until caught up (`batch` None), where the settings say Spark is.
+    """Runs the job for one batch, for a run's batches, or until caught up (None), where the settings say Spark is.
 
     Args:
         listen: takes every JSON line of the job. log: takes every line that the job (and Spark) logs.
@@ -38,15 +40,23 @@ def run_job(
         RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it was killed, or ended without a
         word, at an unknown place (I6).
     """
-    what = ["--until-caught-up"]
-    if batch is not None:
-        what = ["--generation", str(batch.generation), "--batch", str(batch.batch_id)]
+    match work:
+        case RunPlan(first, until):
+            what = [*_batch(first), "--until", offsets_as_argument(until)]
+        case BatchKey():
+            what = _batch(work)
+        case None:
+            what = ["--until-caught-up"]
     return _run(settings, pipeline, what, started_by, listen, log)
 
 
 def create_target(settings: Settings, pipeline: str, log: Callable[[str], None]) -> None:
     """Makes the target's table, empty, if there is none. Raises as `run_job` does."""
     _run(settings, pipeline, ["--create-target"], "cli", lambda fact: None, log)
+
+
+def _batch(key: BatchKey) -> list[str]:
+    return ["--generation", str(key.generation), "--batch", str(key.batch_id)]
 
 
 def _run(

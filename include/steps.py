@@ -11,8 +11,16 @@ from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, LedgerState, TopicsStarted
+from include.protocol.ledger_events import (
+    BatchCommitted,
+    BatchPlanned,
+    BatchRecord,
+    Event,
+    LedgerState,
+    TopicsStarted,
+)
 from include.protocol.planning import Idle, NewBatch, PendingBatch, SourceExtent, plan_next, start_topics
+from include.protocol.runs import RunPlan
 from include.protocol.settlement import (
     AlreadySettled,
     NotLanded,
@@ -35,6 +43,12 @@ class Steps:
     settings: Settings
     pipeline: Pipeline
 
+    def plan_run(self) -> RunPlan | None:
+        """As `plan`, and on to all that Kafka holds at this moment; None if there is nothing new."""
+        plan, source = self._plan()
+        ends = {tp: extent.end_offset for tp, extent in source.partitions.items()}
+        return None if isinstance(plan, Idle) else RunPlan(plan.batch.key, ends)
+
     def plan(self) -> Plan:
         """The batch to run now, recorded in the ledger before it is returned; Idle if there is nothing new.
 
@@ -45,26 +59,12 @@ class Steps:
             OffsetsExpired, TopicRecreated, LedgerBehindTarget, TargetBehindLedger, TableDamaged: see there.
             RetryableError: Kafka does not answer, or the disk refuses the ledger.
         """
-        passing("plan.begins")
-        self.settle_pending()
-        before = TableLog.open(self.tables.target)
-        plan: Plan = Idle()
-
-        def decide(state: LedgerState) -> list[Event]:
-            nonlocal plan
-            started, plan = self._decide(state, before)
-            passing("plan.decided")
-            events: list[Event] = [started] if started else []
-            return [*events, BatchPlanned(plan.batch)] if isinstance(plan, NewBatch) else events
-
-        self.ledger.append(decide)
-        passing("plan.recorded")
-        return plan
+        return self._plan()[0]
 
     def preview(self) -> Plan:
         """What `plan` would return, without writing anything."""
         before = TableLog.open(self.tables.target)
-        return self._decide(self.ledger.state(), before)[1]
+        return self._decide(self.ledger.state(), before).plan
 
     def settle(self, key: BatchKey) -> BatchCommitted:
         """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
@@ -86,6 +86,26 @@ class Steps:
             )
         return committed
 
+    def settle_run(self, run: RunPlan) -> list[BatchRecord]:
+        """Settles every batch of a run that is done; returns them, the first one first, each with its commit.
+
+        Raises:
+            RetryableError: something of the run has not landed. FencedGeneration: its generation has ended.
+            BatchMismatch, CountsDisagree: see there.
+        """
+        self.settle_pending()
+        state = self.ledger.state()
+        self.settle(run.first)  # raises for a batch that has not landed, and for an ended generation
+        if not run.is_done(state):
+            raise RetryableError(
+                what="the run has not come to its end",
+                where=f"{self.pipeline.name} generation {run.first.generation} from batch {run.first.batch_id} on",
+                expected="every partition at the end offset that the run was planned to",
+                found=f"batches to {state.committed_through} committed",
+                action=f"clear its merge task, or `lakemark run {self.pipeline.name} --until-caught-up`",
+            )
+        return run.batches(state)
+
     @property
     def ledger(self) -> Ledger:
         return Ledger(self.tables.ledger)
@@ -99,6 +119,23 @@ class Steps:
         pending = self.ledger.state().pending
         if pending is not None:
             self._settle(pending.batch.key)
+
+    def _plan(self) -> tuple[Plan, SourceExtent]:
+        passing("plan.begins")
+        self.settle_pending()
+        before = TableLog.open(self.tables.target)
+        decision = None
+
+        def decide(state: LedgerState) -> list[Event]:
+            nonlocal decision
+            decision = self._decide(state, before)
+            passing("plan.decided")
+            return decision.events
+
+        self.ledger.append(decide)
+        passing("plan.recorded")
+        assert decision is not None
+        return decision.plan, decision.source
 
     def _settle(self, key: BatchKey) -> BatchCommitted | None:
         """The batch's commit as the ledger has it now; None if the batch has not landed."""
@@ -130,7 +167,7 @@ class Steps:
         """What Kafka holds of the pipeline's topics now."""
         return source_extent(self.pipeline.source)
 
-    def _decide(self, state: LedgerState, before: TableLog | None) -> tuple[TopicsStarted | None, Plan]:
+    def _decide(self, state: LedgerState, before: TableLog | None) -> _Decision:
         """Others plan and land at the same time, so it matters what is read when: that the ledger knows every batch of
         the target is asked of the log as it was *before* the ledger was read; that Kafka and the target have what the
         ledger knows is asked of them *after*."""
@@ -141,4 +178,17 @@ class Steps:
         started = start_topics(state, source, self.pipeline.source.start)
         if started is not None:
             state = state.with_started(started)
-        return started, plan_next(name, state, source, limits.records_per_batch_max)
+        return _Decision(started, plan_next(name, state, source, limits.records_per_batch_max), source)
+
+
+@dataclass(frozen=True)
+class _Decision:
+    started: TopicsStarted | None
+    plan: Plan
+    source: SourceExtent
+
+    @property
+    def events(self) -> list[Event]:
+        """What the ledger must learn of it."""
+        started: list[Event] = [self.started] if self.started else []
+        return [*started, BatchPlanned(self.plan.batch)] if isinstance(self.plan, NewBatch) else started

@@ -25,7 +25,12 @@ class Tables:
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
         own = f"{settings.lake}/_lakemark"
         return cls(
-            target=f"{settings.lake}/{pipeline.target.table.removeprefix('lake://')}",
+            target=table_path(settings, pipeline.target.table),
             quarantine=f"{own}/quarantine/{pipeline.name}",
             ledger=f"{own}/ledger/{pipeline.name}",
         )
+
+
+def table_path(settings: Settings, table: str) -> str:
+    """Where `lake://layer/table` lies."""
+    return f"{settings.lake}/{table.removeprefix('lake://')}"

@@ -1,9 +1,10 @@
 """The job: applies one planned batch of a pipeline, or all there is until Kafka has nothing new.
 
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER]
-        (--generation G --batch N | --until-caught-up | --create-target)
+        (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up | --create-target)
 
-It is never told any ranges: the ledger has them. Standard output is JSON lines: `{"progress": ...}` while it works,
+It is never told any ranges: the ledger has them. With `--until` it goes on, in the same session, to plan, apply and
+settle batches until every partition stands there. Standard output is JSON lines: `{"progress": ...}` while it works,
 `{"result": ...}` for every batch, `{"error": ..., "kind": ...}` at last if it failed; the exit code tells the error's
 kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). Logs go to standard error.
 """
@@ -22,6 +23,8 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.planning import Idle
+from include.protocol.ranges import offsets_from_argument
+from include.protocol.runs import RunPlan
 from include.settings import Settings
 from include.steps import Steps
 from include.storage import Tables
@@ -38,18 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.create_target:
             with open_session(settings, options.remote, options.master) as spark:
                 ensure_target(spark, Tables.of(settings, pipeline).target, pipeline)
-        elif options.batch is not None:
-            attempt = Attempt(
-                settings,
-                pipeline,
-                BatchKey(options.generation, options.batch),
-                lambda: open_session(settings, options.remote, options.master),
-                options.started_by,
-                say,
-            )
-            say({"result": attempt.run().to_json()})
         else:
-            _until_caught_up(settings, pipeline, options)
+            _batches(settings, pipeline, options)
     except LakemarkError as error:
         say(error.facts())
         print(error, file=sys.stderr)
@@ -57,8 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _until_caught_up(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> None:
-    """Plan, attempt, settle, again and again in one session, which is opened at the first batch."""
+def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> None:
+    """One batch, or one after the other in one session, which is opened at the first that has anything to do."""
     steps = Steps(settings, pipeline)
     with ExitStack() as stack:
         session = None
@@ -69,10 +62,24 @@ def _until_caught_up(settings: Settings, pipeline: Pipeline, options: argparse.N
                 session = stack.enter_context(open_session(settings, options.remote, options.master))
             return nullcontext(session)
 
-        while not isinstance(plan := steps.plan(), Idle):
-            say({"progress": "planned", "batch": plan.batch.to_json()})
-            result = Attempt(settings, pipeline, plan.batch.key, the_session, options.started_by, say).run()
+        def attempt(key: BatchKey) -> AttemptResult:
+            return Attempt(settings, pipeline, key, the_session, options.started_by, say).run()
+
+        run = None
+        if options.batch is not None:
+            first = BatchKey(options.generation, options.batch)
+            result = attempt(first)
+            if options.until is None:
+                say({"result": result.to_json()})
+                return
             say({"result": _settled(steps, result)})
+            run = RunPlan(first, options.until)
+        while run is None or not run.is_done(steps.ledger.state()):
+            plan = steps.plan()
+            if isinstance(plan, Idle):
+                return
+            say({"progress": "planned", "batch": plan.batch.to_json()})
+            say({"result": _settled(steps, attempt(plan.batch.key))})
 
 
 def _settled(steps: Steps, result: AttemptResult) -> dict[str, Any]:
@@ -99,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--until-caught-up", action="store_true")
     what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")
+    parser.add_argument("--until", type=offsets_from_argument, help="end offsets to go on to after the batch")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--remote", help="sc://host:port of a Spark Connect server")
     where.add_argument("--master", help="a driver in this process, on this master (default local[*])")

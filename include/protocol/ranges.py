@@ -81,6 +81,22 @@ def offsets_from_json(data: Iterable[Mapping[str, Any]]) -> dict[TopicPartition,
     return {TopicPartition(o["topic"], o["partition"]): o["offset"] for o in data}
 
 
+def offsets_as_argument(offsets: Mapping[TopicPartition, int]) -> str:
+    """`TOPIC-PARTITION:OFFSET,...`, sorted; the shortest form, since a command line is bounded."""
+    return ",".join(f"{tp}:{offset}" for tp, offset in sorted(offsets.items()))
+
+
+def offsets_from_argument(text: str) -> dict[TopicPartition, int]:
+    """The inverse of `offsets_as_argument`; ValueError says what is wrong."""
+    offsets: dict[TopicPartition, int] = {}
+    for part in filter(None, text.split(",")):
+        match = re.fullmatch(r"(.+)-(\d+):(\d+)", part)
+        if match is None:
+            raise ValueError(f"expected TOPIC-PARTITION:OFFSET, like orders-0:120; found {part!r}")
+        offsets[TopicPartition(match[1], int(match[2]))] = int(match[3])
+    return offsets
+
+
 def fingerprint(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], cluster_id: str) -> str:
     """The identity of a batch's input as a SHA-256 in hex: ranges, and which topics of which cluster they are of.
 

@@ -9,10 +9,12 @@ import pytest
 import yaml
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.serialization.encoders import encode_trigger
 
 from include.protocol.errors import RetryableError, TerminalError
 from include.settings import PROJECT_ROOT
 
+EXAMPLE = "lakemark_example_downstream"
 PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "call Ada"}
 
 
@@ -41,10 +43,12 @@ def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path) -> None:
     pipeline_file(tmp_path, "orders", schedule="*/5 * * * *")
     pipeline_file(tmp_path, "payments", schedule="continuous")
+    pipeline_file(tmp_path, "big", schedule={"on_data": {"records": 5000, "seconds": 60}})
+    pipeline_file(tmp_path, "after", schedule={"tables": ["lake://silver/orders"]})
     pipeline_file(tmp_path, "refunds")
     loaded = bag()
     assert loaded.import_errors == {}
-    assert set(loaded.dags) == {"lakemark__orders", "lakemark__payments", "lakemark__refunds"}
+    assert set(loaded.dags) == {EXAMPLE, *(f"lakemark__{n}" for n in ("orders", "payments", "big", "after", "refunds"))}
     dag = loaded.dags["lakemark__orders"]
     assert dag.max_active_runs == 1
     assert not dag.catchup
@@ -57,11 +61,18 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path) -> None:
     assert "All about orders." in dag.doc_md
     assert "exactly once" in dag.doc_md
     schedules = {name: d.schedule for name, d in loaded.dags.items()}
-    assert schedules == {
-        "lakemark__orders": "*/5 * * * *",
-        "lakemark__payments": "@continuous",
-        "lakemark__refunds": None,
-    }
+    assert (schedules["lakemark__orders"], schedules["lakemark__refunds"]) == ("*/5 * * * *", None)
+    [upstream] = schedules["lakemark__after"]
+    assert upstream.uri == "lake://silver/orders"
+    for name, thresholds in {"payments": (1, 0.0), "big": (5000, 60.0)}.items():
+        [waiting] = schedules[f"lakemark__{name}"]
+        [watcher] = waiting.watchers
+        path, arguments = encode_trigger(watcher.trigger).values()
+        assert path == "lakemark_on_data.OnData"
+        assert (arguments["pipeline"], arguments["records"], arguments["seconds"]) == (name, *thresholds)
+    assert dag.get_task("merge").pool == "lakemark_spark"
+    [alias] = dag.get_task("settle").outlets
+    assert alias.name == "orders batches"
 
 
 def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path) -> None:
@@ -69,7 +80,7 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
     pipeline_file(tmp_path, "bad", schedule="now and then")
     pipeline_file(tmp_path, "worse", change={"keys": ["nope"]})
     loaded = bag()
-    assert set(loaded.dags) == {"lakemark__good"}
+    assert set(loaded.dags) == {EXAMPLE, "lakemark__good"}
     [(file, text)] = loaded.import_errors.items()
     assert Path(file).name == "lakemark_pipeline_errors.py"
     for told in (

@@ -18,6 +18,7 @@ from include.installation.stack import Stack
 from include.installation.supervisor import session_members, supervisor_state
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
+from include.table_events import BatchEvent
 from tests.conftest import settings_in
 from tests.support.world import World, as_dict, newest_by_key, wait_until
 
@@ -81,12 +82,17 @@ def orders(count: int, seq: int) -> list[dict[str, Any]]:
 def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed) -> None:
     world, api = installed.world, installed.api
     topic = world.topic()
-    pipeline = world.pipeline(topic, "orders")
+    pipeline = world.pipeline(topic, "orders", source={"limits": {"records_per_batch_max": 40}})
     dag_id = installed.dag(pipeline)
     world.produce(topic, orders(100, 1))
-    first, state = installed.run(dag_id)
+    first, state = installed.run(dag_id)  # three batches, one after the other in one job
     assert state == "success"
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert [r["outcome"] for r in api.xcom(dag_id, first, "merge")] == ["applied"] * 3
+    events = [BatchEvent.from_json(event["extra"]) for event in api.asset_events("lake://silver/orders")]
+    assert [(e.batch_id, e.counts["read"]) for e in events] == [(0, 40), (1, 40), (2, 20)]
+    of_version = [e.query("select count(*) as n from t", world.settings)[0]["n"] for e in events]
+    assert of_version == [40, 80, 100]
 
     idle, state = installed.run(dag_id)  # nothing new: green, and nothing is run
     assert state == "success"
@@ -95,8 +101,43 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     version = world.version(pipeline)
     api.clear(dag_id, first, "merge")
     assert installed.ended(dag_id, first) == "success"
-    assert api.xcom(dag_id, first, "merge")["outcome"] == "already_applied"
+    assert api.xcom(dag_id, first, "merge") == [{"batch_id": 0, "outcome": "already_applied"}]
     assert world.version(pipeline) == version
+    again = [BatchEvent.from_json(event["extra"]) for event in api.asset_events("lake://silver/orders")[3:]]
+    assert again == events  # at least once, and the same
+
+
+def test_data_starts_a_run_and_the_table_starts_the_next(installed: Installed) -> None:
+    """on_data -> asset event of the table -> a pipeline after it, and the example DAG, which reads that very version."""
+    world, api = installed.world, installed.api
+    topic = world.topic()
+    upstream = world.pipeline(
+        topic,
+        "watched",
+        schedule={"on_data": {"records": 1000, "seconds": 3}},
+        source={"schema": "id BIGINT, seq BIGINT, name STRING, op STRING, dep_delay INT"},
+        target={"table": "lake://silver/flights"},
+    )
+    second = world.topic()
+    downstream = world.pipeline(second, "after_flights", schedule={"tables": ["lake://silver/flights"]})
+    dag_id, after_id = installed.dag(upstream), installed.dag(downstream)
+    api.unpause("lakemark_example_downstream")
+    world.produce(second, orders(10, 1))
+    sent = world.produce(topic, [{**order, "dep_delay": order["id"]} for order in orders(100, 1)])
+
+    def done(of: str) -> dict[str, Any] | None:
+        return next((run for run in api.runs(of) if run["state"] == "success"), None)
+
+    run = wait_until(lambda: done(dag_id), 240)
+    assert run["run_type"] == "asset_triggered"
+    assert as_dict(world.rows(upstream)) == newest_by_key(sent)
+    wait_until(lambda: done(after_id), 240)
+    assert len(world.rows(downstream)) == 10
+    example = wait_until(lambda: done("lakemark_example_downstream"), 120)
+    [read] = api.xcom("lakemark_example_downstream", example["dag_run_id"], "late_flights")
+    assert (read["batch_id"], read["changed"], read["late"]) == (0, 100, 39)
+    assert read["table_version"] == api.asset_events("lake://silver/flights")[0]["extra"]["table_version"]
+    assert len(api.runs(dag_id)) <= 2  # the first look starts one that finds nothing, or the data itself
 
 
 def test_airflow_retries_a_killed_job(installed: Installed) -> None:

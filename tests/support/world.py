@@ -132,8 +132,9 @@ class World:
 
     # pipelines
 
-    def pipeline(self, topic: str, name: str | None = None, **sections: Mapping[str, Any]) -> Pipeline:
-        """Writes a pipeline file and loads it; `source`, `change`, `target` are merged over small defaults."""
+    def pipeline(self, topic: str, name: str | None = None, **sections: Any) -> Pipeline:
+        """Writes a pipeline file and loads it; `source`, `change`, `target` are merged over small defaults, anything
+        else is as given."""
         name = name or f"p_{uuid.uuid4().hex[:8]}"
         data: dict[str, Any] = {
             "name": name,
@@ -147,7 +148,7 @@ class World:
             "target": {"table": f"lake://silver/{name}"},
         }
         for section, changes in sections.items():
-            data[section] = {**data[section], **changes}
+            data[section] = {**data[section], **changes} if section in data else changes
         path = self.settings.pipelines / f"{name}.yaml"
         path.write_text(yaml.safe_dump(data))
         return self.load(name)

@@ -1,0 +1,50 @@
+"""What one run of a pipeline sets out to do: all that Kafka held when it was planned, batch after batch. Pure.
+
+Fixed at its start, so that a run ends however fast producers are, a retry in the middle goes on to the same end, and a
+run that is cleared weeks later finds that it has nothing left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from include.protocol.batch import BatchKey
+from include.protocol.ledger_events import BatchRecord, LedgerState
+from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """From batch `first` on, until every partition stands at `until` (end offsets, exclusive) or beyond."""
+
+    first: BatchKey
+    until: Mapping[TopicPartition, int]
+
+    def is_done(self, state: LedgerState) -> bool:
+        """Whether nothing is left of the run; also when its generation has ended, since nothing of it can land."""
+        return state.generation != self.first.generation or self._reached(state.committed_offsets)
+
+    def batches(self, state: LedgerState) -> list[BatchRecord]:
+        """The run's batches, as far as they are planned: up to the one that reaches its end."""
+        if state.generation != self.first.generation:
+            return []
+        found: list[BatchRecord] = []
+        offsets = state.offsets_before(self.first.batch_id)
+        for record in state.batches[self.first.batch_id :]:
+            found.append(record)
+            offsets |= {r.topic_partition: r.end_offset for r in record.batch.ranges}
+            if self._reached(offsets):
+                break
+        return found
+
+    def _reached(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        return all(offsets.get(tp, 0) >= end for tp, end in self.until.items())
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.first._asdict(), "until": offsets_to_json(self.until)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(BatchKey(data["generation"], data["batch_id"]), offsets_from_json(data["until"]))

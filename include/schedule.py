@@ -1,0 +1,109 @@
+"""When a pipeline runs: the `schedule` of a pipeline file."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from croniter import croniter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
+from pydantic_core import PydanticCustomError
+
+TABLE = r"^lake://[A-Za-z0-9_][A-Za-z0-9_\-./]*$"
+ALLOWED = (
+    "a cron expression of five fields, `continuous`, `on_data`, `{on_data: {records: N, seconds: T}}`, "
+    "`{tables: [lake://layer/table, ...]}`, or null"
+)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OnData(_Part):
+    """A run starts when so much waits in Kafka; nothing runs, and no worker is held, until then."""
+
+    records: int = Field(default=10_000, ge=1, description="Start when this many offsets are not committed yet,")
+    seconds: float = Field(default=10.0, ge=0, description="or when any has been seen to wait for so long.")
+
+    def __str__(self) -> str:
+        return f"as soon as {self.records:,} records wait in Kafka, or any has waited for {self.seconds:g} s"
+
+
+class OnTables(_Part):
+    """A run starts when each of these tables (Airflow assets) has a new version since the last run."""
+
+    tables: tuple[str, ...] = Field(min_length=1, description="lake://layer/table of other pipelines")
+
+    @field_validator("tables")
+    @classmethod
+    def _are_tables(cls, tables: tuple[str, ...]) -> tuple[str, ...]:
+        for table in tables:
+            if not re.fullmatch(TABLE, table):
+                raise PydanticCustomError("tables", "tables like lake://silver/orders")
+        return tables
+
+    def __str__(self) -> str:
+        return f"when {' and '.join(self.tables)} {'has' if len(self.tables) == 1 else 'have'} a new version"
+
+
+CONTINUOUS = OnData(records=1, seconds=0.0)
+
+
+def _parsed(schedule: Any) -> Any:
+    """`continuous` and `on_data` are short for thresholds; other text must be cron."""
+    match schedule:
+        case None | OnData() | OnTables():
+            return schedule
+        case "continuous":
+            return CONTINUOUS
+        case "on_data":
+            return OnData()
+        case str() if croniter.is_valid(schedule) and (schedule.startswith("@") or len(schedule.split()) == 5):
+            return schedule
+        case {"on_data": thresholds, **others} if not others:
+            return _read(OnData, {} if thresholds is None else thresholds, "schedule.on_data")
+        case {"tables": _, **others} if not others:
+            return _read(OnTables, schedule, "schedule")
+    raise PydanticCustomError("schedule", ALLOWED)
+
+
+def _read(part: type[_Part], data: Any, at: str) -> _Part:
+    """Checks a part that has a form of its own; an error names the field by its place in the file."""
+    try:
+        return part.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        unknown = first["type"] == "extra_forbidden"
+        context = {
+            "field": ".".join([at, *map(str, first["loc"])]),
+            "allowed": f"one of {', '.join(part.model_fields)}" if unknown else first["msg"],
+            "found": "an unknown field" if unknown else first["input"],
+        }
+        raise PydanticCustomError("schedule", "{allowed}", context) from error
+
+
+_FORMS = [
+    {"type": "string", "description": "cron, `continuous` or `on_data`"},
+    {"type": "null"},
+    {
+        "type": "object",
+        "properties": {"on_data": OnData.model_json_schema()},
+        "required": ["on_data"],
+        "additionalProperties": False,
+    },
+    OnTables.model_json_schema(),
+]
+Schedule = Annotated[str | OnData | OnTables | None, BeforeValidator(_parsed), WithJsonSchema({"anyOf": _FORMS})]
+
+
+def in_words(schedule: str | OnData | OnTables | None) -> str:
+    match schedule:
+        case None:
+            return "only when it is triggered"
+        case str():
+            return f"cron `{schedule}`"
+        case _ if schedule == CONTINUOUS:
+            return "all the time: the next run starts as soon as anything waits in Kafka"
+        case _:
+            return str(schedule)

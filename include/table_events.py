@@ -1,0 +1,122 @@
+"""What a settled batch tells the world: the `extra` of an asset event in Airflow, and how to read exactly its version.
+
+for event in context["triggering_asset_events"][Asset("lake://silver/orders")]:
+    batch = BatchEvent.from_json(event.extra)
+    rows = batch.query("select count(*) as orders from t")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from deltalake import DeltaTable
+
+from include.delta_tables import open_table, query
+from include.pipeline_file import LINEAGE, Pipeline
+from include.protocol.errors import TargetBehindLedger, TerminalError
+from include.protocol.ledger_events import BatchRecord
+from include.settings import Settings
+from include.storage import table_path
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class BatchEvent:
+    """One settled batch of a table. Events come at least once: a task that is cleared sends its batches' again."""
+
+    pipeline: str
+    table: str  # lake://layer/table
+    generation: int
+    batch_id: int
+    ranges: tuple[str, ...]  # TOPIC-PARTITION:START-END, END exclusive
+    table_version: int | None  # None when Delta's log clean-up had removed the commit before it was settled
+    table_id: str | None
+    committed_at: str | None  # ISO 8601, UTC
+    counts: Mapping[str, int] | None  # read, applied, superseded, stale, quarantined, filtered
+    quarantine_version: int | None
+    quality: str | None = None  # verdict of the quality suite; None: the pipeline has none
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, record: BatchRecord) -> Self:
+        """Of a batch that is settled."""
+        batch, commit = record.batch, record.commit
+        assert commit is not None
+        return cls(
+            pipeline=pipeline.name,
+            table=pipeline.target.table,
+            generation=batch.generation,
+            batch_id=batch.batch_id,
+            ranges=tuple(r.as_argument() for r in batch.ranges),
+            table_version=commit.table_version,
+            table_id=commit.table_id,
+            committed_at=commit.committed_at,
+            counts=commit.counts and commit.counts.to_json(),
+            quarantine_version=commit.quarantine_version,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"lakemark": FORMAT, **asdict(self), "ranges": list(self.ranges)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Raises TerminalError for what is no event of a settled batch."""
+        if data.get("lakemark") != FORMAT:
+            raise TerminalError(
+                what="this is not the event of a settled batch",
+                where="an asset event's extra",
+                expected=f"the key lakemark with the value {FORMAT}",
+                found=", ".join(sorted(data)) or "nothing",
+                action="somebody else updated the asset (Airflow's UI can): leave the event out",
+            )
+        return cls(**{**{k: v for k, v in data.items() if k != "lakemark"}, "ranges": tuple(data["ranges"])})
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What names the batch among all."""
+        return self.pipeline, self.generation, self.batch_id
+
+    def open(self, settings: Settings | None = None) -> DeltaTable:
+        """The table at exactly this version, whatever has landed since.
+
+        Raises:
+            TargetBehindLedger: another table lies there now. TerminalError: the version is not to be had any more.
+        """
+        path = table_path(settings or Settings.from_environment(), self.table)
+        if self.table_version is None:
+            raise self._gone(path, "an event without a version: Delta's log clean-up was faster")
+        try:
+            table = open_table(path, self.table_version)
+        except TerminalError as error:
+            raise self._gone(path, error.found) from error
+        if table is None:
+            raise self._gone(path, "no table")
+        if self.table_id not in (None, table.metadata().id):
+            raise TargetBehindLedger(
+                what="another table lies where the batch landed",
+                where=f"{self.table} version {self.table_version}",
+                expected=f"table id {self.table_id}",
+                found=f"table id {table.metadata().id}",
+                action=f"see `lakemark audit {self.pipeline}`",
+            )
+        return table
+
+    def query(self, sql: str, settings: Settings | None = None) -> list[dict[str, Any]]:
+        """Rows of a query (DataFusion's SQL) over exactly this version, which is called `t`. Raises as `open`."""
+        return query(self.open(settings), sql)
+
+    @property
+    def changed(self) -> str:
+        """SQL condition for the rows that this batch changed last, tombstones (`_lakemark.deleted`) included."""
+        return f"{LINEAGE}['generation'] = {self.generation} and {LINEAGE}['batch_id'] = {self.batch_id}"
+
+    def _gone(self, path: str, found: str) -> TerminalError:
+        return TerminalError(
+            what="this version of the table cannot be read any more",
+            where=f"{self.table} version {self.table_version} at {path}",
+            expected="its files: VACUUM and log clean-up keep a week unless told otherwise",
+            found=found,
+            action="read the newest version instead, which has the batch's rows unless newer changes replaced them",
+        )

@@ -1,0 +1,55 @@
+"""How much of a pipeline's data waits in Kafka. Asked every second by whoever watches, so nothing is asked twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from include.kafka_source import KafkaSource
+from include.pipeline_file import Pipeline
+from include.protocol.data_watch import Waiting
+from include.protocol.errors import TerminalError
+from include.protocol.ledger_events import LedgerState
+from include.protocol.planning import SourceExtent, start_topics
+from include.settings import Settings
+from include.steps import Steps
+
+
+def waiting_records(state: LedgerState, source: SourceExtent) -> int:
+    """Offsets that Kafka holds and no committed batch has."""
+    committed = state.committed_offsets
+    return sum(max(0, extent.end_offset - committed.get(tp, 0)) for tp, extent in source.partitions.items())
+
+
+@dataclass
+class Lookout:
+    """Looks at one pipeline again and again: keeps its Kafka client, reads the ledger only when that has changed."""
+
+    settings: Settings
+    pipeline: Pipeline
+    _kafka: KafkaSource = field(init=False)
+    _version: int | None = field(init=False, default=None)
+    _state: LedgerState = field(init=False, default_factory=LedgerState)
+
+    def __post_init__(self) -> None:
+        self._kafka = KafkaSource(self.pipeline.source)
+
+    def look(self) -> Waiting:
+        """What waits now. What only a person can mend is urgent: the run that it starts fails, and says so.
+
+        Raises:
+            RetryableError: Kafka does not answer.
+        """
+        ledger = Steps(self.settings, self.pipeline).ledger
+        try:
+            version = ledger.version()
+            if version != self._version:
+                self._state, self._version = ledger.state(), version
+            state, source = self._state, self._kafka.extent()
+        except TerminalError as error:
+            return Waiting(0, self._version, str(error), urgent=True)
+        return Waiting(
+            records=waiting_records(state, source),
+            progress=(state.generation, state.committed_through),
+            life=version,
+            urgent=start_topics(state, source, self.pipeline.source.start) is not None,
+        )

@@ -1,0 +1,67 @@
+"""The trigger behind `schedule: on_data`: watches a topic's lag in the triggerer, without holding a worker slot.
+
+Airflow's event-driven scheduling: the DAG is scheduled on an asset that this trigger watches, and every event of it
+starts one run. Events that come while a run is on are kept, and become one run after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from include.pipeline_file import find_pipeline
+from include.protocol.data_watch import DataWatch, Start
+from include.protocol.errors import LakemarkError
+from include.settings import Settings
+from include.waiting import Lookout
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0
+TROUBLE_SECONDS = 10.0  # to the next look when Kafka does not answer
+
+
+class OnData(BaseEventTrigger):
+    """Fires when `records` offsets of a pipeline wait, or any has waited for `seconds`.
+
+    Args:
+        version: of the pipeline's file; another one makes another trigger, which reads the file anew.
+    """
+
+    def __init__(self, pipeline: str, records: int, seconds: float, version: str) -> None:
+        super().__init__()
+        self.pipeline, self.records, self.seconds, self.version = pipeline, records, seconds, version
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        arguments = ("pipeline", "records", "seconds", "version")
+        return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in arguments}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        settings = Settings.from_environment()
+        watch, lookout = DataWatch(self.records, self.seconds), None
+        while True:
+            pause = LOOK_SECONDS
+            try:
+                if lookout is None:
+                    pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
+                    lookout = Lookout(settings, pipeline)
+                start = watch.look(time.monotonic(), await asyncio.to_thread(lookout.look))
+                if start is not None:
+                    log.info("%s: %s", self.pipeline, start)
+                    yield TriggerEvent(_told(self.pipeline, start))
+            except LakemarkError as error:
+                log.warning("%s: %s", self.pipeline, error)
+                pause = TROUBLE_SECONDS
+            except Exception:  # a watch that has ended would never start a run again
+                log.exception("%s: a look failed", self.pipeline)
+                pause = TROUBLE_SECONDS
+            await asyncio.sleep(pause)
+
+
+def _told(pipeline: str, start: Start) -> dict[str, Any]:
+    """What the run's triggering event shows."""
+    return {"pipeline": pipeline, "records": start.records, "waited_seconds": round(start.waited_seconds, 1)}

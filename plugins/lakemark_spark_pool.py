@@ -1,0 +1,34 @@
+"""Makes the pool that bounds how many Spark jobs run at once, when Airflow starts and has none.
+
+Its size is changed in Airflow's UI (Admin, Pools), and is then left alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import Any
+
+from airflow.jobs.job import Job
+from airflow.listeners import hookimpl
+from airflow.models.pool import Pool
+from airflow.plugins_manager import AirflowPlugin
+from sqlalchemy.exc import IntegrityError
+
+from include.airflow_names import SPARK_POOL
+from include.settings import Settings
+
+
+@hookimpl
+def on_starting(component: Any) -> None:
+    """Called in the scheduler, the triggerer and the DAG processor, and in tasks, which have no database."""
+    if not isinstance(component, Job) or Pool.get_pool(SPARK_POOL) is not None:
+        return
+    slots = Settings.from_environment().spark_pool_slots
+    with suppress(IntegrityError):  # another component has just made it
+        Pool.create_or_update_pool(SPARK_POOL, slots, "Lakemark's Spark jobs", include_deferred=False)
+
+
+class LakemarkSparkPool(AirflowPlugin):
+    name = "lakemark_spark_pool"
+    listeners = [sys.modules[__name__]]  # noqa: RUF012, Airflow's own form
