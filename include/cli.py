@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from include.backfill_command import add_backfill_command
     from include.ledger_commands import add_ledger_commands
 
     parser = argparse.ArgumentParser(prog="lakemark", description="Exactly-once micro-batches from Kafka to Delta.")
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     audit_ = add("audit", audit, "prove that every batch was applied once, and adds up", "*", True)
     audit_.add_argument("--deep", action="store_true", help="recompute the table from Kafka and compare every row")
     add_ledger_commands(commands)
+    add_backfill_command(commands)
     explain_ = add("explain", explain, "what a pipeline does, and what it guarantees", None, True)
     explain_.add_argument("pipeline", nargs="?", help="name of a pipeline")
     explain_.add_argument("--schema", action="store_true", help="the JSON Schema of pipeline files, for editors")

@@ -1,14 +1,17 @@
-"""How commands speak: data or lines on standard output, progress on standard error; and how they find pipelines."""
+"""What commands share: data or lines on standard output, progress on standard error; and their arguments."""
 
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
+import socket
 import sys
 from collections.abc import Iterable
 from typing import Any
 
 from include.pipeline_file import Pipeline, find_pipeline
+from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 
 
@@ -23,6 +26,28 @@ def report(options: argparse.Namespace, facts: Any, lines: Iterable[str]) -> Non
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def who() -> str:
+    """For the ledger: who typed the command."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def add_command(commands: Any, name: str, command: Any, text: str) -> argparse.ArgumentParser:
+    """A subcommand of one pipeline that reports."""
+    sub = commands.add_parser(name, help=text, description=text)
+    sub.set_defaults(command=command)
+    sub.add_argument("pipeline", help="name of a pipeline")
+    sub.add_argument("--json", action="store_true", help="print data instead of text")
+    return sub
+
+
+def offset_range(text: str) -> OffsetRange:
+    """An argument TOPIC-PARTITION:START-END."""
+    try:
+        return OffsetRange.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def named_pipeline(settings: Settings, name: str) -> Pipeline:

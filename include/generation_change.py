@@ -6,9 +6,11 @@ ledger. Killed anywhere and called again it comes to the same end: what the fenc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from deltalake import DeltaTable
 
 from include.delta_tables import commit_markers, query
 from include.fault_points import passing
@@ -31,6 +33,7 @@ from include.steps import Steps
 from include.target_log import TableLog
 
 Decide = Callable[[LedgerState, SourceExtent], GenerationStarted]
+Commit = Callable[[DeltaTable, Mapping[str, int], str], bool]
 _RACES_MAX = 20
 
 
@@ -40,10 +43,13 @@ class GenerationChange:
 
     Args:
         create_target: makes the target's table if there is none: a fence needs a table to stand in.
+        fence_target: commits markers and metadata to the target, as the next version after the one that was opened;
+            False if others were faster. A backfill that takes the target's place brings its rows in that same commit.
     """
 
     steps: Steps
     create_target: Callable[[], None]
+    fence_target: Commit = commit_markers
 
     def begin(self, decide: Decide) -> tuple[GenerationStarted, bool]:
         """Ends the ledger's generation and begins the one that `decide` returns.
@@ -145,19 +151,21 @@ class GenerationChange:
 
     def _fence(self, log: TableLog, started: GenerationStarted) -> bool:
         """False if something of the ended generation has landed in the target since `log` was opened."""
-        if not self._fenced(log, started):
+        if not self._fenced(log, started, self.fence_target):
             return False
         # Nothing of an ended generation may be added there either. What an attempt left that never landed in the
         # target stays: it may be all that is left of a record.
-        while (quarantine := TableLog.open(self.steps.tables.quarantine)) and not self._fenced(quarantine, started):
+        while (quarantine := TableLog.open(self.steps.tables.quarantine)) and not self._fenced(
+            quarantine, started, commit_markers
+        ):
             pass
         return True
 
-    def _fenced(self, log: TableLog, started: GenerationStarted) -> bool:
+    def _fenced(self, log: TableLog, started: GenerationStarted, commit: Commit) -> bool:
         """Fences every ended generation that is not yet: a new table in the old one's place knows none of them."""
         ended = [g for g in range(FIRST_GENERATION, started.generation) if log.marker(self._name, g) != FENCE]
         markers = {app_id(self._name, generation): FENCE for generation in ended}
-        return not markers or commit_markers(log.table, markers, fence_metadata(self._name, started))
+        return not markers or commit(log.table, markers, fence_metadata(self._name, started))
 
     def _record(self, started: GenerationStarted) -> None:
         def decide(state: LedgerState) -> list[Event]:
@@ -199,7 +207,7 @@ class GenerationChange:
 
     def _newest_generation_of_rows(self, log: TableLog) -> int:
         [row] = query(log.table, f"select max({LINEAGE}['generation']) as generation from t")
-        return row["generation"] or 1
+        return max(FIRST_GENERATION, row["generation"] or FIRST_GENERATION)  # rows of backfills have negative ones
 
     def _offsets_of_rows(self, log: TableLog, generation: int) -> dict[TopicPartition, int]:
         """One past the highest offset of every partition among the rows of a generation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -53,6 +54,20 @@ class KafkaSource:
             topic_ids={name: str(topic.topic_id) for name, topic in described.items()},
             partitions={tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts},
         )
+
+    def offsets_at(self, extent: SourceExtent, moment: datetime) -> dict[TP, int]:
+        """By Kafka's time index: the first offset of every partition whose timestamp is `moment` or later; the end
+        offset where there is none.
+
+        Raises: as `extent`.
+        """
+        partitions = [TopicPartition(*tp) for tp in extent.partitions]
+        spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
+        try:
+            found = _offsets(self._admin, partitions, spec)
+        except KafkaException as error:
+            raise _classed(error, self._source, self._said) from error
+        return {tp: offset if offset >= 0 else extent.partitions[tp].end_offset for tp, offset in found.items()}
 
 
 def source_extent(source: Source) -> SourceExtent:

@@ -37,6 +37,9 @@ SCHEMA = pa.schema(
 )
 _APP_ID = "lakemark-ledger"
 _RACES_MAX = 20
+# What deltalake calls it when another writer was faster: an append, or a second creation of the table (two processes
+# that find none may both create it, and the later creation is a change of its metadata).
+_OVERTAKEN = ("oncurrent", "changed since last commit")
 _FILES_MAX = 100  # every append is a small file; above this many they become one
 
 Decide = Callable[[LedgerState], Sequence[Event]]
@@ -48,7 +51,11 @@ class Ledger:
 
     def state(self) -> LedgerState:
         """The fold of all events; an empty state if there is no ledger yet."""
-        return fold(from_row(row) for row in self.rows())
+        return fold(self.events())
+
+    def events(self) -> list[Event]:
+        """All events, in order."""
+        return [from_row(row) for row in self.rows()]
 
     def version(self) -> int | None:
         """Changes with every event; None if there is no ledger yet. Far cheaper than its state."""
@@ -124,7 +131,7 @@ class Ledger:
         try:
             write_deltalake(table, pa.Table.from_pylist(rows, SCHEMA), mode="append", commit_properties=marker)
         except (DeltaError, OSError) as error:
-            if isinstance(error, CommitFailedError) and "oncurrent" in str(error):
+            if isinstance(error, CommitFailedError) and any(text in str(error) for text in _OVERTAKEN):
                 return False
             raise self._refused(error) from error
         return True

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import socket
 from collections.abc import Iterator
 from typing import Any
 
-from include.cli_output import named_pipeline, report, say
+from include.cli_output import add_command, named_pipeline, offset_range, report, say, who
 from include.generation_change import Decide, GenerationChange
 from include.pipeline_file import Pipeline
 from include.protocol.generations import Origin, restart, skip
@@ -24,22 +22,22 @@ def add_ledger_commands(commands: Any) -> None:
     """Adds `ledger` and `reset` to the command's subparsers."""
     ledger = commands.add_parser("ledger", help="look into a pipeline's ledger, or mend it")
     actions = ledger.add_subparsers(required=True, metavar="ACTION")
-    show_ = _command(actions, "show", show, "every event of a pipeline's life")
+    show_ = add_command(actions, "show", show, "every event of a pipeline's life")
     show_.add_argument("--last", type=int, metavar="N", help="only the last N events")
-    skip_ = _command(actions, "skip", skip_ranges, "record offset ranges as lost: no batch will ever read them")
+    skip_ = add_command(actions, "skip", skip_ranges, "record offset ranges as lost: no batch will ever read them")
     skip_.add_argument(
         "--range",
         dest="ranges",
         action="append",
         required=True,
-        type=_range,
+        type=offset_range,
         metavar="TOPIC-PARTITION:START-END",
         help="END exclusive; START is where the pipeline stands in that partition; may be given more than once",
     )
     _decision(skip_)
-    rebuild_ = _command(actions, "rebuild", rebuild, "make a lost or damaged ledger anew from the target's commits")
+    rebuild_ = add_command(actions, "rebuild", rebuild, "make a lost or damaged ledger anew from the target's commits")
     rebuild_.add_argument("--reason", default="ledger lost", help="recorded in the ledger")
-    reset_ = _command(commands, "reset", reset, "begin a new generation; nothing of the old one can land any more")
+    reset_ = add_command(commands, "reset", reset, "begin a new generation; nothing of the old one can land any more")
     reset_.add_argument(
         "--from",
         dest="origin",
@@ -66,7 +64,7 @@ def skip_ranges(settings: Settings, options: argparse.Namespace) -> int:
     pipeline = named_pipeline(settings, options.pipeline)
 
     def decide(state: Any, source: Any) -> GenerationStarted:
-        return skip(pipeline.name, state, source, options.ranges, options.reason, _who())
+        return skip(pipeline.name, state, source, options.ranges, options.reason, who())
 
     return _change(settings, pipeline, options, decide)
 
@@ -76,14 +74,14 @@ def reset(settings: Settings, options: argparse.Namespace) -> int:
     kafka_order_decides = not pipeline.change.order_by
 
     def decide(state: Any, source: Any) -> GenerationStarted:
-        return restart(pipeline.name, state, source, options.origin, kafka_order_decides, options.reason, _who())
+        return restart(pipeline.name, state, source, options.origin, kafka_order_decides, options.reason, who())
 
     return _change(settings, pipeline, options, decide)
 
 
 def rebuild(settings: Settings, options: argparse.Namespace) -> int:
     pipeline = named_pipeline(settings, options.pipeline)
-    started, aside = _generation_change(settings, pipeline).rebuild(options.reason, _who())
+    started, aside = _generation_change(settings, pipeline).rebuild(options.reason, who())
     facts = {"generation": started.generation, **generation_to_json(started), "old_ledger": aside and str(aside)}
     told = {
         "commit metadata": "the offsets in the metadata of the target's own commits",
@@ -135,6 +133,10 @@ def _event_line(row: dict[str, Any]) -> str:
             text = f"{row['attempt_id'][:8]} by {details['started_by']} on {details['host']}"
         case "attempt_ended":
             text = f"{row['attempt_id'][:8]} {details['outcome']}"
+        case "backfill_planned":
+            text = f"{len(details['chunks'])} chunks, {details['requested_by']}: {details['reason']}"
+        case "backfill_ended":
+            text = f"{details['outcome']} by {details['ended_by']}"
         case _:
             counts = ", ".join(f"{number:,} {name}" for name, number in (details["counts"] or {}).items())
             text = f"version {details['table_version']}: {counts or 'counts expired'}"
@@ -142,24 +144,9 @@ def _event_line(row: dict[str, Any]) -> str:
     return f"{row['sequence']:>6}  {at}  g{row['generation']} b{row['batch_id']:<5} {row['event']:<18} {text}"
 
 
-def _command(commands: Any, name: str, command: Any, text: str) -> argparse.ArgumentParser:
-    sub = commands.add_parser(name, help=text, description=text)
-    sub.set_defaults(command=command)
-    sub.add_argument("pipeline", help="name of a pipeline")
-    sub.add_argument("--json", action="store_true", help="print data instead of text")
-    return sub
-
-
 def _decision(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--reason", required=True, help="why; recorded in the ledger")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be recorded")
-
-
-def _range(text: str) -> OffsetRange:
-    try:
-        return OffsetRange.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _origin(text: str) -> Origin:
@@ -168,7 +155,3 @@ def _origin(text: str) -> Origin:
     if text.isdecimal():
         return int(text)
     raise argparse.ArgumentTypeError(f"expected committed, earliest or the id of a batch; found {text!r}")
-
-
-def _who() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"

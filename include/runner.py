@@ -50,6 +50,18 @@ def run_job(
     return _run(settings, pipeline, what, started_by, listen, log)
 
 
+def run_backfill(
+    settings: Settings, pipeline: str, number: int, started_by: str, listen: Listen, log: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Runs all chunks of a planned backfill in one session. Returns and raises as `run_job` does."""
+    return _run(settings, pipeline, ["--backfill", str(number)], started_by, listen, log)
+
+
+def run_swap(settings: Settings, pipeline: str, number: int, started_by: str, log: Callable[[str], None]) -> None:
+    """Puts a backfill's table in the target's place. Raises as `run_job` does."""
+    _run(settings, pipeline, ["--swap", str(number)], started_by, lambda fact: None, log)
+
+
 def create_target(settings: Settings, pipeline: str, log: Callable[[str], None]) -> None:
     """Makes the target's table, empty, if there is none. Raises as `run_job` does."""
     _run(settings, pipeline, ["--create-target"], "cli", lambda fact: None, log)
@@ -118,7 +130,10 @@ def told(fact: dict[str, Any]) -> str:
         case {"result": result}:
             counts = ", ".join(f"{number:,} {name}" for name, number in (result["counts"] or {}).items())
             seconds = ", ".join(f"{name} {s:.1f} s" for name, s in result["phase_seconds"].items())
-            return "; ".join(filter(None, (f"batch {result['batch_id']} {result['outcome']}", counts, seconds)))
+            what = f"batch {result['batch_id']}"
+            if result["generation"] < 0:
+                what = f"backfill {-result['generation']} chunk {result['batch_id']}"
+            return "; ".join(filter(None, (f"{what} {result['outcome']}", counts, seconds)))
         case _:
             return f"{fact.get('error')}: {fact.get('found')}"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from include.pipeline_file import Pipeline
+from include.protocol.backfill import Backfill
 from include.settings import Settings
 
 
@@ -20,6 +21,7 @@ class Tables:
     target: str
     quarantine: str
     ledger: str
+    backfills: str  # folder of the tables that are to take the target's place
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
@@ -28,7 +30,12 @@ class Tables:
             target=table_path(settings, pipeline.target.table),
             quarantine=f"{own}/quarantine/{pipeline.name}",
             ledger=f"{own}/ledger/{pipeline.name}",
+            backfills=f"{own}/backfill/{pipeline.name}",
         )
+
+    def target_of(self, backfill: Backfill) -> str:
+        """Where its chunks land."""
+        return self.target if backfill.into == "same" else f"{self.backfills}/{backfill.number}"
 
 
 def table_path(settings: Settings, table: str) -> str:

@@ -56,6 +56,10 @@ class TableLog:
         """The last batch id that the table holds of a generation, None if none."""
         return self.table.transaction_version(app_id(pipeline, generation))
 
+    def marker_of(self, batch: Batch) -> int | None:
+        """The marker under the batch's appId, None if there is none."""
+        return self.table.transaction_version(batch.app_id)
+
     def landed(self, batch: Batch) -> LandedCommit | None:
         """The commit of a batch, newest first; None if it never landed or clean-up removed its metadata."""
         return self.landed_as(batch.pipeline, batch.generation, batch.batch_id)
@@ -108,6 +112,10 @@ class TableLog:
             generation += 1
         return generation
 
+    def newest_backfill(self, pipeline: str) -> int:
+        """The highest number of a backfill whose chunks the log tells of, 0 if there is none."""
+        return max([0, *(-c.metadata.batch.generation for c in self.landed_commits(pipeline))])
+
     def view(self, pipeline: str, generation: int, since_version: int | None) -> TargetView:
         """The log for a planner. since_version: what is newer is searched for a RESTORE; None: nothing is."""
         return TargetView(self.marker(pipeline, generation), self.table_id, self._restored(since_version))
@@ -139,9 +147,9 @@ class TableLog:
 
 
 def landed_and_marker(path: str, batch: Batch) -> tuple[int | None, LandedCommit | None]:
-    """The marker of the batch's generation in a table, and the batch's own commit; Nones without a table."""
+    """The marker under the batch's appId in a table, and the batch's own commit; Nones without a table."""
     log = TableLog.open(path)
     if log is None:
         return None, None
-    marker = log.marker(batch.pipeline, batch.generation)
+    marker = log.marker_of(batch)
     return marker, log.landed(batch) if marker is not None and marker >= batch.batch_id else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,8 +21,9 @@ from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.guard import AlreadyApplied, guard
-from include.protocol.ledger_events import AttemptEnded, AttemptStarted, LedgerState
+from include.protocol.ledger_events import AttemptEnded, AttemptStarted
 from include.protocol.planning import verify_source
+from include.protocol.ranges import TopicPartition
 from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
@@ -57,6 +58,16 @@ class AttemptResult:
             "counts": self.counts and self.counts.to_json(),
             "phase_seconds": self.phase_seconds,
         }
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A batch, and what the ledger says of it."""
+
+    batch: Batch
+    target: str  # path of the table that it is merged into
+    generation: int  # the ledger's
+    next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; a backfill moves none
 
 
 @dataclass
@@ -100,14 +111,14 @@ class Attempt:
             RetryableError, OutcomeUnknownError, TerminalError: see each class; nothing else leaves this method.
         """
         phases = _Phases(self.say)
-        state = self._ledger.state()
-        batch = state.planned(self.pipeline.name, self.key).batch
+        work = self._work()
+        batch = work.batch
         self._record(AttemptStarted(batch.generation, batch.batch_id, self.attempt_id, _host(), self.started_by))
         try:
-            if self._guard(batch, state.generation) is not None:
+            if self._guard(work) is not None:
                 result = AttemptResult("already_applied", batch, self.attempt_id)
             else:
-                result = self._apply(batch, state, phases)
+                result = self._apply(work, phases)
         except Exception as error:
             failure = classed(error, str(batch), phases.current)
             self._record(self._ended(batch, type(failure).__name__, phases.seconds, str(failure)[:_PROBLEM_MAX]))
@@ -115,7 +126,22 @@ class Attempt:
         self._record(self._ended(batch, result.outcome, phases.seconds))
         return result
 
-    def _apply(self, batch: Batch, state: LedgerState, phases: _Phases) -> AttemptResult:
+    def _work(self) -> _Work:
+        """The batch, or a backfill's chunk, as the ledger has it.
+
+        Raises:
+            FencedGeneration: its generation has ended, or the backfill was cancelled. TerminalError: never planned.
+        """
+        state, name = self._ledger.state(), self.pipeline.name
+        batch = state.planned(name, self.key).batch
+        if batch.is_chunk:
+            target = self._tables.target_of(state.backfill(name, -batch.generation))
+            return _Work(batch, target, state.generation, {})
+        # The batch to be applied is the last one planned: where it ends, the ledger's next offsets are.
+        return _Work(batch, self._tables.target, state.generation, state.next_offsets)
+
+    def _apply(self, work: _Work, phases: _Phases) -> AttemptResult:
+        batch = work.batch
         with ExitStack() as stack:
             with phases.phase("session"):
                 spark = stack.enter_context(self.open_session())
@@ -131,40 +157,38 @@ class Attempt:
                 changes, counts = _reduce(judged, self.pipeline, read)
             if counts.quarantined:
                 with phases.phase("quarantine"):
-                    metadata = self._metadata(batch, "quarantine", counts, state)
+                    metadata = self._metadata(work, "quarantine", counts)
                     append_quarantine(spark, self._tables.quarantine, judged, metadata)
                 passing("attempt.quarantine_landed")
             with phases.phase("merge"):
-                landed = self._merge(spark, batch, state, changes, counts)
+                landed = self._merge(spark, work, changes, counts)
             passing("attempt.landed")
         if landed:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
         return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
 
-    def _merge(
-        self, spark: SparkSession, batch: Batch, state: LedgerState, changes: DataFrame, counts: SourceCounts
-    ) -> bool:
+    def _merge(self, spark: SparkSession, work: _Work, changes: DataFrame, counts: SourceCounts) -> bool:
         """True when this attempt's commit is the batch's, False when another attempt's is.
 
         Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
         conflicts, and finds the batch applied (I5); a lost answer may belong to a commit that landed (I6).
         """
-        ensure_target(spark, self._tables.target, self.pipeline)
-        metadata = self._metadata(batch, "target", counts, state)
+        ensure_target(spark, work.target, self.pipeline)
+        metadata = self._metadata(work, "target", counts)
         passing("attempt.before_merge")
         try:
-            if merge_changes(spark, self._tables.target, changes, self.pipeline, metadata):
+            if merge_changes(spark, work.target, changes, self.pipeline, metadata):
                 return True
         except Exception:
-            if self._guard(batch, state.generation) is None:
+            if self._guard(work) is None:
                 raise
             return False
-        self._guard(batch, state.generation)  # whoever landed it landed these ranges, or this raises
+        self._guard(work)  # whoever landed it landed these ranges, or this raises
         return False
 
-    def _guard(self, batch: Batch, generation: int) -> AlreadyApplied | None:
-        marker, landed = landed_and_marker(self._tables.target, batch)
-        match guard(batch, marker, landed and landed.metadata.fingerprint, generation):
+    def _guard(self, work: _Work) -> AlreadyApplied | None:
+        marker, landed = landed_and_marker(work.target, work.batch)
+        match guard(work.batch, marker, landed and landed.metadata.fingerprint, work.generation):
             case AlreadyApplied() as already:
                 return already
             case _:
@@ -173,12 +197,9 @@ class Attempt:
     def _verify_source(self, batch: Batch) -> None:
         verify_source(batch, source_extent(self.pipeline.source))
 
-    def _metadata(
-        self, batch: Batch, role: Literal["target", "quarantine"], counts: SourceCounts, state: LedgerState
-    ) -> CommitMetadata:
-        """The batch to be applied is the last one planned: where it ends, the ledger's next offsets are."""
+    def _metadata(self, work: _Work, role: Literal["target", "quarantine"], counts: SourceCounts) -> CommitMetadata:
         version = self.settings.code_version
-        return CommitMetadata.of(batch, role, counts, state.next_offsets, self.attempt_id, version)
+        return CommitMetadata.of(work.batch, role, counts, work.next_offsets, self.attempt_id, version)
 
     def _ended(
         self, batch: Batch, outcome: str, phase_seconds: dict[str, float], problem: str | None = None

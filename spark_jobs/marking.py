@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -14,18 +14,19 @@ _VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
+def marked_write(spark: SparkSession, metadata: CommitMetadata) -> AbstractContextManager[None]:
+    """The one Delta write inside lands with the batch's marker and metadata in its commit, or not at all."""
+    return marked(spark, metadata.batch.app_id, metadata.batch.batch_id, metadata.dumps())
+
+
 @contextmanager
-def marked_write(spark: SparkSession, metadata: CommitMetadata) -> Iterator[None]:
-    """The one Delta write inside lands with the batch's marker and metadata in its commit, or not at all.
+def marked(spark: SparkSession, app_id: str, version: int, metadata: str) -> Iterator[None]:
+    """The one Delta write inside lands with this marker and `userMetadata`.
 
     These are settings of the session and hold for every write in it, so they are set around one statement only and
     an attempt has a session of its own.
     """
-    values = {
-        _APP_ID: metadata.batch.app_id,
-        _VERSION: str(metadata.batch.batch_id),
-        _METADATA: metadata.dumps(),
-    }
+    values = {_APP_ID: app_id, _VERSION: str(version), _METADATA: metadata}
     try:
         for key, value in values.items():
             spark.conf.set(key, value)

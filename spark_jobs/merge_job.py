@@ -1,10 +1,12 @@
 """The job: applies one planned batch of a pipeline, or all there is until Kafka has nothing new.
 
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER]
-        (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up | --create-target)
+        (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
+         | --backfill N | --swap N | --create-target)
 
 It is never told any ranges: the ledger has them. With `--until` it goes on, in the same session, to plan, apply and
-settle batches until every partition stands there. Standard output is JSON lines: `{"progress": ...}` while it works,
+settle batches until every partition stands there. Chunk K of backfill N is batch K of generation -N; `--backfill` runs
+all chunks that have not landed, in one session. Standard output is JSON lines: `{"progress": ...}` while it works,
 `{"result": ...}` for every batch, `{"error": ..., "kind": ...}` at last if it failed; the exit code tells the error's
 kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). Logs go to standard error.
 """
@@ -30,6 +32,7 @@ from include.steps import Steps
 from include.storage import Tables
 from spark_jobs.attempt import Attempt, AttemptResult
 from spark_jobs.session import open_session
+from spark_jobs.swap import swap
 from spark_jobs.tables import ensure_target
 
 
@@ -41,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
         if options.create_target:
             with open_session(settings, options.remote, options.master) as spark:
                 ensure_target(spark, Tables.of(settings, pipeline).target, pipeline)
+        elif options.swap is not None:
+            with open_session(settings, options.remote, options.master) as spark:
+                swap(spark, settings, pipeline, options.swap, options.started_by)
         else:
             _batches(settings, pipeline, options)
     except LakemarkError as error:
@@ -65,6 +71,11 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
         def attempt(key: BatchKey) -> AttemptResult:
             return Attempt(settings, pipeline, key, the_session, options.started_by, say).run()
 
+        if options.backfill is not None:
+            backfill = steps.ledger.state().backfill(pipeline.name, options.backfill)
+            for chunk in range(len(backfill.chunks)):
+                say({"result": attempt(backfill.batch(chunk).key).to_json()})
+            return
         run = None
         if options.batch is not None:
             first = BatchKey(options.generation, options.batch)
@@ -104,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--batch", type=int, help="id of a planned batch")
     what.add_argument("--until-caught-up", action="store_true")
+    what.add_argument("--backfill", type=int, metavar="N", help="all chunks of a planned backfill")
+    what.add_argument("--swap", type=int, metavar="N", help="puts a backfill's table in the target's place")
     what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")
     parser.add_argument("--until", type=offsets_from_argument, help="end offsets to go on to after the batch")

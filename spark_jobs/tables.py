@@ -59,6 +59,7 @@ def merge_changes(
 ) -> bool:
     """MERGEs one change per key into the target, only where it is newer than the row that is there (I9).
 
+    A backfill's chunk also replaces a row that came from the very same record: it may be decoded otherwise today.
     A delete leaves a tombstone: the row's key and lineage stay, `_lakemark.deleted` is true, all else is null.
 
     Returns:
@@ -73,6 +74,7 @@ def merge_changes(
             return source
         return f"IF(source.{LINEAGE}.deleted, NULL, {source})"
 
+    newer = ">=" if metadata.batch.is_chunk else ">"
     written = [*columns, LINEAGE]
     changes.createOrReplaceTempView("lakemark_changes")
     statement = (
@@ -80,7 +82,7 @@ def merge_changes(
         f"ON {' AND '.join(f'target.{quoted(key)} = source.{quoted(key)}' for key in keys)} "
         # A row that another writer put there has no change order: any change is newer than that.
         f"WHEN MATCHED AND (target.{LINEAGE}.change_order IS NULL "
-        f"OR source.{LINEAGE}.change_order > target.{LINEAGE}.change_order) THEN UPDATE SET "
+        f"OR source.{LINEAGE}.change_order {newer} target.{LINEAGE}.change_order) THEN UPDATE SET "
         + ", ".join(f"target.{quoted(name)} = {value(name)}" for name in written)
         + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(quoted, written))}) "
         f"VALUES ({', '.join(map(value, written))})"

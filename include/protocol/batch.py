@@ -22,8 +22,8 @@ def app_id(pipeline: str, generation: int) -> str:
 class BatchKey(NamedTuple):
     """What names a batch of a pipeline; all that tasks hand to each other."""
 
-    generation: int
-    batch_id: int
+    generation: int  # negative: a backfill's number
+    batch_id: int  # of a backfill: the chunk's number
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,14 @@ class Batch:
         return BatchKey(self.generation, self.batch_id)
 
     @property
+    def is_chunk(self) -> bool:
+        """Of a backfill: that has a marker of its own and follows no other batch (see `backfill`)."""
+        return self.generation < 0
+
+    @property
     def app_id(self) -> str:
+        if self.is_chunk:
+            return f"lakemark/{self.pipeline}/b{-self.generation}/{self.batch_id}"
         return app_id(self.pipeline, self.generation)
 
     @cached_property
@@ -82,4 +89,6 @@ class Batch:
         )
 
     def __str__(self) -> str:
+        if self.is_chunk:
+            return f"{self.pipeline} backfill {-self.generation} chunk {self.batch_id}"
         return f"{self.pipeline} generation {self.generation} batch {self.batch_id}"

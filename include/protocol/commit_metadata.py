@@ -18,6 +18,7 @@ from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_t
 FORMAT = 1
 Role = Literal["target", "quarantine"]
 FENCE_ROLE = "fence"  # the commit that ends a generation, see `generations`
+CANCEL_ROLE = "backfill cancelled"  # the commit after which no chunk of a backfill can land
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class CommitMetadata:
             TableDamaged: it says that it is, and does not hold what it must.
         """
         data = own_metadata(text)
-        if data is None or data.get("role") == FENCE_ROLE:
+        if data is None or data.get("role") in (FENCE_ROLE, CANCEL_ROLE):
             return None
         try:
             return cls(

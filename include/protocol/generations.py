@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from include.protocol.backfill import Backfill
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import GenerationStarted, LedgerState
 from include.protocol.ledger_rows import generation_from_json, generation_to_json
-from include.protocol.planning import SourceExtent, expired, verify_topics
+from include.protocol.planning import SourceExtent, expired, next_offsets, verify_topics
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 
@@ -121,6 +122,27 @@ def rebuild(
     return GenerationStarted(
         generation + 1, offsets, dict(source.topic_ids), source.cluster_id, "rows", reason, started_by
     )
+
+
+def take_over(backfill: Backfill, state: LedgerState, source: SourceExtent, started_by: str) -> GenerationStarted:
+    """The generation that goes on from where a backfill was planned, whose table takes the target's place.
+
+    Raises:
+        TopicRecreated, OffsetsExpired: Kafka does not hold what came after it.
+    """
+    verify_topics(backfill.pipeline, backfill.topic_ids, backfill.cluster_id, source)
+    started = GenerationStarted(
+        state.generation + 1,
+        backfill.next_offsets,
+        backfill.topic_ids,
+        backfill.cluster_id,
+        f"backfill {backfill.number}",
+        backfill.reason,
+        started_by,
+    )
+    after = LedgerState(started.generation, (), started.start_offsets, started.topic_ids, started.cluster_id)
+    next_offsets(backfill.pipeline, after, source)  # raises
+    return started
 
 
 def fence_metadata(pipeline: str, started: GenerationStarted) -> str:

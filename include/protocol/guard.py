@@ -28,10 +28,10 @@ class AlreadyApplied:
 def guard(
     batch: Batch, marker: int | None, landed_fingerprint: str | None, current_generation: int
 ) -> Apply | AlreadyApplied:
-    """What an attempt at `batch` may do.
+    """What an attempt at `batch` may do. A chunk of a backfill follows no other batch and no generation.
 
     Args:
-        marker: the target's marker of the batch's generation; None if it has none yet.
+        marker: the table's, under the batch's appId; None if it has none yet.
         landed_fingerprint: fingerprint in the target's commit of this very batch, if that is still in the log.
         current_generation: the ledger's.
 
@@ -40,12 +40,12 @@ def guard(
         BatchMismatch: the target holds another batch under this id.
         RangeGap: an earlier batch is missing.
     """
-    if marker == FENCE or batch.generation < current_generation:
+    if marker == FENCE or (batch.generation < current_generation and not batch.is_chunk):
         raise fenced(str(batch), batch.generation)
     landed = -1 if marker is None else marker
     if landed >= batch.batch_id:
         return AlreadyApplied(verify_fingerprint(batch, landed_fingerprint))
-    if landed < batch.batch_id - 1:
+    if landed < batch.batch_id - 1 and not batch.is_chunk:
         raise RangeGap(
             what="an earlier batch has not landed",
             where=str(batch),

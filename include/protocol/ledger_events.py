@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from include.protocol.backfill import Backfill, Outcome
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.counts import BatchCounts
-from include.protocol.errors import LedgerConflict, TerminalError
+from include.protocol.errors import FencedGeneration, LedgerConflict, TerminalError
 from include.protocol.guard import fenced
 from include.protocol.ranges import OffsetRange, TopicPartition
 
@@ -94,7 +95,30 @@ class BatchCommitted:
     table_id: str | None = None  # Delta's id of the target, by which another table in its place is noticed
 
 
-Event = GenerationStarted | TopicsStarted | BatchPlanned | AttemptStarted | AttemptEnded | BatchCommitted
+@dataclass(frozen=True)
+class BackfillPlanned:
+    backfill: Backfill
+
+
+@dataclass(frozen=True)
+class BackfillEnded:
+    """The last word on a backfill. Which of its chunks have landed says the table's log alone."""
+
+    number: int
+    outcome: Outcome
+    ended_by: str
+
+
+Event = (
+    GenerationStarted
+    | TopicsStarted
+    | BatchPlanned
+    | AttemptStarted
+    | AttemptEnded
+    | BatchCommitted
+    | BackfillPlanned
+    | BackfillEnded
+)
 
 
 @dataclass(frozen=True)
@@ -115,6 +139,12 @@ class BatchRecord:
 
 
 @dataclass(frozen=True)
+class BackfillRecord:
+    backfill: Backfill
+    outcome: Outcome | None = None  # None: not at its end
+
+
+@dataclass(frozen=True)
 class LedgerState:
     """What the events of the newest generation add up to."""
 
@@ -124,6 +154,7 @@ class LedgerState:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
     generations: tuple[GenerationStarted, ...] = ()  # how the generations after the first began, as far as is known
+    backfills: Mapping[int, BackfillRecord] = field(default_factory=dict)  # of all generations, by number
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -179,6 +210,8 @@ class LedgerState:
             FencedGeneration: its generation has ended. TerminalError: it was never planned.
         """
         generation, batch_id = key
+        if generation < 0:
+            return BatchRecord(self.backfill(pipeline, -generation).batch(batch_id))
         if generation < self.generation:
             raise fenced(f"{pipeline} generation {generation} batch {batch_id}", generation)
         record = self.record(batch_id) if generation == self.generation else None
@@ -191,6 +224,31 @@ class LedgerState:
                 action=f"plan it first: `lakemark plan {pipeline}`",
             )
         return record
+
+    def backfill(self, pipeline: str, number: int) -> Backfill:
+        """A backfill whose chunks may still land.
+
+        Raises:
+            FencedGeneration: it was cancelled, or its table has taken the target's place. TerminalError: no such one.
+        """
+        record = self.backfills.get(number)
+        if record is None:
+            raise TerminalError(
+                what="there is no such backfill",
+                where=f"{pipeline} backfill {number}",
+                expected=f"one of {', '.join(map(str, self.backfills)) or 'none: nothing was backfilled yet'}",
+                found=str(number),
+                action=f"see `lakemark backfill {pipeline} --list`; a ledger that was made anew knows none",
+            )
+        if record.outcome in ("cancelled", "swapped"):
+            raise FencedGeneration(
+                what=f"the backfill was {record.outcome}",
+                where=f"{pipeline} backfill {number}",
+                expected="one that is not at its end",
+                found=record.outcome,
+                action="nothing; if it is wanted after all, ask for a new one",
+            )
+        return record.backfill
 
 
 def fold(events: Iterable[Event]) -> LedgerState:
@@ -209,6 +267,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         folding.topic_ids,
         folding.cluster_id,
         tuple(folding.generations),
+        folding.backfills,
     )
 
 
@@ -222,6 +281,7 @@ class _Folding:
     topic_ids: dict[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
     generations: list[GenerationStarted] = field(default_factory=list)
+    backfills: dict[int, BackfillRecord] = field(default_factory=dict)
     empty: bool = True
 
     def add(self, event: Event) -> None:
@@ -236,6 +296,15 @@ class _Folding:
                 self._start(event)
             case BatchPlanned(batch):
                 self._plan(batch)
+            case BackfillPlanned(backfill):
+                if backfill.number in self.backfills:
+                    raise _conflict(f"backfill {backfill.number}", "planned once", "planned twice")
+                self.backfills[backfill.number] = BackfillRecord(backfill)
+            case BackfillEnded():
+                record = self.backfills.get(event.number)
+                if record is None or record.outcome is not None:
+                    raise _conflict(event, "a backfill that is not at its end", "none" if record is None else "an end")
+                self.backfills[event.number] = replace(record, outcome=event.outcome)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():
                 if event.generation < self.generation:
                     return  # a late word from before a reset

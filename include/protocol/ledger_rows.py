@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import LedgerConflict
 from include.protocol.ledger_events import (
     AttemptEnded,
     AttemptStarted,
+    BackfillEnded,
+    BackfillPlanned,
     BatchCommitted,
     BatchPlanned,
     Event,
@@ -19,7 +22,16 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
 
-EventName = Literal["generation_started", "topics_started", "planned", "attempt_started", "attempt_ended", "committed"]
+EventName = Literal[
+    "generation_started",
+    "topics_started",
+    "planned",
+    "attempt_started",
+    "attempt_ended",
+    "committed",
+    "backfill_planned",
+    "backfill_ended",
+]
 
 
 def to_row(event: Event) -> dict[str, Any]:
@@ -57,6 +69,11 @@ def to_row(event: Event) -> dict[str, Any]:
                 "settle_seconds": event.settle_seconds,
             }
             return _row(event.generation, event.batch_id, "committed", event.attempt_id, details)
+        case BackfillPlanned(backfill):
+            return _row(backfill.generation, 0, "backfill_planned", None, backfill.to_json())
+        case BackfillEnded():
+            details = {"outcome": event.outcome, "ended_by": event.ended_by}
+            return _row(-event.number, 0, "backfill_ended", None, details)
 
 
 def from_row(row: Mapping[str, Any]) -> Event:
@@ -77,6 +94,10 @@ def from_row(row: Mapping[str, Any]) -> Event:
         case "committed":
             counts = details["counts"] and BatchCounts(**details["counts"])
             return BatchCommitted(*key, attempt_id=row["attempt_id"], **{**details, "counts": counts})
+        case "backfill_planned":
+            return BackfillPlanned(Backfill.from_json(details))
+        case "backfill_ended":
+            return BackfillEnded(-row["generation"], **details)
         case other:
             raise LedgerConflict(
                 what="the ledger holds an event of an unknown kind",

@@ -108,7 +108,7 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
 
 
 def test_data_starts_a_run_and_the_table_starts_the_next(installed: Installed) -> None:
-    """on_data -> asset event of the table -> a pipeline after it, and the example DAG, which reads that very version."""
+    """on_data, the table's asset event, and after it another pipeline and the example DAG, which reads that version."""
     world, api = installed.world, installed.api
     topic = world.topic()
     upstream = world.pipeline(

@@ -1,0 +1,130 @@
+"""`lakemark backfill`: reads offset ranges again beside the live pipeline, as the backfill DAG does."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from include.backfills import Backfills, Chunk, Wish
+from include.cli_output import add_command, named_pipeline, offset_range, report, say, who
+from include.protocol.backfill import Backfill
+from include.runner import run_backfill, run_swap, told
+from include.settings import Settings
+from include.steps import Steps
+
+
+def add_backfill_command(commands: Any) -> None:
+    """Adds `backfill` to the command's subparsers."""
+    sub = add_command(commands, "backfill", backfill, "read offset ranges again, beside the live pipeline")
+    sub.add_argument("--range", dest="ranges", action="append", default=[], type=offset_range, metavar="T-P:START-END")
+    sub.add_argument("--since", type=_moment, metavar="TIME", help="by Kafka's timestamps, ISO 8601 (UTC if unsaid)")
+    sub.add_argument("--until", type=_moment, metavar="TIME", help="exclusive; default: what Kafka holds now")
+    sub.add_argument("--batches", type=_batches, metavar="A-B", help="what batches A to B of this generation read")
+    sub.add_argument(
+        "--into-new-table", action="store_true", help="everything, into a table that takes the target's place"
+    )
+    sub.add_argument("--from-archive", action="store_true", help="from the archive instead of Kafka (not there yet)")
+    sub.add_argument("--records-per-chunk", type=int, metavar="N", help="default: the pipeline's records_per_batch_max")
+    sub.add_argument("--reason", default="", help="recorded in the ledger")
+    what = sub.add_mutually_exclusive_group()
+    what.add_argument("--dry-run", action="store_true", help="only say what it would read, and how long it may take")
+    what.add_argument("--list", action="store_true", help="all backfills of the pipeline")
+    what.add_argument("--resume", type=int, metavar="N", help="run what has not landed of backfill N")
+    what.add_argument("--cancel", type=int, metavar="N", help="nothing more of backfill N will land")
+
+
+def backfill(settings: Settings, options: argparse.Namespace) -> int:
+    pipeline = named_pipeline(settings, options.pipeline)
+    backfills = Backfills(Steps(settings, pipeline))
+    if options.list:
+        return _list(backfills, options)
+    if options.cancel is not None:
+        chunks = backfills.cancel(options.cancel, who())
+        report(options, [chunk.to_json() for chunk in chunks], map(_chunk_line, chunks))
+        return 0
+    if options.resume is not None:
+        planned = backfills.steps.ledger.state().backfill(pipeline.name, options.resume)
+    else:
+        wish = Wish(
+            ranges=options.ranges,
+            since=options.since,
+            until=options.until,
+            batches=options.batches,
+            into="new" if options.into_new_table else "same",
+            source="archive" if options.from_archive else "kafka",
+            records_per_chunk_max=options.records_per_chunk,
+        )
+        if options.dry_run:
+            facts = backfills.preview(wish)
+            report(options, facts, preview_lines(facts))
+            return 0
+        planned = backfills.plan(wish, uuid.uuid4().hex, options.reason, who())
+        say(f"backfill {planned.number}: {planned.records_max:,} offsets in {len(planned.chunks)} chunks")
+    chunks = _run(settings, backfills, planned)
+    facts = {"backfill": planned.number, "into": planned.into, "chunks": [chunk.to_json() for chunk in chunks]}
+    report(options, facts, map(_chunk_line, chunks))
+    return 0
+
+
+def _run(settings: Settings, backfills: Backfills, planned: Backfill) -> list[Chunk]:
+    name = planned.pipeline
+    run_backfill(settings, name, planned.number, "cli", lambda fact: say(told(fact)), say)
+    chunks = backfills.verify_landed(planned)
+    if planned.into == "new":
+        say("the new table takes the target's place ...")
+        run_swap(settings, name, planned.number, who(), say)
+    else:
+        backfills.end(planned, "applied", who())
+    return chunks
+
+
+def preview_lines(facts: dict[str, Any]) -> Iterator[str]:
+    """A preview, for people."""
+    seconds = facts["estimated_seconds"]
+    yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunks, " + (
+        "into a new table that takes the target's place" if facts["into"] == "new" else "into the target itself"
+    )
+    yield (
+        f"about {seconds:,.0f} s of work, by the last batches" if seconds is not None else "no batch tells how long yet"
+    )
+    yield from (f"  {r}" for r in facts["ranges"])
+
+
+def _list(backfills: Backfills, options: argparse.Namespace) -> int:
+    found, lines = [], []
+    for number, record in sorted(backfills.steps.ledger.state().backfills.items()):
+        planned = record.backfill
+        landed = sum(chunk.state == "landed" for chunk in backfills.chunks(planned))
+        state = record.outcome or "not at its end"
+        found.append(
+            {"backfill": number, "state": state, "chunks": len(planned.chunks), "landed": landed}
+            | {"into": planned.into, "reason": planned.reason, "requested_by": planned.requested_by}
+        )
+        lines.append(f"{number:>4}  {state:<15} {landed} of {len(planned.chunks)} chunks landed  {planned.reason}")
+    report(options, found, lines or ["nothing was backfilled yet"])
+    return 0
+
+
+def _chunk_line(chunk: Chunk) -> str:
+    counts = ", ".join(f"{number:,} {name}" for name, number in (chunk.counts or {}).items())
+    ranges = " ".join(r.as_argument() for r in chunk.ranges)
+    where = f" in version {chunk.table_version}" if chunk.table_version is not None else ""
+    return f"chunk {chunk.chunk} {chunk.state}{where}: {ranges}{'; ' + counts if counts else ''}"
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected a time like 2026-11-20T08:00; found {text!r}") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _batches(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected A-B or A, ids of batches; found {text!r}")
+    return int(first), int(last if dash else first)

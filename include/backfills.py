@@ -1,0 +1,272 @@
+"""Backfills of one pipeline: what one would read, recording it, how far it is, its end. Needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from include.delta_tables import commit_markers
+from include.kafka_source import KafkaSource
+from include.protocol.backfill import Backfill, Into
+from include.protocol.backfill_planning import between, everything, held, of_batches, split
+from include.protocol.batch import FENCE, Batch
+from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
+from include.protocol.counts import account
+from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.guard import guard
+from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState
+from include.protocol.planning import SourceExtent
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.settlement import LandedCommit, verify_ledger_not_behind
+from include.steps import Steps
+from include.target_log import TableLog, landed_and_marker
+
+_RACES_MAX = 20
+_BATCHES_TO_ESTIMATE_FROM = 20
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody wants backfilled. Into the target itself: `ranges`, or a time span, or batches. Into a new table:
+    everything, so none of these."""
+
+    ranges: Sequence[OffsetRange] = ()
+    since: datetime | None = None  # Kafka's timestamps, from here on (inclusive)
+    until: datetime | None = None  # and to here (exclusive); None: to what Kafka holds now
+    batches: tuple[int, int] | None = None  # of the present generation, both inclusive
+    into: Into = "same"
+    source: Literal["kafka", "archive"] = "kafka"
+    records_per_chunk_max: int | None = None  # None: as the pipeline's batches
+
+    def __post_init__(self) -> None:
+        named = [bool(self.ranges), self.since is not None or self.until is not None, self.batches is not None]
+        wanted = 1 if self.into == "same" else 0
+        if sum(named) != wanted:
+            expected = "exactly one of offset ranges, a time span, batches"
+            raise _not_so(
+                "the backfill",
+                expected if wanted else "no range: a table that takes the target's place must hold everything",
+                f"{sum(named)} of them",
+            )
+        if self.since and self.until and self.since >= self.until:
+            raise _not_so("the time span", "a start before its end", f"{self.since} to {self.until}")
+        if self.source == "archive":
+            raise _not_so("the source", "kafka", "archive: pipelines have no archive yet")
+        if self.records_per_chunk_max is not None and self.records_per_chunk_max < 1:
+            raise _not_so("records per chunk", "at least 1", str(self.records_per_chunk_max))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """How far one chunk is."""
+
+    chunk: int
+    ranges: tuple[OffsetRange, ...]
+    state: Literal["waiting", "landed", "cancelled"]
+    table_version: int | None = None
+    counts: Mapping[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        ranges = [r.as_argument() for r in self.ranges]
+        return {"chunk": self.chunk, "ranges": ranges, "state": self.state} | {
+            "table_version": self.table_version,
+            "counts": self.counts,
+        }
+
+
+@dataclass(frozen=True)
+class Backfills:
+    steps: Steps
+
+    def preview(self, wish: Wish) -> dict[str, Any]:
+        """What it would read, as data: ranges, records_max, chunks, into, estimated_seconds (one chunk after the other;
+        null while no batch has told how long records take). Writes nothing. Raises as `plan`."""
+        planned = self._planned(wish, self.steps.ledger.state(), "preview", "", "")
+        seconds = _seconds_per_record(self.steps.ledger.state().batches)
+        return {
+            "pipeline": planned.pipeline,
+            "into": planned.into,
+            "ranges": [r.as_argument() for r in _whole(planned)],
+            "records_max": planned.records_max,
+            "chunks": len(planned.chunks),
+            "estimated_seconds": None if seconds is None else round(seconds * planned.records_max, 1),
+        }
+
+    def plan(self, wish: Wish, request_id: str, reason: str, requested_by: str) -> Backfill:
+        """Records the backfill, and returns it; the same request is recorded once and comes back as it was.
+
+        Raises:
+            OffsetsExpired: Kafka does not hold all of it. TerminalError: the wish makes no sense.
+            RetryableError: Kafka does not answer.
+        """
+        found: Backfill | None = None
+
+        def decide(state: LedgerState) -> list[Event]:
+            nonlocal found
+            same = [r.backfill for r in state.backfills.values() if r.backfill.request_id == request_id]
+            found = same[0] if same else self._planned(wish, state, request_id, reason, requested_by)
+            return [] if same else [BackfillPlanned(found)]
+
+        self.steps.ledger.append(decide)
+        assert found is not None
+        return found
+
+    def chunks(self, backfill: Backfill) -> list[Chunk]:
+        """How far every chunk is, by the table's own markers."""
+        log = TableLog.open(self._table(backfill))
+        if log is None:
+            return [Chunk(number, ranges, "waiting") for number, ranges in enumerate(backfill.chunks)]
+        commits = log.landed_commits(backfill.pipeline, backfill.generation)
+        by_chunk = {commit.metadata.batch.batch_id: commit for commit in commits}
+        return [_chunk(backfill.batch(n), log, by_chunk.get(n)) for n in range(len(backfill.chunks))]
+
+    def verify_landed(self, backfill: Backfill) -> list[Chunk]:
+        """All chunks, once it is sure that every one has landed as it was planned.
+
+        Raises:
+            RetryableError: some have not. BatchMismatch, CountsDisagree: the table's commits are not the plan's.
+        """
+        chunks = self.chunks(backfill)
+        missing = [c.chunk for c in chunks if c.state != "landed"]
+        if missing:
+            some = ", ".join(map(str, missing[:10])) + (" ..." if len(missing) > 10 else "")
+            raise RetryableError(
+                what="chunks of the backfill have not landed",
+                where=f"{backfill.pipeline} backfill {backfill.number}",
+                expected=f"all {len(chunks)} chunks",
+                found=f"{len(missing)} missing: {some}",
+                action=f"clear their tasks, or `lakemark backfill {backfill.pipeline} --resume {backfill.number}`",
+            )
+        for chunk in chunks:
+            batch = backfill.batch(chunk.chunk)
+            marker, landed = landed_and_marker(self._table(backfill), batch)
+            guard(batch, marker, landed and landed.metadata.fingerprint, 0)
+        return chunks
+
+    def end(self, backfill: Backfill, outcome: Literal["applied", "swapped"], ended_by: str) -> None:
+        """Records that the backfill is at its end; doing so again changes nothing."""
+        self._record_end(backfill.number, outcome, ended_by)
+
+    def cancel(self, number: int, cancelled_by: str) -> list[Chunk]:
+        """After this no chunk can land that has not landed; those that have stay (they are order-proof).
+
+        Raises:
+            FencedGeneration: it was cancelled or swapped before. TerminalError: no such backfill.
+            RetryableError: commits of others got in between, again and again.
+        """
+        backfill = self.steps.ledger.state().backfill(self._name, number)
+        metadata = {
+            "lakemark": FORMAT,
+            "role": CANCEL_ROLE,
+            "pipeline": self._name,
+            "backfill": number,
+            "by": cancelled_by,
+        }
+        for _ in range(_RACES_MAX):
+            log = TableLog.open(self._table(backfill))
+            waiting = [c.chunk for c in self.chunks(backfill) if c.state == "waiting"]
+            fences = {backfill.batch(chunk).app_id: FENCE for chunk in waiting}
+            if log is None or not fences or commit_markers(log.table, fences, json.dumps(metadata)):
+                break
+        else:
+            raise RetryableError(
+                what="commits of others got in between",
+                where=self._table(backfill),
+                expected=f"one commit in {_RACES_MAX} tries",
+                found="none",
+                action="cancel it again",
+            )
+        self._record_end(number, "cancelled", cancelled_by)
+        return self.chunks(backfill)
+
+    @property
+    def _name(self) -> str:
+        return self.steps.pipeline.name
+
+    def _table(self, backfill: Backfill) -> str:
+        return self.steps.tables.target_of(backfill)
+
+    def _planned(self, wish: Wish, state: LedgerState, request_id: str, reason: str, requested_by: str) -> Backfill:
+        log, kafka = TableLog.open(self.steps.tables.target), KafkaSource(self.steps.pipeline.source)
+        verify_ledger_not_behind(self._name, state, log and log.marker(self._name, state.generation))
+        source = kafka.extent()
+        ranges = held(self._name, self._ranges(wish, state, source, kafka), source)
+        limit = wish.records_per_chunk_max or self.steps.pipeline.source.limits.records_per_batch_max
+        landed = log.newest_backfill(self._name) if log else 0
+        return Backfill(
+            pipeline=self._name,
+            number=max([landed, *state.backfills]) + 1,
+            request_id=request_id,
+            chunks=split(ranges, limit),
+            topic_ids=dict(source.topic_ids),
+            cluster_id=source.cluster_id,
+            into=wish.into,
+            next_offsets=state.committed_offsets if wish.into == "new" else {},
+            reason=reason,
+            requested_by=requested_by,
+        )
+
+    def _ranges(
+        self, wish: Wish, state: LedgerState, source: SourceExtent, kafka: KafkaSource
+    ) -> Sequence[OffsetRange]:
+        if wish.into == "new":
+            return everything(self._name, self.steps.ledger.events(), state, source)
+        if wish.ranges:
+            return wish.ranges
+        if wish.batches is not None:
+            return of_batches(self._name, [record.batch for record in state.batches], *wish.batches)
+        starts = kafka.offsets_at(source, wish.since) if wish.since else {}
+        ends = kafka.offsets_at(source, wish.until) if wish.until else {}
+        return between(starts, ends, source)
+
+    def _record_end(self, number: int, outcome: Literal["applied", "swapped", "cancelled"], by: str) -> None:
+        def decide(state: LedgerState) -> list[Event]:
+            record = state.backfills.get(number)
+            return [BackfillEnded(number, outcome, by)] if record and record.outcome is None else []
+
+        self.steps.ledger.append(decide)
+
+
+def _chunk(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
+    marker = log.marker_of(batch)
+    if marker is None or marker == FENCE:
+        return Chunk(batch.batch_id, batch.ranges, "waiting" if marker is None else "cancelled")
+    if commit is None:  # Delta's log clean-up has taken it; the marker stays
+        return Chunk(batch.batch_id, batch.ranges, "landed")
+    counts = account(commit.metadata.counts, commit.merge_source_rows, commit.rows_applied, str(batch))
+    return Chunk(batch.batch_id, batch.ranges, "landed", commit.table_version, counts.to_json())
+
+
+def _whole(backfill: Backfill) -> list[OffsetRange]:
+    """The backfill's ranges, one per partition."""
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for ranges in backfill.chunks:
+        for r in ranges:
+            starts.setdefault(r.topic_partition, r.start_offset)
+            ends[r.topic_partition] = r.end_offset
+    return [OffsetRange(*tp, start, ends[tp]) for tp, start in sorted(starts.items())]
+
+
+def _seconds_per_record(records: Sequence[BatchRecord]) -> float | None:
+    """What the last batches took, all phases together; None if none can tell."""
+    seconds = read = 0.0
+    for record in records[-_BATCHES_TO_ESTIMATE_FROM:]:
+        applied = [a for a in record.attempts if a.outcome == "applied"]
+        if applied and record.commit and record.commit.counts:
+            seconds += sum(applied[-1].phase_seconds.values())
+            read += record.commit.counts.read
+    return seconds / read if read else None
+
+
+def _not_so(where: str, expected: str, found: str) -> TerminalError:
+    return TerminalError(
+        what="this cannot be backfilled",
+        where=where,
+        expected=expected,
+        found=found,
+        action="ask for something else; nothing was changed",
+    )

@@ -1,0 +1,80 @@
+"""Backfills: offset ranges that are read again beside the live pipeline, in chunks that need no order. Pure.
+
+Backfill n of a pipeline is its generation -n: rows, quarantined records and commits that it wrote say so, and nothing
+of it is counted as the live pipeline's progress. Every chunk has a marker of its own, so chunks land in any order, each
+once. Changes are order-proof (I9): a chunk never replaces a newer row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, Self
+
+from include.protocol.batch import Batch
+from include.protocol.errors import TerminalError
+from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_json, offsets_to_json
+
+Into = Literal["same", "new"]
+Outcome = Literal["applied", "swapped", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """A backfill as it was recorded; its chunks are frozen as a batch's ranges are (I1)."""
+
+    pipeline: str
+    number: int  # 1, 2 ... of the pipeline
+    request_id: str  # the same request is recorded once: a DAG run's id
+    chunks: tuple[tuple[OffsetRange, ...], ...]
+    topic_ids: Mapping[str, str]
+    cluster_id: str
+    into: Into  # the target itself, or a new table that takes its place at the end
+    next_offsets: Mapping[TopicPartition, int]  # where the live pipeline goes on after a swap; empty without one
+    reason: str
+    requested_by: str
+
+    @property
+    def generation(self) -> int:
+        return -self.number
+
+    @property
+    def records_max(self) -> int:
+        return sum(r.width for r in chain.from_iterable(self.chunks))
+
+    def batch(self, chunk: int) -> Batch:
+        """Chunk `chunk` as a batch; TerminalError if there is none of that number."""
+        if not 0 <= chunk < len(self.chunks):
+            raise TerminalError(
+                what="the backfill has no such chunk",
+                where=f"{self.pipeline} backfill {self.number}",
+                expected=f"0 to {len(self.chunks) - 1}",
+                found=str(chunk),
+                action=f"see `lakemark backfill {self.pipeline} --list`",
+            )
+        return Batch(self.pipeline, self.generation, chunk, self.chunks[chunk], self.topic_ids, self.cluster_id)
+
+    def to_json(self) -> dict[str, Any]:
+        """Ranges as short lists: there may be many."""
+        return {
+            "pipeline": self.pipeline,
+            "number": self.number,
+            "request_id": self.request_id,
+            "chunks": [[list(_parts(r)) for r in ranges] for ranges in self.chunks],
+            "topic_ids": dict(self.topic_ids),
+            "cluster_id": self.cluster_id,
+            "into": self.into,
+            "next_offsets": offsets_to_json(self.next_offsets),
+            "reason": self.reason,
+            "requested_by": self.requested_by,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        chunks = tuple(tuple(OffsetRange(*parts) for parts in ranges) for ranges in data["chunks"])
+        return cls(**{**data, "chunks": chunks, "next_offsets": offsets_from_json(data["next_offsets"])})
+
+
+def _parts(r: OffsetRange) -> tuple[str, int, int, int]:
+    return r.topic, r.partition, r.start_offset, r.end_offset

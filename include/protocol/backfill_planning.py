@@ -1,0 +1,155 @@
+"""Which ranges a backfill reads, and how they are cut into chunks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from include.protocol.batch import Batch
+from include.protocol.errors import OffsetsExpired, TerminalError
+from include.protocol.ledger_events import Event, GenerationStarted, LedgerState, TopicsStarted
+from include.protocol.planning import SourceExtent, share_by_lag
+from include.protocol.ranges import OffsetRange, TopicPartition
+
+CHUNKS_MAX = 1000  # what Airflow maps a task over at most (core.max_map_length is 1024)
+
+
+def split(ranges: Iterable[OffsetRange], records_per_chunk_max: int) -> tuple[tuple[OffsetRange, ...], ...]:
+    """Ranges cut into chunks, each shared over partitions in proportion to what is left of them.
+
+    Args:
+        ranges: one per partition.
+
+    Raises:
+        TerminalError: there would be more than `CHUNKS_MAX`.
+    """
+    ends = {r.topic_partition: r.end_offset for r in sorted(ranges)}
+    position = {r.topic_partition: r.start_offset for r in ranges}
+    total = sum(ends[tp] - position[tp] for tp in ends)
+    if total > records_per_chunk_max * CHUNKS_MAX:
+        raise TerminalError(
+            what="the backfill has too many chunks",
+            where=f"{total:,} offsets in chunks of {records_per_chunk_max:,}",
+            expected=f"at most {CHUNKS_MAX:,} chunks",
+            found=f"{-(-total // records_per_chunk_max):,}",
+            action=f"ask for at least {-(-total // CHUNKS_MAX):,} records per chunk, or for less",
+        )
+    chunks: list[tuple[OffsetRange, ...]] = []
+    while left := {tp: ends[tp] - position[tp] for tp in ends if ends[tp] > position[tp]}:
+        takes = share_by_lag(left, records_per_chunk_max)
+        chunks.append(tuple(OffsetRange(*tp, position[tp], position[tp] + n) for tp, n in takes.items() if n))
+        position |= {r.topic_partition: r.end_offset for r in chunks[-1]}
+    return tuple(chunks)
+
+
+def held(pipeline: str, ranges: Sequence[OffsetRange], source: SourceExtent) -> tuple[OffsetRange, ...]:
+    """The ranges, sorted, once it is sure that Kafka holds every one of them in full.
+
+    Raises:
+        OffsetsExpired: it does not. TerminalError: no such partition, two ranges of one, or nothing at all.
+    """
+    seen: set[TopicPartition] = set()
+    for r in sorted(ranges):
+        extent = source.partitions.get(r.topic_partition)
+        if extent is None or r.topic_partition in seen:
+            known = ", ".join(map(str, sorted(source.partitions)))
+            raise _not_so(pipeline, str(r), f"one range for a partition of the pipeline ({known})", "another one")
+        seen.add(r.topic_partition)
+        if r.start_offset < extent.log_start_offset or r.end_offset > extent.end_offset:
+            raise OffsetsExpired(
+                what="Kafka does not hold what is to be backfilled",
+                where=f"{pipeline}, {r.topic_partition}",
+                expected=f"offsets {r.start_offset} to {r.end_offset} (exclusive)",
+                found=f"{extent.log_start_offset} to {extent.end_offset}",
+                action="ask for a range within that; what retention has taken can only come from an archive",
+            )
+    if not seen:
+        raise _not_so(pipeline, pipeline, "at least one record to backfill", "none in that range")
+    return tuple(sorted(ranges))
+
+
+def between(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], source: SourceExtent
+) -> list[OffsetRange]:
+    """Ranges from one set of offsets to another, as far as Kafka holds them; empty ones are left out."""
+    found = []
+    for tp, extent in source.partitions.items():
+        start = max(starts.get(tp, extent.log_start_offset), extent.log_start_offset)
+        end = min(ends.get(tp, extent.end_offset), extent.end_offset)
+        if start < end:
+            found.append(OffsetRange(*tp, start, end))
+    return found
+
+
+def everything(pipeline: str, events: Iterable[Event], state: LedgerState, source: SourceExtent) -> list[OffsetRange]:
+    """All that the live pipeline has applied, from its topics' first start on: what a table that takes the target's
+    place must hold.
+
+    Raises:
+        OffsetsExpired: Kafka does not hold all of it any more, and nobody has given the rest up.
+    """
+    first, skipped = _first_offsets(events, state)
+    found = []
+    for tp, end in sorted(state.committed_offsets.items()):
+        start, extent = first.get(tp, 0), source.partitions.get(tp)
+        if extent is not None and start < extent.log_start_offset:
+            lost = OffsetRange(*tp, start, extent.log_start_offset)
+            if not any(_covers(s, lost) for s in skipped):
+                raise OffsetsExpired(
+                    what="Kafka does not hold all that the table was made of, so it cannot be made anew",
+                    where=f"{pipeline}, {tp}",
+                    expected=f"offset {start} and later",
+                    found=f"the log starts at {extent.log_start_offset}",
+                    action="backfill what Kafka holds into the table itself (`--range`, `--since`); what retention has "
+                    "taken can only come from an archive",
+                )
+            start = extent.log_start_offset
+        if start < end:
+            found.append(OffsetRange(*tp, start, end))
+    return found
+
+
+def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[TopicPartition, int], list[OffsetRange]]:
+    """Where reading began in the topics as they are now, as far as is on record; and what people gave up."""
+    first: dict[TopicPartition, int] = {}
+    skipped: list[OffsetRange] = []
+    for event in events:
+        match event:
+            case TopicsStarted():
+                starts = event.start_offsets
+            case GenerationStarted():
+                starts = {tp: offset for tp, offset in event.start_offsets.items() if tp.topic in event.recreated}
+                skipped += event.skipped
+            case _:
+                continue
+        same = {tp: n for tp, n in starts.items() if event.topic_ids.get(tp.topic) == state.topic_ids.get(tp.topic)}
+        first |= same
+    return first, skipped
+
+
+def _covers(outer: OffsetRange, inner: OffsetRange) -> bool:
+    same = outer.topic_partition == inner.topic_partition
+    return same and outer.start_offset <= inner.start_offset and inner.end_offset <= outer.end_offset
+
+
+def of_batches(pipeline: str, batches: Sequence[Batch], first: int, last: int) -> list[OffsetRange]:
+    """What batches `first` to `last` (inclusive) of the present generation read, one range per partition."""
+    if not 0 <= first <= last < len(batches):
+        expected = f"batches of this generation, 0 to {len(batches) - 1}" if batches else "a batch; there is none yet"
+        raise _not_so(pipeline, f"batches {first}-{last}", expected, f"{first}-{last}")
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for r in chain.from_iterable(batch.ranges for batch in batches[first : last + 1]):
+        starts.setdefault(r.topic_partition, r.start_offset)
+        ends[r.topic_partition] = r.end_offset
+    return [OffsetRange(*tp, start, ends[tp]) for tp, start in starts.items()]
+
+
+def _not_so(pipeline: str, where: str, expected: str, found: str) -> TerminalError:
+    return TerminalError(
+        what="this cannot be backfilled",
+        where=f"{pipeline}, {where}" if where != pipeline else pipeline,
+        expected=expected,
+        found=found,
+        action=f"see `lakemark status {pipeline} --batches 10`; nothing was changed",
+    )

@@ -1,0 +1,109 @@
+"""Puts the table that a backfill has made in the target's place: rows, fence and the live pipeline's next offsets in
+one commit of the target, so readers see the old rows or the new ones, and nothing that lands in between is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from include.backfills import Backfills
+from include.delta_tables import open_table, query
+from include.generation_change import GenerationChange
+from include.pipeline_file import Pipeline
+from include.protocol.backfill import Backfill
+from include.protocol.batch import FENCE
+from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.generations import take_over
+from include.protocol.ledger_events import GenerationStarted, LedgerState
+from include.protocol.planning import SourceExtent
+from include.settings import Settings
+from include.steps import Steps
+from spark_jobs.failures import classed
+from spark_jobs.marking import marked
+from spark_jobs.tables import ensure_target, table_name
+
+
+def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
+    """Checks the new table and lets it take the target's place; the live pipeline goes on from where the backfill was
+    planned, in a new generation, and applies what came since. A second call ends what a first one left undone.
+
+    Raises:
+        TerminalError: the table is not what the target must be. RetryableError: chunks are missing, or Kafka is away.
+        FencedGeneration: it was swapped or cancelled before.
+    """
+    steps = Steps(settings, pipeline)
+    backfill = steps.ledger.state().backfill(pipeline.name, number)
+    path = steps.tables.target_of(backfill)
+    if backfill.into != "new":
+        raise _refused(backfill, "a backfill into a new table", "one into the target itself")
+    Backfills(steps).verify_landed(backfill)
+    _one_row_per_key(pipeline, backfill, path)
+
+    def bring_rows(table: DeltaTable, markers: Mapping[str, int], metadata: str) -> bool:
+        """The commit that fences the old generation and replaces all rows. False if an attempt was faster."""
+        if len(markers) != 1:
+            raise _refused(
+                backfill, "a target that knows of its earlier generations", f"{len(markers)} without a fence"
+            )
+        [(app_id, fence)] = markers.items()
+        target = steps.tables.target
+        writer = spark.table(table_name(path)).write.format("delta").mode("overwrite")
+        if spark.table(table_name(path)).schema != spark.table(table_name(target)).schema:
+            writer = writer.option("overwriteSchema", "true")  # the pipeline file has other columns now
+        try:
+            with marked(spark, app_id, fence, metadata):
+                writer.save(target)
+        except Exception as error:
+            if table.version() != _version(target) and _marker(target, app_id) != FENCE:
+                return False
+            if _marker(target, app_id) != FENCE:
+                raise classed(error, f"{pipeline.name} backfill {number}", "swap") from error
+        return True
+
+    def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+        return take_over(backfill, state, source, started_by)
+
+    change = GenerationChange(steps, lambda: ensure_target(spark, steps.tables.target, pipeline), bring_rows)
+    started, _ = change.begin(decide)
+    if started.origin != f"backfill {number}":
+        raise RetryableError(
+            what="an interrupted change of generation was ended first",
+            where=f"{pipeline.name} generation {started.generation}",
+            expected=f"a generation that backfill {number} begins",
+            found=f"one that begins from: {started.origin}",
+            action="try again",
+        )
+    Backfills(steps).end(backfill, "swapped", started_by)
+
+
+def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, path: str) -> None:
+    keys = ", ".join(f'"{name}"' for name in pipeline.change.keys)
+    table = open_table(path)
+    assert table is not None, "its chunks have landed"
+    [row] = query(table, f"select count(*) as n from (select {keys} from t group by {keys} having count(*) > 1)")
+    if row["n"]:
+        raise _refused(backfill, f"one row for every key ({keys})", f"{row['n']} keys with several")
+
+
+def _version(path: str) -> int | None:
+    table = open_table(path)
+    return table.version() if table else None
+
+
+def _marker(path: str, app_id: str) -> int | None:
+    table = open_table(path)
+    return table.transaction_version(app_id) if table else None
+
+
+def _refused(backfill: Backfill, expected: str, found: str) -> TerminalError:
+    return TerminalError(
+        what="this table cannot take the target's place",
+        where=f"{backfill.pipeline} backfill {backfill.number}",
+        expected=expected,
+        found=found,
+        action=f"nothing was changed; `lakemark backfill {backfill.pipeline} --cancel {backfill.number}` ends it, and "
+        f"`lakemark audit {backfill.pipeline}` looks at the target",
+    )
