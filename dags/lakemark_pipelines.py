@@ -7,52 +7,26 @@ all DAGs of a file that has one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 import lakemark_on_data  # in plugins/, which Airflow puts on the path
-from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
+from lakemark_tasks import RETRY, classed_failures, tell
 
-from include.airflow_names import DAG_PREFIX, PROBLEM_KEY, SPARK_POOL, TAG
+from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.explain import markdown
 from include.pipeline_file import Pipeline, load_pipelines
-from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
-from include.runner import run_job, told
+from include.runner import run_job
 from include.schedule import OnData, OnTables
 from include.settings import Settings
 from include.steps import Steps
 from include.table_events import BatchEvent
 
 log = logging.getLogger(__name__)
-
-RETRIES = 4
-RETRY_DELAY = timedelta(seconds=5)  # grows with every retry
-MAX_RETRY_DELAY = timedelta(minutes=5)
-
-
-@contextmanager
-def classed_failures() -> Iterator[None]:
-    """Airflow retries what fails; a terminal error must not be retried, a person has to act.
-
-    The text is the last that the task logs, and an XCom for the run's note (plugins/lakemark_run_notes.py).
-    """
-    try:
-        yield
-    except LakemarkError as error:
-        get_current_context()["ti"].xcom_push(PROBLEM_KEY, str(error))
-        if isinstance(error, TerminalError):
-            raise AirflowFailException(str(error)) from None
-        raise
-
-
-def tell(fact: dict) -> None:
-    log.info("%s", told(fact))
 
 
 def build(pipeline: Pipeline, settings: Settings) -> DAG:
@@ -66,12 +40,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         start_date=datetime(2024, 1, 1),
         catchup=False,  # a run takes what Kafka holds now, whatever its date
         max_active_runs=1,
-        default_args={
-            "retries": RETRIES,
-            "retry_delay": RETRY_DELAY,
-            "retry_exponential_backoff": True,
-            "max_retry_delay": MAX_RETRY_DELAY,
-        },
+        default_args=RETRY,
         tags=[TAG],
     ) as dag:
 

@@ -35,9 +35,10 @@ class AirflowApi:
     def unpause(self, dag_id: str) -> None:
         self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
-    def trigger(self, dag_id: str) -> str:
-        """Starts a run; returns its id."""
-        return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})["dag_run_id"]
+    def trigger(self, dag_id: str, **form: Any) -> str:
+        """Starts a run, with a filled-in form if the DAG has one; returns its id."""
+        wish = {"logical_date": None, "conf": form}
+        return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", wish)["dag_run_id"]
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """The newest runs, newest first: dag_run_id, state, run_type ..."""
@@ -69,21 +70,22 @@ class AirflowApi:
         self._call("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """The task instances of a run by task id: state, try_number, start_date ..."""
-        found = self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
-        return {task["task_id"]: task for task in found}
+        """The task instances of a run by task id (`ID[N]` where they are mapped): state, try_number, start_date ..."""
+        found = self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=1000")["task_instances"]
+        return {task["task_id"] + (f"[{n}]" if (n := task["map_index"]) >= 0 else ""): task for task in found}
 
-    def xcom(self, dag_id: str, run_id: str, task_id: str) -> Any:
-        """What a task returned."""
-        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        """What a task returned, or left under another key."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self._get(f"{path}?deserialize=true")["value"]
 
-    def clear(self, dag_id: str, run_id: str, task_id: str) -> list[str]:
-        """Clears a task and all after it, so that they run again; returns the ids of what was cleared."""
+    def clear(self, dag_id: str, run_id: str, task_id: str, map_index: int | None = None) -> list[str]:
+        """Clears a task (or one of a mapped task's) and all after it, so that they run again; returns the ids of what
+        was cleared."""
         wish = {
             "dry_run": False,
             "dag_run_id": run_id,
-            "task_ids": [task_id],
+            "task_ids": [task_id if map_index is None else [task_id, map_index]],
             "only_failed": False,
             "include_downstream": True,
             "reset_dag_runs": True,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
-from include.backfills import Backfills, Chunk, Wish
-from include.cli_output import add_command, named_pipeline, offset_range, report, say, who
+from include.backfill_form import batch_ids, moment
+from include.backfills import Backfills, Chunk, Wish, preview_lines
+from include.cli_output import add_command, argument, named_pipeline, report, say, who
 from include.protocol.backfill import Backfill
+from include.protocol.ranges import OffsetRange
 from include.runner import run_backfill, run_swap, told
 from include.settings import Settings
 from include.steps import Steps
@@ -19,10 +19,16 @@ from include.steps import Steps
 def add_backfill_command(commands: Any) -> None:
     """Adds `backfill` to the command's subparsers."""
     sub = add_command(commands, "backfill", backfill, "read offset ranges again, beside the live pipeline")
-    sub.add_argument("--range", dest="ranges", action="append", default=[], type=offset_range, metavar="T-P:START-END")
-    sub.add_argument("--since", type=_moment, metavar="TIME", help="by Kafka's timestamps, ISO 8601 (UTC if unsaid)")
-    sub.add_argument("--until", type=_moment, metavar="TIME", help="exclusive; default: what Kafka holds now")
-    sub.add_argument("--batches", type=_batches, metavar="A-B", help="what batches A to B of this generation read")
+    sub.add_argument(
+        "--range", dest="ranges", action="append", default=[], type=argument(OffsetRange.parse), metavar="T-P:START-END"
+    )
+    sub.add_argument(
+        "--since", type=argument(moment), metavar="TIME", help="by Kafka's timestamps, ISO 8601 (UTC if unsaid)"
+    )
+    sub.add_argument("--until", type=argument(moment), metavar="TIME", help="exclusive; default: what Kafka holds now")
+    sub.add_argument(
+        "--batches", type=argument(batch_ids), metavar="A-B", help="what batches A to B of this generation read"
+    )
     sub.add_argument(
         "--into-new-table", action="store_true", help="everything, into a table that takes the target's place"
     )
@@ -81,18 +87,6 @@ def _run(settings: Settings, backfills: Backfills, planned: Backfill) -> list[Ch
     return chunks
 
 
-def preview_lines(facts: dict[str, Any]) -> Iterator[str]:
-    """A preview, for people."""
-    seconds = facts["estimated_seconds"]
-    yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunks, " + (
-        "into a new table that takes the target's place" if facts["into"] == "new" else "into the target itself"
-    )
-    yield (
-        f"about {seconds:,.0f} s of work, by the last batches" if seconds is not None else "no batch tells how long yet"
-    )
-    yield from (f"  {r}" for r in facts["ranges"])
-
-
 def _list(backfills: Backfills, options: argparse.Namespace) -> int:
     found, lines = [], []
     for number, record in sorted(backfills.steps.ledger.state().backfills.items()):
@@ -113,18 +107,3 @@ def _chunk_line(chunk: Chunk) -> str:
     ranges = " ".join(r.as_argument() for r in chunk.ranges)
     where = f" in version {chunk.table_version}" if chunk.table_version is not None else ""
     return f"chunk {chunk.chunk} {chunk.state}{where}: {ranges}{'; ' + counts if counts else ''}"
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"expected a time like 2026-11-20T08:00; found {text!r}") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _batches(text: str) -> tuple[int, int]:
-    first, dash, last = text.partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
-        raise argparse.ArgumentTypeError(f"expected A-B or A, ids of batches; found {text!r}")
-    return int(first), int(last if dash else first)

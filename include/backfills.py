@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -228,6 +228,18 @@ class Backfills:
             return [BackfillEnded(number, outcome, by)] if record and record.outcome is None else []
 
         self.steps.ledger.append(decide)
+
+
+def preview_lines(facts: dict[str, Any]) -> Iterator[str]:
+    """A preview, for people."""
+    seconds = facts["estimated_seconds"]
+    yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunks, " + (
+        "into a new table that takes the target's place" if facts["into"] == "new" else "into the target itself"
+    )
+    yield (
+        f"about {seconds:,.0f} s of work, by the last batches" if seconds is not None else "no batch tells how long yet"
+    )
+    yield from (f"  {r}" for r in facts["ranges"])
 
 
 def _chunk(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:

@@ -7,12 +7,13 @@ import getpass
 import json
 import socket
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from include.pipeline_file import Pipeline, find_pipeline
-from include.protocol.ranges import OffsetRange
 from include.settings import Settings
+
+T = TypeVar("T")
 
 
 def report(options: argparse.Namespace, facts: Any, lines: Iterable[str]) -> None:
@@ -42,12 +43,16 @@ def add_command(commands: Any, name: str, command: Any, text: str) -> argparse.A
     return sub
 
 
-def offset_range(text: str) -> OffsetRange:
-    """An argument TOPIC-PARTITION:START-END."""
-    try:
-        return OffsetRange.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A type for argparse that says what `parse` says of wrong text (argparse itself would leave that out)."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed
 
 
 def named_pipeline(settings: Settings, name: str) -> Pipeline:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from include.cli_output import add_command, named_pipeline, offset_range, report, say, who
+from include.cli_output import add_command, argument, named_pipeline, report, say, who
 from include.generation_change import Decide, GenerationChange
 from include.pipeline_file import Pipeline
 from include.protocol.generations import Origin, restart, skip
@@ -30,7 +30,7 @@ def add_ledger_commands(commands: Any) -> None:
         dest="ranges",
         action="append",
         required=True,
-        type=offset_range,
+        type=argument(OffsetRange.parse),
         metavar="TOPIC-PARTITION:START-END",
         help="END exclusive; START is where the pipeline stands in that partition; may be given more than once",
     )

@@ -28,13 +28,14 @@ from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
 from spark_jobs.decode import decode
-from spark_jobs.failures import classed
+from spark_jobs.failures import classed, is_conflict
 from spark_jobs.records import read_records
 from spark_jobs.reduce import latest_changes
 from spark_jobs.tables import append_quarantine, ensure_target, merge_changes
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
 Say = Callable[[dict[str, Any]], None]
+_MERGES_MAX = 5  # in one attempt, while other work on the table is faster
 _PROBLEM_MAX = 2000  # characters of an error that the ledger keeps
 
 
@@ -171,18 +172,23 @@ class Attempt:
         """True when this attempt's commit is the batch's, False when another attempt's is.
 
         Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
-        conflicts, and finds the batch applied (I5); a lost answer may belong to a commit that landed (I6).
+        conflicts, and finds the batch applied (I5); a lost answer may belong to a commit that landed (I6). After a
+        conflict with other work (a backfill's chunk, a foreign writer) only the MERGE is done again.
         """
         ensure_target(spark, work.target, self.pipeline)
         metadata = self._metadata(work, "target", counts)
         passing("attempt.before_merge")
-        try:
-            if merge_changes(spark, work.target, changes, self.pipeline, metadata):
-                return True
-        except Exception:
-            if self._guard(work) is None:
-                raise
-            return False
+        for tries_left in reversed(range(_MERGES_MAX)):
+            try:
+                if merge_changes(spark, work.target, changes, self.pipeline, metadata):
+                    return True
+                break
+            except Exception as error:
+                if self._guard(work) is not None:
+                    return False
+                if not (is_conflict(error) and tries_left):
+                    raise
+                self.say({"progress": "merge again: another writer was faster"})
         self._guard(work)  # whoever landed it landed these ranges, or this raises
         return False
 

@@ -32,6 +32,11 @@ def is_same_marker(error: Exception) -> bool:
     return bool(_SAME_MARKER.search(str(error)))
 
 
+def is_conflict(error: Exception) -> bool:
+    """Other work on the table was faster; nothing landed."""
+    return bool(_CONFLICT.search(str(error)))
+
+
 def classed(error: Exception, where: str, phase: str) -> LakemarkError:
     """The error of an attempt, by what the caller may do.
 
@@ -49,7 +54,7 @@ def classed(error: Exception, where: str, phase: str) -> LakemarkError:
             found=found,
             action="nothing was skipped and nothing will be: see the topic's retention and this pipeline's lag",
         )
-    if _CONFLICT.search(str(error)):
+    if is_conflict(error):
         return RetryableError(
             what="another writer changed the target at the same time",
             where=where,

@@ -48,7 +48,8 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path) -> None:
     pipeline_file(tmp_path, "refunds")
     loaded = bag()
     assert loaded.import_errors == {}
-    assert set(loaded.dags) == {EXAMPLE, *(f"lakemark__{n}" for n in ("orders", "payments", "big", "after", "refunds"))}
+    names = ("orders", "payments", "big", "after", "refunds")
+    assert set(loaded.dags) == {EXAMPLE, *(f"lakemark__{n}{kind}" for n in names for kind in ("", "__backfill"))}
     dag = loaded.dags["lakemark__orders"]
     assert dag.max_active_runs == 1
     assert not dag.catchup
@@ -80,7 +81,7 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
     pipeline_file(tmp_path, "bad", schedule="now and then")
     pipeline_file(tmp_path, "worse", change={"keys": ["nope"]})
     loaded = bag()
-    assert set(loaded.dags) == {EXAMPLE, "lakemark__good"}
+    assert set(loaded.dags) == {EXAMPLE, "lakemark__good", "lakemark__good__backfill"}
     [(file, text)] = loaded.import_errors.items()
     assert Path(file).name == "lakemark_pipeline_errors.py"
     for told in (
@@ -94,8 +95,7 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
 
 
 def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import dags.lakemark_pipelines
-    from dags.lakemark_pipelines import classed_failures
+    import lakemark_tasks
 
     pushed: list[tuple[str, str]] = []
 
@@ -105,9 +105,9 @@ def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path, mon
         def xcom_push(self, key: str, value: str) -> None:
             pushed.append((key, value))
 
-    monkeypatch.setattr(dags.lakemark_pipelines, "get_current_context", lambda: {"ti": Task()})
-    with pytest.raises(AirflowFailException, match="call Ada"), classed_failures():
+    monkeypatch.setattr(lakemark_tasks, "get_current_context", lambda: {"ti": Task()})
+    with pytest.raises(AirflowFailException, match="call Ada"), lakemark_tasks.classed_failures():
         raise TerminalError(**PARTS)
-    with pytest.raises(RetryableError), classed_failures():
+    with pytest.raises(RetryableError), lakemark_tasks.classed_failures():
         raise RetryableError(**PARTS)
     assert [key for key, text in pushed if "call Ada" in text] == ["lakemark_problem"] * 2

@@ -17,6 +17,7 @@ from include.airflow_api import AirflowApi
 from include.installation.stack import Stack
 from include.installation.supervisor import session_members, supervisor_state
 from include.pipeline_file import Pipeline
+from include.protocol.errors import RetryableError
 from include.settings import PROJECT_ROOT
 from include.table_events import BatchEvent
 from tests.conftest import settings_in
@@ -138,6 +139,53 @@ def test_data_starts_a_run_and_the_table_starts_the_next(installed: Installed) -
     assert (read["batch_id"], read["changed"], read["late"]) == (0, 100, 39)
     assert read["table_version"] == api.asset_events("lake://silver/flights")[0]["extra"]["table_version"]
     assert len(api.runs(dag_id)) <= 2  # the first look starts one that finds nothing, or the data itself
+
+
+def test_a_backfill_from_the_form(installed: Installed) -> None:
+    """Preview, chunks that are restartable one by one, the swap of a new table, cancel; beside the live pipeline."""
+    world, api = installed.world, installed.api
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "refilled", source={"limits": {"records_per_batch_max": 40}})
+    dag_id, backfill_id = installed.dag(pipeline), "lakemark__refilled__backfill"
+    world.produce(topic, orders(100, 1))
+    assert installed.run(dag_id)[1] == "success"
+    with world.session() as spark:
+        spark.sql(f"UPDATE delta.`{world.steps(pipeline).tables.target}` SET name = 'spoiled'").collect()
+
+    def refill(**form: Any) -> tuple[str, str]:
+        run_id = api.trigger(backfill_id, **form)
+        return run_id, installed.ended(backfill_id, run_id)
+
+    look, state = refill(what="batches", batches="0-1", only_preview=True)
+    assert state == "success"
+    assert api.xcom(backfill_id, look, "preview", "preview")["records_max"] == 80
+    assert api.tasks(backfill_id, look)["plan"]["state"] == "skipped"
+    with pytest.raises(RetryableError, match="records_per_chunk"):  # refused before anything runs
+        api.trigger(backfill_id, what="batches", batches="0", records_per_chunk=0)
+    wrong, state = refill(what="batches", batches="7")
+    assert state == "failed"
+    assert "batches of this generation, 0 to 2" in wait_until(lambda: api.run_note(backfill_id, wrong))
+
+    run_id, state = refill(what="batches", batches="0-1", records_per_chunk=30, reason="spoiled")
+    assert state == "success"
+    names = [row["name"] for row in as_dict(world.rows(pipeline)).values()]
+    assert names.count("spoiled") == 20  # those of batch 2
+    version = world.version(pipeline)
+    api.clear(backfill_id, run_id, "chunk", map_index=1)
+    assert installed.ended(backfill_id, run_id) == "success"
+    assert world.version(pipeline) == version
+    tries = {name: task["try_number"] for name, task in api.tasks(backfill_id, run_id).items() if "chunk" in name}
+    assert tries == {"chunk[0]": 1, "chunk[1]": 2, "chunk[2]": 1}
+
+    assert refill(what="everything, into a new table", reason="spoiled")[1] == "success"
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    world.produce(topic, orders(10, 2))
+    assert installed.run(dag_id)[1] == "success"
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert json.loads(installed.lakemark("audit", "refilled", "--json"))[0]["findings"] == []
+    late, state = refill(what="cancel a backfill", backfill=2)
+    assert state == "failed"
+    assert "was swapped" in wait_until(lambda: api.run_note(backfill_id, late))
 
 
 def test_airflow_retries_a_killed_job(installed: Installed) -> None:

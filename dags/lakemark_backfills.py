@@ -1,0 +1,175 @@
+"""One DAG `lakemark__NAME__backfill` for every valid file in include/pipelines/, with a form.
+
+preview -> plan -> chunk (one mapped task each, restartable one by one) -> finish; or cancel, which ends an earlier one.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+from lakemark_tasks import RETRY, classed_failures, tell  # in plugins/, which Airflow puts on the path
+
+from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
+from include.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
+from include.backfills import Backfills, preview_lines
+from include.pipeline_file import Pipeline, load_pipelines
+from include.protocol.batch import BatchKey
+from include.runner import run_job, run_swap
+from include.settings import Settings
+from include.steps import Steps
+
+log = logging.getLogger(__name__)
+
+
+def form(pipeline: Pipeline) -> dict[str, Param]:
+    """What Airflow asks for when somebody triggers the DAG."""
+    topic = pipeline.source.topics[0]
+    limit = pipeline.source.limits.records_per_batch_max
+    return {
+        "what": Param(
+            RANGES,
+            type="string",
+            enum=list(HELP),
+            title="What to do",
+            description_md="; ".join(f"**{name}**: {text}" for name, text in HELP.items()),
+        ),
+        "ranges": Param(
+            [],
+            type="array",
+            items={"type": "string", "pattern": r"^.+-\d+:\d+-\d+$"},
+            title="Offset ranges",
+            description=f"TOPIC-PARTITION:START-END, END exclusive, like {topic}-0:100-200; one per partition and line",
+        ),
+        "since": Param(
+            None, type=["null", "string"], format="date-time", title="From", description="Time span: inclusive"
+        ),
+        "until": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            title="To",
+            description="Time span: exclusive; empty: to what Kafka holds now",
+        ),
+        "batches": Param(
+            None,
+            type=["null", "string"],
+            pattern=r"^\d+(-\d+)?$",
+            title="Batches",
+            description="Ids of batches of the present generation, both inclusive, like 3-7",
+        ),
+        "source": Param(
+            "kafka",
+            type="string",
+            enum=["kafka", "archive"],
+            title="Read from",
+            description="The archive is not there yet",
+        ),
+        "records_per_chunk": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="Records per chunk",
+            description=f"A chunk is one task and one commit; empty: {limit:,}, as the pipeline's batches",
+        ),
+        "backfill": Param(
+            None, type=["null", "integer"], minimum=1, title="Backfill to cancel", description="Its number"
+        ),
+        "only_preview": Param(
+            False, type="boolean", title="Only preview", description="Say what it would read, and stop"
+        ),
+        "reason": Param("", type="string", maxLength=500, title="Reason", description="Recorded in the ledger"),
+    }
+
+
+def build(pipeline: Pipeline, settings: Settings) -> DAG:
+    with DAG(
+        dag_id=f"{DAG_PREFIX}{pipeline.name}__backfill",
+        description=f"Reads offsets of {pipeline.name} again, beside the live pipeline.",
+        doc_md=__doc__,
+        schedule=None,
+        start_date=datetime(2024, 1, 1),
+        catchup=False,
+        params=form(pipeline),
+        default_args=RETRY,
+        tags=[TAG, "backfill"],
+        is_paused_upon_creation=False,  # it runs only when it is asked to
+    ) as dag:
+        backfills = Backfills(Steps(settings, pipeline))
+
+        @task.branch
+        def choose(params: dict) -> str:
+            return "cancel" if params["what"] == CANCEL else "preview"
+
+        @task
+        def cancel(params: dict, dag_run: Any) -> list[dict[str, Any]]:
+            with classed_failures():
+                chunks = backfills.cancel(number_to_cancel(params), asked_by(dag_run))
+            return [chunk.to_json() for chunk in chunks]
+
+        @task.short_circuit(
+            doc_md="Says what the backfill would read, in how many chunks, and about how long it takes."
+        )
+        def preview(params: dict) -> dict[str, Any] | None:
+            with classed_failures():
+                facts = backfills.preview(wish_of(params))
+            for line in preview_lines(facts):
+                log.info("%s", line)
+            get_current_context()["ti"].xcom_push("preview", facts)
+            return None if params["only_preview"] else facts
+
+        @task(doc_md="Records the backfill in the ledger; its chunks never change after that.")
+        def plan(params: dict, dag_run: Any) -> list[dict[str, int]]:
+            with classed_failures():
+                planned = backfills.plan(wish_of(params), dag_run.run_id, params["reason"], asked_by(dag_run))
+            log.info("backfill %s: %s chunks", planned.number, len(planned.chunks))
+            return [planned.batch(n).key._asdict() for n in range(len(planned.chunks))]
+
+        @task(
+            pool=SPARK_POOL,
+            max_active_tis_per_dagrun=1,  # two MERGEs into one table at once would only undo each other's work
+            map_index_template="{{ chunk_name }}",
+            doc_md="Merges one chunk. Safe to clear at any time, in any order.",
+        )
+        def chunk(key: dict[str, int]) -> dict[str, Any]:
+            with classed_failures():
+                state = backfills.steps.ledger.state()
+                batch = state.planned(pipeline.name, BatchKey(**key)).batch
+                get_current_context()["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
+                [result] = run_job(settings, pipeline.name, BatchKey(**key), "airflow", tell, log.info)
+            return {name: result[name] for name in ("batch_id", "outcome")}
+
+        @task(doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.")
+        def finish(keys: list[dict[str, int]], done: Any, dag_run: Any) -> list[dict[str, Any]]:
+            with classed_failures():
+                number = -keys[0]["generation"]
+                record = backfills.steps.ledger.state().backfills[number]
+                chunks = backfills.verify_landed(record.backfill)
+                if record.backfill.into == "new" and record.outcome is None:
+                    run_swap(settings, pipeline.name, number, asked_by(dag_run), log.info)
+                elif record.outcome is None:
+                    backfills.end(record.backfill, "applied", asked_by(dag_run))
+            return [c.to_json() for c in chunks]
+
+        previewed, ended = preview(), cancel()
+        choose() >> [previewed, ended]
+        keys = plan()
+        previewed >> keys
+        finish(keys, chunk.expand(key=keys))
+    return dag
+
+
+def asked_by(dag_run: Any) -> str:
+    """For the ledger: who asked."""
+    return f"airflow {dag_run.run_id}"
+
+
+def build_all(settings: Settings) -> dict[str, DAG]:
+    """The DAGs of all valid files, by DAG id."""
+    pipelines, _ = load_pipelines(settings.pipelines, settings.environment)
+    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines)}
+
+
+globals().update(build_all(Settings.from_environment()))

@@ -1,0 +1,86 @@
+"""What the backfill DAG's form means: its choices, and the wish that its values make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from include.backfills import Wish
+from include.protocol.errors import TerminalError
+from include.protocol.ranges import OffsetRange
+
+T = TypeVar("T")
+RANGES, TIMES, BATCHES, NEW_TABLE, CANCEL = (
+    "offset ranges",
+    "a time span",
+    "batches",
+    "everything, into a new table",
+    "cancel a backfill",
+)
+HELP = {
+    RANGES: "those below, one per line",
+    TIMES: "by Kafka's own timestamps",
+    BATCHES: "what batches of the present generation read",
+    NEW_TABLE: "all that was ever applied; the new table takes the target's place at the end",
+    CANCEL: "nothing more of it will land; what has landed stays",
+}
+
+
+def wish_of(form: Mapping[str, Any]) -> Wish:
+    """What somebody filled in. Fields that the choice does not speak of are left out of account.
+
+    Raises:
+        TerminalError: a field that it does speak of is empty, or not what it should be.
+    """
+    what = form["what"]
+    return Wish(
+        ranges=[_read("Offset ranges", OffsetRange.parse, text) for text in form["ranges"]] if what == RANGES else (),
+        since=_read("From", moment, form["since"]) if what == TIMES and form["since"] else None,
+        until=_read("To", moment, form["until"]) if what == TIMES and form["until"] else None,
+        batches=_read("Batches", batch_ids, form["batches"] or "") if what == BATCHES else None,
+        into="new" if what == NEW_TABLE else "same",
+        source=form["source"],
+        records_per_chunk_max=form["records_per_chunk"],
+    )
+
+
+def number_to_cancel(form: Mapping[str, Any]) -> int:
+    """Raises TerminalError if none is given."""
+    if form["backfill"] is None:
+        raise _wrong("Backfill to cancel", "its number", "nothing")
+    return form["backfill"]
+
+
+def batch_ids(text: str) -> tuple[int, int]:
+    """`A-B` or `A`: ids of batches, both inclusive; ValueError says what is wrong."""
+    first, dash, last = text.strip().partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise ValueError(f"expected A-B or A, ids of batches; found {text!r}")
+    return int(first), int(last if dash else first)
+
+
+def moment(text: str) -> datetime:
+    """ISO 8601, UTC if it does not say; ValueError says what is wrong."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise ValueError(f"expected a time like 2026-11-20T08:00; found {text!r}") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _read(field: str, parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise _wrong(field, *str(error).removeprefix("expected ").split("; found ", 1)) from error
+
+
+def _wrong(field: str, expected: str, found: str) -> TerminalError:
+    return TerminalError(
+        what="the form is not filled in right",
+        where=f"field {field}",
+        expected=expected,
+        found=found,
+        action="trigger the DAG again with that field mended; nothing was changed",
+    )

@@ -1,0 +1,43 @@
+"""What the tasks of Lakemark's DAGs share: how they fail, how often they are tried again, how they tell of a job."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowFailException
+
+from include.airflow_names import PROBLEM_KEY
+from include.protocol.errors import LakemarkError, TerminalError
+from include.runner import told
+
+log = logging.getLogger(__name__)
+RETRY = {
+    "retries": 4,
+    "retry_delay": timedelta(seconds=5),  # grows with every retry
+    "retry_exponential_backoff": True,
+    "max_retry_delay": timedelta(minutes=5),
+}
+
+
+@contextmanager
+def classed_failures() -> Iterator[None]:
+    """Airflow retries what fails; a terminal error must not be retried, a person has to act.
+
+    The text is the last that the task logs, and an XCom for the run's note (lakemark_run_notes.py).
+    """
+    try:
+        yield
+    except LakemarkError as error:
+        get_current_context()["ti"].xcom_push(PROBLEM_KEY, str(error))
+        if isinstance(error, TerminalError):
+            raise AirflowFailException(str(error)) from None
+        raise
+
+
+def tell(fact: dict[str, Any]) -> None:
+    log.info("%s", told(fact))
