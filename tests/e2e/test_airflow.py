@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import psutil
@@ -56,12 +58,12 @@ class Installed:
         run_id = self.api.trigger(dag_id)
         return run_id, self.ended(dag_id, run_id)
 
-    def ended(self, dag_id: str, run_id: str) -> str:
+    def ended(self, dag_id: str, run_id: str, seconds: float = 240) -> str:
         def state() -> str | None:
             now = self.api.run_state(dag_id, run_id)
             return now if now in ("success", "failed") else None
 
-        return wait_until(state, 240)
+        return wait_until(state, seconds)
 
     def states(self, dag_id: str, run_id: str) -> dict[str, str]:
         return {name: task["state"] for name, task in self.api.tasks(dag_id, run_id).items()}
@@ -88,7 +90,7 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     world.produce(topic, orders(100, 1))
     first, state = installed.run(dag_id)  # three batches, one after the other in one job
     assert state == "success"
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert [r["outcome"] for r in api.xcom(dag_id, first, "merge")] == ["applied"] * 3
     events = [BatchEvent.from_json(event["extra"]) for event in api.asset_events("lake://silver/orders")]
     assert [(e.batch_id, e.counts["read"]) for e in events] == [(0, 40), (1, 40), (2, 20)]
@@ -141,51 +143,142 @@ def test_data_starts_a_run_and_the_table_starts_the_next(installed: Installed) -
     assert len(api.runs(dag_id)) <= 2  # the first look starts one that finds nothing, or the data itself
 
 
-def test_a_backfill_from_the_form(installed: Installed) -> None:
-    """Preview, chunks that are restartable one by one, the swap of a new table, cancel; beside the live pipeline."""
-    world, api = installed.world, installed.api
+def refill(installed: Installed, pipeline: Pipeline, **form: Any) -> tuple[str, str]:
+    """A run of the pipeline's backfill DAG, and how it ended."""
+    dag_id = f"lakemark__{pipeline.name}__backfill"
+    run_id = installed.api.trigger(dag_id, **form)
+    return run_id, installed.ended(dag_id, run_id)
+
+
+def filled(installed: Installed, name: str) -> Pipeline:
+    """A pipeline with three batches, all of whose rows somebody has spoiled since."""
+    world = installed.world
     topic = world.topic()
-    pipeline = world.pipeline(topic, "refilled", source={"limits": {"records_per_batch_max": 40}})
-    dag_id, backfill_id = installed.dag(pipeline), "lakemark__refilled__backfill"
+    pipeline = world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 40}})
+    installed.dag(pipeline)
     world.produce(topic, orders(100, 1))
-    assert installed.run(dag_id)[1] == "success"
+    installed.lakemark("run", name, "--until-caught-up")
     with world.session() as spark:
         spark.sql(f"UPDATE delta.`{world.steps(pipeline).tables.target}` SET name = 'spoiled'").collect()
+    return pipeline
 
-    def refill(**form: Any) -> tuple[str, str]:
-        run_id = api.trigger(backfill_id, **form)
-        return run_id, installed.ended(backfill_id, run_id)
 
-    look, state = refill(what="batches", batches="0-1", only_preview=True)
-    assert state == "success"
-    assert api.xcom(backfill_id, look, "preview", "preview")["records_max"] == 80
-    assert api.tasks(backfill_id, look)["plan"]["state"] == "skipped"
+def test_a_backfill_from_the_form(installed: Installed) -> None:
+    world, api = installed.world, installed.api
+    pipeline, dag_id = filled(installed, "refilled"), "lakemark__refilled__backfill"
     with pytest.raises(RetryableError, match="records_per_chunk"):  # refused before anything runs
-        api.trigger(backfill_id, what="batches", batches="0", records_per_chunk=0)
-    wrong, state = refill(what="batches", batches="7")
-    assert state == "failed"
-    assert "batches of this generation, 0 to 2" in wait_until(lambda: api.run_note(backfill_id, wrong))
-
-    run_id, state = refill(what="batches", batches="0-1", records_per_chunk=30, reason="spoiled")
+        api.trigger(dag_id, what="batches", batches="0", records_per_chunk=0)
+    run_id, state = refill(installed, pipeline, what="batches", batches="0-1", reason="spoiled")
     assert state == "success"
+    assert api.xcom(dag_id, run_id, "preview", "preview")["records_max"] == 80
     names = [row["name"] for row in as_dict(world.rows(pipeline)).values()]
     assert names.count("spoiled") == 20  # those of batch 2
+    assert json.loads(installed.lakemark("backfill", "refilled", "--list", "--json"))[0]["state"] == "applied"
+
+
+@pytest.mark.slow
+def test_backfills_whole_life(installed: Installed) -> None:
+    """Only a preview, a wrong form, chunks restarted one by one, a new table that takes the target's place, cancel."""
+    world, api = installed.world, installed.api
+    pipeline, dag_id = filled(installed, "refilled_whole"), "lakemark__refilled_whole__backfill"
+    look, state = refill(installed, pipeline, what="batches", batches="0-1", only_preview=True)
+    assert state == "success"
+    assert api.tasks(dag_id, look)["plan"]["state"] == "skipped"
+    wrong, state = refill(installed, pipeline, what="batches", batches="7")
+    assert state == "failed"
+    assert "batches of this generation, 0 to 2" in wait_until(lambda: api.run_note(dag_id, wrong))
+
+    run_id, state = refill(installed, pipeline, what="batches", batches="0-1", records_per_chunk=30)
+    assert state == "success"
     version = world.version(pipeline)
-    api.clear(backfill_id, run_id, "chunk", map_index=1)
-    assert installed.ended(backfill_id, run_id) == "success"
+    api.clear(dag_id, run_id, "chunk", map_index=1)
+    assert installed.ended(dag_id, run_id) == "success"
     assert world.version(pipeline) == version
-    tries = {name: task["try_number"] for name, task in api.tasks(backfill_id, run_id).items() if "chunk" in name}
+    tries = {name: task["try_number"] for name, task in api.tasks(dag_id, run_id).items() if "chunk" in name}
     assert tries == {"chunk[0]": 1, "chunk[1]": 2, "chunk[2]": 1}
 
-    assert refill(what="everything, into a new table", reason="spoiled")[1] == "success"
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
-    world.produce(topic, orders(10, 2))
-    assert installed.run(dag_id)[1] == "success"
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
-    assert json.loads(installed.lakemark("audit", "refilled", "--json"))[0]["findings"] == []
-    late, state = refill(what="cancel a backfill", backfill=2)
+    assert refill(installed, pipeline, what="everything, into a new table")[1] == "success"
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    world.produce(pipeline.source.topics[0], orders(10, 2))
+    assert installed.run("lakemark__refilled_whole")[1] == "success"
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    assert json.loads(installed.lakemark("audit", pipeline.name, "--json"))[0]["findings"] == []
+    late, state = refill(installed, pipeline, what="cancel a backfill", backfill=2)
     assert state == "failed"
-    assert "was swapped" in wait_until(lambda: api.run_note(backfill_id, late))
+    assert "was swapped" in wait_until(lambda: api.run_note(dag_id, late))
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(6, marks=pytest.mark.slow)])
+def test_tasks_are_cleared_at_random_in_any_order_and_twice_at_once(installed: Installed, rounds: int) -> None:
+    world, api = installed.world, installed.api
+    random = Random(20261121)
+    topic, name = world.topic(), f"cleared_{rounds}"
+    pipeline = world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 40}})
+    dag_id = installed.dag(pipeline)
+    runs = []
+    for seq in (1, 2):
+        world.produce(topic, orders(60, seq))
+        runs.append(installed.run(dag_id)[0])
+    for number in range(rounds):
+        world.produce(topic, orders(20, 3 + number))
+        runs.append(api.trigger(dag_id))  # and clear what has ended, and what runs
+        for _ in range(4):
+            clear_twice_at_once(api, dag_id, random.choice(runs), random.choice(["plan", "merge", "settle"]))
+        for run in runs:
+            assert installed.ended(dag_id, run) == "success", (run, api.run_note(dag_id, run))
+    installed.lakemark("run", name, "--until-caught-up")
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    assert json.loads(installed.lakemark("audit", name, "--deep", "--json"))[0]["findings"] == []
+
+
+def clear_twice_at_once(api: AirflowApi, dag_id: str, run_id: str, task: str) -> None:
+    """One of the two may be refused by Airflow itself (a conflict, or with SQLite an internal error): its rows changed
+    under its hands."""
+
+    def refusal(_: int) -> str | None:
+        try:
+            api.clear(dag_id, run_id, task)
+        except RetryableError as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(2) as both:
+        refusals = list(both.map(refusal, range(2)))
+    assert None in refusals, refusals
+    assert all(said is None or "status 409" in said or "status 500" in said for said in refusals), refusals
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["task", "worker", "scheduler"])
+def test_whoever_is_killed_no_orphan_does_harm(installed: Installed, victim: str) -> None:
+    """SIGKILL in the middle of a merge, to the task's process, to its supervisor, or to the scheduler."""
+    world, api = installed.world, installed.api
+    topic, name = world.topic(), f"orphan_of_{victim}"
+    pipeline = world.pipeline(topic, name)
+    dag_id = installed.dag(pipeline)
+    world.produce(topic, orders(100, 1))
+    run_id = api.trigger(dag_id)
+    job = wait_until(lambda: job_of(pipeline), 90)
+    wait_until(lambda: world.steps(pipeline).ledger.state().batches[0].attempts)
+    task = job.parent()
+    process = {"task": task, "worker": task.parent(), "scheduler": None}[victim]
+    process = process or psutil.Process(installed.stack.service_pid("airflow-scheduler"))
+    process.send_signal(signal.SIGKILL)
+    if victim == "task":
+        wait_until(lambda: not job.is_running() or job.status() == psutil.STATUS_ZOMBIE)
+    assert installed.ended(dag_id, run_id, 400) == "success"
+    wait_until(lambda: job_of(pipeline) is None)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    assert json.loads(installed.lakemark("audit", name, "--json"))[0]["findings"] == []
+
+
+def job_of(pipeline: Pipeline) -> psutil.Process | None:
+    """The job process that works on a pipeline."""
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if "spark_jobs.merge_job" in line and pipeline.name in line:
+            return process
+    return None
 
 
 def test_airflow_retries_a_killed_job(installed: Installed) -> None:
@@ -196,19 +289,12 @@ def test_airflow_retries_a_killed_job(installed: Installed) -> None:
     world.produce(topic, orders(100, 1))
     run_id = api.trigger(dag_id)
 
-    def job() -> psutil.Process | None:
-        for process in psutil.process_iter(["cmdline"]):
-            line = process.info["cmdline"] or []
-            if "spark_jobs.merge_job" in line and pipeline.name in line:
-                return process
-        return None
-
-    process = wait_until(job, 90)
+    process = wait_until(lambda: job_of(pipeline), 90)
     wait_until(lambda: world.steps(pipeline).ledger.state().batches[0].attempts)
     process.send_signal(signal.SIGKILL)
     assert installed.ended(dag_id, run_id) == "success"
     assert api.tasks(dag_id, run_id)["merge"]["try_number"] == 2
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert json.loads(installed.lakemark("audit", pipeline.name, "--json"))[0]["findings"] == []
 
 
@@ -242,7 +328,7 @@ def test_i1_i5_a_dag_run_and_the_command_line_at_once(installed: Installed) -> N
     assert installed.ended(dag_id, run_id) == "success"
     second.communicate(timeout=240)  # the scheduler takes tasks of that run as well, so it may end as failed
     installed.lakemark("run", "raced", "--until-caught-up")
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert json.loads(installed.lakemark("audit", "raced", "--deep", "--json"))[0]["findings"] == []
 
 
@@ -279,7 +365,7 @@ def test_the_command_line_leaves_the_same_ledger(installed: Installed) -> None:
     assert (status["committed_through"], status["lag_records"], status["records"]["read"]) == (1, 0, 100)
     events = [row["event"] for row in world.steps(pipeline).ledger.rows()]
     assert events == ["topics_started", *["planned", "attempt_started", "attempt_ended", "committed"] * 2]
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert json.loads(installed.lakemark("explain", "by_hand", "--json"))["guarantee"] == "exactly_once"
 
 

@@ -195,7 +195,9 @@ class World:
             batches += 1
         return batches
 
-    # tables
+    def sent_to(self, pipeline: Pipeline) -> list[Sent]:
+        """What was sent to the pipeline's topics, of all that this world has sent."""
+        return [record for record in self.sent if record.topic in pipeline.source.topics]
 
     # processes
 
@@ -222,6 +224,8 @@ class World:
             text=True,
             start_new_session=True,
         )
+
+    # tables
 
     def rows(self, pipeline: Pipeline) -> list[dict[str, Any]]:
         return read_table(self.steps(pipeline).tables.target)

@@ -1,0 +1,59 @@
+"""The job's code as one file: what a cluster is given, named by its version and by what is in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+from include.settings import PROJECT_ROOT, Settings
+
+PACKAGES = ("include", "spark_jobs")
+ENTRY = "lakemark_job.py"
+_ENTRY_CODE = """\
+# The main file of Lakemark's job on a cluster; the code is in the zip beside it.
+import sys
+
+from spark_jobs.merge_job import main
+
+sys.exit(main())
+"""
+
+
+def build_artifact(settings: Settings) -> tuple[Path, Path]:
+    """The zip of the code (for `--py-files`) and the main file, made unless they are there.
+
+    The name ends in a hash of the content: the same code gives the same file, other code never replaces it while a job
+    still reads it.
+    """
+    files = dict(_files())
+    digest = hashlib.sha256()
+    for name, content in files.items():
+        digest.update(name.encode() + b"\0" + content + b"\0")
+    folder = settings.home / "artifacts"
+    artifact = folder / f"lakemark-{settings.code_version}-{digest.hexdigest()[:12]}.zip"
+    entry = folder / ENTRY
+    folder.mkdir(parents=True, exist_ok=True)
+    if not artifact.exists():
+        scratch = artifact.with_suffix(f".{os.getpid()}.tmp")
+        with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                archive.writestr(zipfile.ZipInfo(name), content)  # without a time: the same bytes again
+        scratch.replace(artifact)
+    if not entry.exists() or entry.read_text() != _ENTRY_CODE:
+        scratch = entry.with_suffix(f".{os.getpid()}.tmp")
+        scratch.write_text(_ENTRY_CODE)
+        scratch.replace(entry)
+    return artifact, entry
+
+
+def _files() -> Iterator[tuple[str, bytes]]:
+    """Code, and the metadata by which it knows its own version."""
+    for package in PACKAGES:
+        for path in sorted((PROJECT_ROOT / package).rglob("*.py")):
+            yield str(path.relative_to(PROJECT_ROOT)), path.read_bytes()
+    metadata = distribution("lakemark")
+    yield f"lakemark-{metadata.version}.dist-info/METADATA", (metadata.read_text("METADATA") or "").encode()
