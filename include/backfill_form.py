@@ -71,9 +71,10 @@ def moment(text: str) -> datetime:
 
 def _read(field: str, parse: Callable[[str], T], text: str) -> T:
     try:
-        return parse(text)
+        return parse(text.strip())
     except ValueError as error:
-        raise _wrong(field, *str(error).removeprefix("expected ").split("; found ", 1)) from error
+        expected, _, _ = str(error).removeprefix("expected ").partition("; found ")
+        raise _wrong(field, expected, repr(text)) from error
 
 
 def _wrong(field: str, expected: str, found: str) -> TerminalError:

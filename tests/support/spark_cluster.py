@@ -1,0 +1,51 @@
+"""A real standalone Spark cluster, master and one worker, from PySpark's own JARs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import requests
+
+from include.installation.jars import pyspark_home
+from include.installation.java import find_java
+from include.installation.stack import free_port
+from include.settings import Settings
+from tests.support.world import wait_until
+
+
+@contextmanager
+def standalone_cluster(settings: Settings, folder: Path) -> Iterator[str]:
+    """Runs the cluster; yields its master's URL."""
+    folder.mkdir()
+    port, page, worker_page = free_port(7077), free_port(18080), free_port(18081)
+    java = find_java(settings.java, settings.home / "java")
+    environment = {**settings.environment, "JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home())}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
+    spark_class, roles = pyspark_home() / "bin" / "spark-class", "org.apache.spark.deploy"
+    url = f"spark://127.0.0.1:{port}"
+    master = [f"{roles}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
+    worker = [f"{roles}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(worker_page)]
+    worker += ["--cores", "2", "--memory", "1g", url]
+    started: list[subprocess.Popen] = []
+
+    def alive() -> bool:
+        try:
+            return requests.get(f"http://127.0.0.1:{page}/json/", timeout=5).json()["aliveworkers"] == 1
+        except (requests.RequestException, ValueError):
+            return False
+
+    try:
+        with (folder / "cluster.log").open("w") as log:
+            for command in (master, worker):
+                started.append(
+                    subprocess.Popen([spark_class, *command], env=environment, stdout=log, stderr=log, cwd=folder)
+                )
+        wait_until(alive, 90)
+        yield url
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
