@@ -36,9 +36,9 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
             title="What to do",
             description_md="; ".join(f"**{name}**: {text}" for name, text in HELP.items()),
         ),
-        "ranges": Param(
-            [],
-            type="array",
+        "ranges": Param(  # what may stay empty may be null: Airflow's form asks for everything else
+            None,
+            type=["null", "array"],
             items={"type": "string", "pattern": r"^.+-\d+:\d+-\d+$"},
             title="Offset ranges",
             description=f"TOPIC-PARTITION:START-END, END exclusive, like {topic}-0:100-200; one per partition and line",
@@ -80,7 +80,9 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
         "only_preview": Param(
             False, type="boolean", title="Only preview", description="Say what it would read, and stop"
         ),
-        "reason": Param("", type="string", maxLength=500, title="Reason", description="Recorded in the ledger"),
+        "reason": Param(
+            None, type=["null", "string"], maxLength=500, title="Reason", description="Recorded in the ledger"
+        ),
     }
 
 
@@ -123,7 +125,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         @task(doc_md="Records the backfill in the ledger; its chunks never change after that.")
         def plan(params: dict, dag_run: Any) -> list[dict[str, int]]:
             with classed_failures():
-                planned = backfills.plan(wish_of(params), dag_run.run_id, params["reason"], asked_by(dag_run))
+                planned = backfills.plan(wish_of(params), dag_run.run_id, params["reason"] or "", asked_by(dag_run))
             log.info("backfill %s: %s chunks", planned.number, len(planned.chunks))
             return [planned.batch(n).key._asdict() for n in range(len(planned.chunks))]
 

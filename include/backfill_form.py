@@ -35,7 +35,9 @@ def wish_of(form: Mapping[str, Any]) -> Wish:
     """
     what = form["what"]
     return Wish(
-        ranges=[_read("Offset ranges", OffsetRange.parse, text) for text in form["ranges"]] if what == RANGES else (),
+        ranges=[_read("Offset ranges", OffsetRange.parse, text) for text in form["ranges"] or ()]
+        if what == RANGES
+        else (),
         since=_read("From", moment, form["since"]) if what == TIMES and form["since"] else None,
         until=_read("To", moment, form["until"]) if what == TIMES and form["until"] else None,
         batches=_read("Batches", batch_ids, form["batches"] or "") if what == BATCHES else None,

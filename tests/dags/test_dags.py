@@ -111,3 +111,13 @@ def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path, mon
     with pytest.raises(RetryableError), lakemark_tasks.classed_failures():
         raise RetryableError(**PARTS)
     assert [key for key, text in pushed if "call Ada" in text] == ["lakemark_problem"] * 2
+
+
+def test_the_backfill_forms_fields_may_stay_empty(bag, tmp_path: Path) -> None:
+    """Airflow's form does not let a person go on while a field that cannot be null is empty."""
+    pipeline_file(tmp_path, "orders")
+    params = bag().dags["lakemark__orders__backfill"].params
+    filled = {name for name, value in params.dump().items() if value is not None}
+    assert filled == {"what", "source", "only_preview"}
+    for name in params.keys() - filled:
+        assert "null" in params.get_param(name).schema["type"], name

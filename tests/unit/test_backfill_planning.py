@@ -27,7 +27,7 @@ from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-FORM = {"what": RANGES, "ranges": [], "since": None, "until": None, "batches": None, "source": "kafka"}
+FORM = {"what": RANGES, "ranges": None, "since": None, "until": None, "batches": None, "source": "kafka"}
 FORM |= {"records_per_chunk": None, "backfill": None}
 
 
