@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 8 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-all lint soak lock
+.PHONY: help setup setup-dev demo up down test test-all lint soak crowd lock
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -62,6 +62,9 @@ test-all: lint   ## the slow ones too
 
 soak: setup-dev  ## load and faults from a seed: make soak ARGS="--rounds 300 --seed 7"
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+crowd: setup-dev ## 20 pipelines at once in one Airflow, with kills: make crowd ARGS="--minutes 15"
+	@$(BIN)/python -m tests.crowd $(ARGS)
 
 lock: setup      ## compiles requirements*.in into hashed pins
 	@for f in requirements requirements-dev requirements-setup; do \

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from include.audit.batches import batch_findings, chain_findings, foreign_findings, foreign_on_record
+from include.audit.batches import batch_findings, chain_findings, foreign_findings, foreign_on_record, generations_begun
 from include.audit.recompute import recompute
 from include.audit.report import AuditReport, Finding, Recomputed
 from include.delta_tables import query
@@ -98,8 +98,8 @@ def _source_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:
 
 
 def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
-    """What people gave up, on record: from the ledger, and from the fences should the ledger have been made anew."""
-    begun = {e.begun.generation: e.begun for e in entries if e.begun} | {g.generation: g for g in state.generations}
+    """What people gave up, on record."""
+    begun = generations_begun(entries, state)
     for generation in (begun[number] for number in sorted(begun)):
         who = f"generation {generation.generation}, {generation.started_by}: {generation.reason}"
         for lost in generation.skipped:

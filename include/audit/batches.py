@@ -8,7 +8,7 @@ from itertools import pairwise
 from include.audit.report import Finding
 from include.protocol.counts import account
 from include.protocol.errors import LakemarkError
-from include.protocol.ledger_events import BatchRecord, LedgerState
+from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import LandedCommit
 from include.target_log import LogEntry
@@ -84,6 +84,11 @@ def batch_findings(
         )
 
 
+def generations_begun(entries: Sequence[LogEntry], state: LedgerState) -> dict[int, GenerationStarted]:
+    """How each generation began: from the fences, should the ledger have been made anew, and from the ledger."""
+    return {e.begun.generation: e.begun for e in entries if e.begun} | {g.generation: g for g in state.generations}
+
+
 def chain_findings(pipeline: str, entries: Sequence[LogEntry], state: LedgerState) -> Iterator[Finding]:
     """Within each generation batches follow each other without gap or overlap, once each; a fence ends it (I1, I3-I5).
 
@@ -91,7 +96,7 @@ def chain_findings(pipeline: str, entries: Sequence[LogEntry], state: LedgerStat
         entries: of the target's log, oldest first.
     """
     commits = [e.landed for e in entries if e.landed]
-    begun = {e.begun.generation: e.begun for e in entries if e.begun} | {g.generation: g for g in state.generations}
+    begun = generations_begun(entries, state)
     fenced_at = {e.begun.generation - 1: e.version for e in entries if e.begun}
     for generation in sorted({c.metadata.batch.generation for c in commits}):
         chain = [c for c in commits if c.metadata.batch.generation == generation]

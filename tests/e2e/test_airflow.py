@@ -16,57 +16,12 @@ import psutil
 import pytest
 
 from include.airflow_api import AirflowApi
-from include.installation.stack import Stack
 from include.installation.supervisor import session_members, supervisor_state
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
-from include.settings import PROJECT_ROOT
 from include.table_events import BatchEvent
-from tests.conftest import settings_in
-from tests.support.world import World, as_dict, newest_by_key, wait_until
-
-LAKEMARK = [str(Path(sys.executable).parent / "lakemark")]
-
-
-class Installed:
-    """A standing installation in a home of its own."""
-
-    def __init__(self, home: Path) -> None:
-        (home / "pipelines").mkdir(parents=True)
-        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines")}
-        self.stack = Stack.of(settings_in(home, **self.places))
-        self.facts = json.loads(self.lakemark("up", "--json"))
-        self.world = World(settings_in(home, **self.places), self.facts["KAFKA_BOOTSTRAP_SERVERS"])
-        user, password = self.facts["login"].split(" / ")
-        self.api = AirflowApi.login(self.facts["LAKEMARK_AIRFLOW_URL"], user, password)
-
-    def lakemark(self, *arguments: str, code: int = 0) -> str:
-        environment = self.stack.settings.child_environment()
-        done = subprocess.run(
-            [*LAKEMARK, *arguments], cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, timeout=400
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
-
-    def dag(self, pipeline: Pipeline) -> str:
-        dag_id = f"lakemark__{pipeline.name}"
-        wait_until(lambda: self.api.dag_exists(dag_id), 90)
-        self.api.unpause(dag_id)
-        return dag_id
-
-    def run(self, dag_id: str) -> tuple[str, str]:
-        run_id = self.api.trigger(dag_id)
-        return run_id, self.ended(dag_id, run_id)
-
-    def ended(self, dag_id: str, run_id: str, seconds: float = 240) -> str:
-        def state() -> str | None:
-            now = self.api.run_state(dag_id, run_id)
-            return now if now in ("success", "failed") else None
-
-        return wait_until(state, seconds)
-
-    def states(self, dag_id: str, run_id: str) -> dict[str, str]:
-        return {name: task["state"] for name, task in self.api.tasks(dag_id, run_id).items()}
+from tests.support.installed import Installed, job_of
+from tests.support.world import as_dict, newest_by_key, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -270,15 +225,6 @@ def test_whoever_is_killed_no_orphan_does_harm(installed: Installed, victim: str
     wait_until(lambda: job_of(pipeline) is None)
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert json.loads(installed.lakemark("audit", name, "--json"))[0]["findings"] == []
-
-
-def job_of(pipeline: Pipeline) -> psutil.Process | None:
-    """The job process that works on a pipeline."""
-    for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or []
-        if "spark_jobs.merge_job" in line and pipeline.name in line:
-            return process
-    return None
 
 
 def test_airflow_retries_a_killed_job(installed: Installed) -> None:

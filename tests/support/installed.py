@@ -1,0 +1,69 @@
+"""Lakemark as a user has it, in a home of its own: `lakemark up`, the command, Airflow's REST API."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from include.airflow_api import AirflowApi
+from include.installation.stack import Stack
+from include.pipeline_file import Pipeline
+from include.settings import PROJECT_ROOT
+from tests.conftest import settings_in
+from tests.support.world import World, wait_until
+
+LAKEMARK = [str(Path(sys.executable).parent / "lakemark")]
+
+
+class Installed:
+    """A standing installation in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        (home / "pipelines").mkdir(parents=True)
+        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines")}
+        self.stack = Stack.of(settings_in(home, **self.places))
+        self.facts = json.loads(self.lakemark("up", "--json"))
+        self.world = World(settings_in(home, **self.places), self.facts["KAFKA_BOOTSTRAP_SERVERS"])
+        user, password = self.facts["login"].split(" / ")
+        self.api = AirflowApi.login(self.facts["LAKEMARK_AIRFLOW_URL"], user, password)
+
+    def lakemark(self, *arguments: str, code: int = 0) -> str:
+        environment = self.stack.settings.child_environment()
+        done = subprocess.run(
+            [*LAKEMARK, *arguments], cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, timeout=400
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def dag(self, pipeline: Pipeline) -> str:
+        dag_id = f"lakemark__{pipeline.name}"
+        wait_until(lambda: self.api.dag_exists(dag_id), 90)
+        self.api.unpause(dag_id)
+        return dag_id
+
+    def run(self, dag_id: str) -> tuple[str, str]:
+        run_id = self.api.trigger(dag_id)
+        return run_id, self.ended(dag_id, run_id)
+
+    def ended(self, dag_id: str, run_id: str, seconds: float = 240) -> str:
+        def state() -> str | None:
+            now = self.api.run_state(dag_id, run_id)
+            return now if now in ("success", "failed") else None
+
+        return wait_until(state, seconds)
+
+    def states(self, dag_id: str, run_id: str) -> dict[str, str]:
+        return {name: task["state"] for name, task in self.api.tasks(dag_id, run_id).items()}
+
+
+def job_of(pipeline: Pipeline) -> psutil.Process | None:
+    """The job process that works on a pipeline."""
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if "spark_jobs.merge_job" in line and pipeline.name in line:
+            return process
+    return None
