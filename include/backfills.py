@@ -84,8 +84,10 @@ class Backfills:
     def preview(self, wish: Wish) -> dict[str, Any]:
         """What it would read, as data: ranges, records_max, chunks, into, estimated_seconds (one chunk after the other;
         null while no batch has told how long records take). Writes nothing. Raises as `plan`."""
-        planned = self._planned(wish, self.steps.ledger.state(), "preview", "", "")
-        seconds = _seconds_per_record(self.steps.ledger.state().batches)
+        before = TableLog.open(self.steps.tables.target)
+        state = self.steps.ledger.state()
+        planned = self._planned(wish, before, state, "preview", "", "")
+        seconds = _seconds_per_record(state.batches)
         return {
             "pipeline": planned.pipeline,
             "into": planned.into,
@@ -103,11 +105,12 @@ class Backfills:
             RetryableError: Kafka does not answer.
         """
         found: Backfill | None = None
+        before = TableLog.open(self.steps.tables.target)  # see Steps: what is read when
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal found
             same = [r.backfill for r in state.backfills.values() if r.backfill.request_id == request_id]
-            found = same[0] if same else self._planned(wish, state, request_id, reason, requested_by)
+            found = same[0] if same else self._planned(wish, before, state, request_id, reason, requested_by)
             return [] if same else [BackfillPlanned(found)]
 
         self.steps.ledger.append(decide)
@@ -189,19 +192,22 @@ class Backfills:
     def _table(self, backfill: Backfill) -> str:
         return self.steps.tables.target_of(backfill)
 
-    def _planned(self, wish: Wish, state: LedgerState, request_id: str, reason: str, requested_by: str) -> Backfill:
-        log, kafka = TableLog.open(self.steps.tables.target), KafkaSource(self.steps.pipeline.source)
-        verify_ledger_not_behind(self._name, state, log and log.marker(self._name, state.generation))
+    def _planned(
+        self, wish: Wish, before: TableLog | None, state: LedgerState, request_id: str, reason: str, requested_by: str
+    ) -> Backfill:
+        """Args: before: the target's log as it was before `state` was read."""
+        verify_ledger_not_behind(self._name, state, before and before.marker(self._name, state.generation))
+        kafka = KafkaSource(self.steps.pipeline.source)
         source = kafka.extent()
         ranges = held(self._name, self._ranges(wish, state, source, kafka), source)
         limit = wish.records_per_chunk_max or self.steps.pipeline.source.limits.records_per_batch_max
-        landed = log.newest_backfill(self._name) if log else 0
+        landed = before.newest_backfill(self._name) if before else 0
         return Backfill(
             pipeline=self._name,
             number=max([landed, *state.backfills]) + 1,
             request_id=request_id,
             chunks=split(ranges, limit),
-            topic_ids=dict(source.topic_ids),
+            topic_ids=dict(source.topic_ids if wish.into == "same" else state.topic_ids),
             cluster_id=source.cluster_id,
             into=wish.into,
             next_offsets=state.committed_offsets if wish.into == "new" else {},

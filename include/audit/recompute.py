@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +21,7 @@ from include.audit.report import Finding, Recomputed
 from include.delta_tables import open_table
 from include.kafka_source import records_of, source_extent
 from include.pipeline_file import LINEAGE, Pipeline
+from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import LedgerState
 from include.protocol.planning import SourceExtent
@@ -69,14 +71,23 @@ def recompute(
 
 
 def _applied(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> set[OffsetRange]:
-    """Ranges of all batches that have landed, of topics that are still the same."""
-    batches = [record.batch for record in state.batches if record.commit] + [c.metadata.batch for c in commits]
-    return {
-        r
-        for batch in batches
-        for r in batch.ranges
-        if batch.cluster_id == source.cluster_id and batch.topic_ids[r.topic] == source.topic_ids.get(r.topic)
-    }
+    """Ranges of all that has landed and is still there, of topics that are still the same."""
+    ranges = {r for record in state.batches if record.commit for r in _same_topics(record.batch, source)}
+    swap = next((g for g in reversed(state.generations) if g.origin.startswith("backfill ")), None)
+    for commit in commits:
+        found = _same_topics(commit.metadata.batch, source)
+        if swap is not None and swap.target_version is not None and commit.table_version <= swap.target_version:
+            # A backfill's table has taken the place of what landed before: it reaches as far as this, and no further.
+            ends = {r: min(r.end_offset, swap.start_offsets.get(r.topic_partition, 0)) for r in found}
+            found = [replace(r, end_offset=end) for r, end in ends.items() if r.start_offset < end]
+        ranges |= set(found)
+    return ranges
+
+
+def _same_topics(batch: Batch, source: SourceExtent) -> list[OffsetRange]:
+    if batch.cluster_id != source.cluster_id:
+        return []
+    return [r for r in batch.ranges if batch.topic_ids[r.topic] == source.topic_ids.get(r.topic)]
 
 
 def _held(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:

@@ -110,6 +110,7 @@ def test_a_new_table_takes_the_targets_place_with_all_that_landed_meanwhile(worl
     assert state.backfills[1].outcome == "swapped"
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent[:50])  # as of its plan, for a moment
     assert spoiled != newest_by_key(world.sent)
+    assert findings(world, pipeline, "--deep") == []
     world.drain(pipeline)
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
     assert findings(world, pipeline, "--deep") == []
