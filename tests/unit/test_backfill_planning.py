@@ -10,7 +10,7 @@ from include.backfill_form import CANCEL, RANGES, TIMES, number_to_cancel, wish_
 from include.protocol.backfill import Backfill
 from include.protocol.backfill_planning import CHUNKS_MAX, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch, BatchKey, app_id
-from include.protocol.errors import FencedGeneration, OffsetsExpired, TerminalError
+from include.protocol.errors import FencedGeneration, LedgerConflict, OffsetsExpired, TerminalError
 from include.protocol.generations import take_over
 from include.protocol.guard import AlreadyApplied, Apply, guard
 from include.protocol.ledger_events import (
@@ -111,6 +111,9 @@ def test_a_backfill_is_in_the_ledger_and_moves_nothing() -> None:
     planned = backfill((OffsetRange("t", 0, 0, 4), OffsetRange("t", 1, 0, 2)), into="new")
     events = [BackfillPlanned(planned), BackfillEnded(1, "cancelled", "me")]
     assert [from_row(to_row(event)) for event in events] == events
+    for impossible in ([events[0], events[0]], [*events, events[1]], [events[1]]):
+        with pytest.raises(LedgerConflict):
+            fold(impossible)
     state = fold(events[:1])
     assert state.planned("p", BatchKey(-1, 0)).batch == planned.batch(0)
     assert (state.next_offsets, state.batches, state.generation) == ({}, (), 1)

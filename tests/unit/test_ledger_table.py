@@ -52,6 +52,24 @@ def test_i1_planners_that_race_make_one_plan(tmp_path: Path) -> None:
     assert [row["event"] for row in ledger.rows()] == ["planned"]
 
 
+def test_i1_a_ledger_that_was_created_a_second_time_in_between_is_a_lost_race(tmp_path: Path) -> None:
+    """Two who find no ledger may both create it; the later creation changes the table's metadata under an append."""
+    ledger = Ledger(str(tmp_path / "l"))
+    ledger.append(lambda state: [BatchPlanned(batch(0))])
+    tries = 0
+
+    def decide(state: LedgerState) -> list[AttemptStarted]:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            DeltaTable(ledger.path).alter.set_table_description("another writer was here")
+        return [AttemptStarted(1, 0, "a", "h", "cli")]
+
+    ledger.append(decide)
+    assert tries == 2
+    assert [row["event"] for row in ledger.rows()] == ["planned", "attempt_started"]
+
+
 def test_an_event_that_cannot_follow_is_not_recorded(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "l"))
     with pytest.raises(LedgerConflict):
