@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
-from lakemark_tasks import RETRY, classed_failures, tell  # in plugins/, which Airflow puts on the path
+from lakemark_tasks import RETRY, classed_failures, telling  # in plugins/, which Airflow puts on the path
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
@@ -140,7 +140,9 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 state = backfills.steps.ledger.state()
                 batch = state.planned(pipeline.name, BatchKey(**key)).batch
                 get_current_context()["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
-                [result] = run_job(settings, pipeline.name, BatchKey(**key), "airflow", tell, log.info)
+                [result] = run_job(
+                    settings, pipeline.name, BatchKey(**key), "airflow", telling(pipeline.name), log.info
+                )
             return {name: result[name] for name in ("batch_id", "outcome")}
 
         @task(doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.")

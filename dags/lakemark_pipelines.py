@@ -11,9 +11,10 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-import lakemark_on_data  # in plugins/, which Airflow puts on the path
+import lakemark_metrics  # these three in plugins/, which Airflow puts on the path
+import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
-from lakemark_tasks import RETRY, classed_failures, tell
+from lakemark_tasks import RETRY, classed_failures, telling
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.explain import markdown
@@ -25,6 +26,7 @@ from include.schedule import OnData, OnTables
 from include.settings import Settings
 from include.steps import Steps
 from include.table_events import BatchEvent
+from include.waiting import Lag
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +51,10 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         )
         def plan() -> dict[str, Any] | None:
             with classed_failures():
-                run = Steps(settings, pipeline).plan_run()
+                steps = Steps(settings, pipeline)
+                run = steps.plan_run()
+                if lakemark_metrics.are_on():
+                    lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, steps.ledger.state()))
             if run is None:
                 log.info("nothing new in Kafka: there is no batch to run")
                 return None
@@ -59,7 +64,9 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         @task(pool=SPARK_POOL, doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.")
         def merge(planned: dict[str, Any]) -> list[dict[str, Any]]:
             with classed_failures():
-                results = run_job(settings, pipeline.name, RunPlan.from_json(planned), "airflow", tell, log.info)
+                results = run_job(
+                    settings, pipeline.name, RunPlan.from_json(planned), "airflow", telling(pipeline.name), log.info
+                )
             return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]
 
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")

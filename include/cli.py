@@ -230,8 +230,11 @@ def _pipelines(settings: Settings, names: list[str]) -> tuple[list[Pipeline], bo
 
 
 def _status_lines(facts: dict[str, Any]) -> Iterable[str]:
-    lag = f"{facts['lag_records']:,}" if facts["lag_records"] is not None else f"unknown ({facts['kafka']})"
-    yield f"{facts['pipeline']}: committed through batch {facts['committed_through']}, lag {lag} records"
+    lag = f"unknown ({facts['kafka']})"
+    if facts["lag_records"] is not None:
+        lag = f"{facts['lag_records']:,} records"
+        lag += f", the oldest {facts['lag_seconds']:,.0f} s old" if facts["lag_records"] else ""
+    yield f"{facts['pipeline']}: committed through batch {facts['committed_through']}, lag {lag}"
     if facts["problem"]:
         yield f"  stands still: {facts['problem']}"
     if last := facts["last_commit"]:

@@ -83,7 +83,49 @@ def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[t
     Raises:
         RetryableError: Kafka stops answering.
     """
-    consumer = Consumer(
+    consumer = _consumer(source)
+    try:
+        for r in ranges:
+            consumer.assign([TopicPartition(*r.topic_partition, r.start_offset)])
+            yield from _range_records(consumer, r, source)
+    finally:
+        consumer.close()
+
+
+def oldest_timestamp(source: Source, ranges: Sequence[OffsetRange]) -> float | None:
+    """The lowest timestamp (seconds since 1970) among the first committed records of these ranges; None without any.
+
+    Raises:
+        RetryableError: Kafka stops answering.
+    """
+    waiting = {TP(r.topic, r.partition): r.end_offset for r in ranges}
+    found: list[float] = []
+    consumer = _consumer(source)
+    try:
+        consumer.assign([TopicPartition(*r.topic_partition, r.start_offset) for r in ranges])
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while waiting:
+            message = consumer.poll(_CHUNK_SECONDS)
+            if message is None:
+                if time.monotonic() > deadline:
+                    raise _classed(KafkaException(KafkaError(KafkaError._TIMED_OUT)), source)
+                continue
+            error = message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise _classed(KafkaException(error), source)
+            tp = TP(message.topic(), message.partition())
+            end = waiting.pop(tp, None)
+            if end is not None:
+                consumer.incremental_unassign([TopicPartition(*tp)])
+                if error is None and message.offset() < end:
+                    found.append(message.timestamp()[1] / 1000)
+    finally:
+        consumer.close()
+    return min(found, default=None)
+
+
+def _consumer(source: Source) -> Consumer:
+    return Consumer(
         {
             **librdkafka_options(source),
             "log_level": 2,
@@ -94,12 +136,6 @@ def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[t
             "auto.offset.reset": "error",
         }
     )
-    try:
-        for r in ranges:
-            consumer.assign([TopicPartition(*r.topic_partition, r.start_offset)])
-            yield from _range_records(consumer, r, source)
-    finally:
-        consumer.close()
 
 
 def _range_records(

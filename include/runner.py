@@ -135,6 +135,8 @@ def told(fact: dict[str, Any]) -> str:
     match fact:
         case {"progress": "planned", "batch": batch}:
             return f"batch {batch['batch_id']}: {Batch.from_json(batch).width:,} offsets"
+        case {"progress": "conflict"}:
+            return "another writer of the table was faster; merging again ..."
         case {"progress": phase}:
             return f"{phase} ..."
         case {"result": result}:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.kafka_source import source_extent
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import BatchRecord, LedgerState
-from include.protocol.planning import next_offsets, start_topics
 from include.settings import Settings
 from include.steps import Steps
+from include.waiting import Lag
 
 
 def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
@@ -18,13 +17,17 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
 
     Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit
     (batch_id, table_version, committed_at, counts), records (sums of all batches' counts), attempts, next_offsets,
-    lag_records (null with `kafka` saying why, when Kafka does not answer), problem (why the pipeline stands still and
-    what to do; null while nothing is known to stand in its way).
+    lag_records (offsets that no committed batch has) and lag_seconds (age of the oldest of them), both null with `kafka`
+    saying why when Kafka does not answer, problem (why the pipeline stands still and what to do; null while nothing is
+    known to stand in its way).
     """
     steps = Steps(settings, pipeline)
     state, problem = _state(steps)
     commits = [record.commit for record in state.batches if record.commit]
-    lag, kafka = _lag(pipeline, state)
+    try:
+        lag, kafka = Lag.of(pipeline, state), "answers"
+    except LakemarkError as error:
+        lag, kafka = None, f"{error.what}: {error.found}"
     return {
         "pipeline": pipeline.name,
         "generation": state.generation,
@@ -42,7 +45,8 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
         "records": _sums(commits),
         "attempts": sum(len(record.attempts) for record in state.batches),
         "next_offsets": {str(tp): offset for tp, offset in sorted(state.next_offsets.items())},
-        "lag_records": lag,
+        "lag_records": lag and lag.records,
+        "lag_seconds": lag and round(lag.seconds, 1),
         "kafka": kafka,
         "problem": problem,
     }
@@ -93,14 +97,3 @@ def _sums(commits: list) -> dict[str, int]:
         for name, number in (commit.counts.to_json() if commit.counts else {}).items():
             sums[name] = sums.get(name, 0) + number
     return sums
-
-
-def _lag(pipeline: Pipeline, state: LedgerState) -> tuple[int | None, str]:
-    """Offsets between what is planned and Kafka's end, and what Kafka said."""
-    try:
-        source = source_extent(pipeline.source)
-        started = start_topics(state, source, pipeline.source.start)
-        starts = next_offsets(pipeline.name, state.with_started(started) if started else state, source)
-    except LakemarkError as error:
-        return None, f"{error.what}: {error.found}"
-    return sum(source.partitions[tp].end_offset - offset for tp, offset in starts.items()), "answers"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from typing import Self
 
-from include.kafka_source import KafkaSource
+from include.kafka_source import KafkaSource, oldest_timestamp, source_extent
 from include.pipeline_file import Pipeline
 from include.protocol.data_watch import Waiting
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import LedgerState
 from include.protocol.planning import SourceExtent, start_topics
+from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 from include.steps import Steps
 
@@ -18,6 +21,29 @@ def waiting_records(state: LedgerState, source: SourceExtent) -> int:
     """Offsets that Kafka holds and no committed batch has."""
     committed = state.committed_offsets
     return sum(max(0, extent.end_offset - committed.get(tp, 0)) for tp, extent in source.partitions.items())
+
+
+@dataclass(frozen=True)
+class Lag:
+    """What is not in the table yet."""
+
+    records: int  # offsets that no committed batch has
+    seconds: float  # age of the oldest of them, by its timestamp; 0 when there is none
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, state: LedgerState) -> Self:
+        """Raises RetryableError: Kafka does not answer. TerminalError: a topic is gone."""
+        source = source_extent(pipeline.source)
+        started = start_topics(state, source, pipeline.source.start)
+        state = state.with_started(started) if started else state
+        committed = state.committed_offsets
+        ranges = [
+            OffsetRange(*tp, max(committed.get(tp, 0), extent.log_start_offset), extent.end_offset)
+            for tp, extent in source.partitions.items()
+            if max(committed.get(tp, 0), extent.log_start_offset) < extent.end_offset
+        ]
+        oldest = oldest_timestamp(pipeline.source, ranges)
+        return cls(waiting_records(state, source), max(0.0, time.time() - oldest) if oldest is not None else 0.0)
 
 
 @dataclass

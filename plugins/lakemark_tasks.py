@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import lakemark_metrics
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -39,5 +40,11 @@ def classed_failures() -> Iterator[None]:
         raise
 
 
-def tell(fact: dict[str, Any]) -> None:
-    log.info("%s", told(fact))
+def telling(pipeline: str) -> Callable[[dict[str, Any]], None]:
+    """Takes the lines of a pipeline's job: for the task's log, and as metrics."""
+
+    def tell(fact: dict[str, Any]) -> None:
+        log.info("%s", told(fact))
+        lakemark_metrics.of_job(pipeline, fact)
+
+    return tell

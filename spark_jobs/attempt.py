@@ -188,7 +188,7 @@ class Attempt:
                     return False
                 if not (is_conflict(error) and tries_left):
                     raise
-                self.say({"progress": "merge again: another writer was faster"})
+                self.say({"progress": "conflict"})
         self._guard(work)  # whoever landed it landed these ranges, or this raises
         return False
 

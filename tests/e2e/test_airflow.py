@@ -52,6 +52,13 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     of_version = [e.query("select count(*) as n from t", world.settings)[0]["n"] for e in events]
     assert of_version == [40, 80, 100]
 
+    metrics = installed.metrics.last
+    wait_until(lambda: metrics.get("airflow.lakemark.lag_records.orders") == "100|g", 10)
+    assert float(metrics["airflow.lakemark.lag_seconds.orders"].removesuffix("|g")) > 0
+    assert metrics["airflow.lakemark.batches.orders"] == "1|c"
+    assert metrics["airflow.lakemark.records_read.orders"] == "20|c"  # of the last batch
+    assert metrics["airflow.lakemark.merge_duration.orders"].endswith("|ms")
+
     idle, state = installed.run(dag_id)  # nothing new: green, and nothing is run
     assert state == "success"
     assert installed.states(dag_id, idle) == {"plan": "success", "merge": "skipped", "settle": "skipped"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -19,12 +21,36 @@ from tests.support.world import World, wait_until
 LAKEMARK = [str(Path(sys.executable).parent / "lakemark")]
 
 
+class Metrics(threading.Thread):
+    """A StatsD server: keeps what it was sent last under every name."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.last: dict[str, str] = {}
+        self.start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes Airflow send its metrics here."""
+        settings = {"ON": "True", "HOST": "127.0.0.1", "PORT": str(self.socket.getsockname()[1]), "PREFIX": "airflow"}
+        return {f"AIRFLOW__METRICS__STATSD_{name}": value for name, value in settings.items()}
+
+    def run(self) -> None:
+        while True:
+            for line in self.socket.recv(65536).decode().splitlines():
+                name, _, value = line.partition(":")
+                self.last[name] = value
+
+
 class Installed:
     """A standing installation in a home of its own."""
 
     def __init__(self, home: Path) -> None:
         (home / "pipelines").mkdir(parents=True)
-        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines")}
+        self.metrics = Metrics()
+        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines"), **self.metrics.environment}
         self.stack = Stack.of(settings_in(home, **self.places))
         self.facts = json.loads(self.lakemark("up", "--json"))
         self.world = World(settings_in(home, **self.places), self.facts["KAFKA_BOOTSTRAP_SERVERS"])

@@ -1,0 +1,46 @@
+"""Metrics of pipelines, through Airflow's own StatsD or OpenTelemetry; nothing is sent unless Airflow is told to.
+
+Names hold the pipeline, since plain StatsD drops tags; docs/airflow.md lists them. Told once, by the job that did the work:
+a job that was killed after its commit has told nothing, and a cleared task tells nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.configuration import conf
+from airflow.sdk.observability import stats
+
+from include.waiting import Lag
+
+
+def of_job(pipeline: str, fact: Mapping[str, Any]) -> None:
+    """What a line of the job's JSON counts."""
+    match fact:
+        case {"result": {"outcome": "applied", "phase_seconds": seconds, "counts": counts}}:
+            _count("batches", pipeline)
+            for phase, duration in seconds.items():
+                stats.timing(f"lakemark.{phase}_duration.{pipeline}", duration * 1000)
+            for fate, records in (counts or {}).items():
+                _count(f"records_{fate}", pipeline, records)
+        case {"progress": "conflict"}:
+            _count("conflicts", pipeline)
+        case {"error": name}:
+            _count("failed_attempts", pipeline)
+            _count(f"failed_attempts_{name}", pipeline)
+
+
+def of_lag(pipeline: str, lag: Lag) -> None:
+    """How much is not in the table yet, and how old the oldest of it is."""
+    stats.gauge(f"lakemark.lag_records.{pipeline}", lag.records)
+    stats.gauge(f"lakemark.lag_seconds.{pipeline}", round(lag.seconds, 1))
+
+
+def are_on() -> bool:
+    """Whether anybody listens: the lag costs a look at Kafka."""
+    return any(conf.getboolean("metrics", name) for name in ("statsd_on", "statsd_datadog_enabled", "otel_on"))
+
+
+def _count(what: str, pipeline: str, number: int = 1) -> None:
+    stats.incr(f"lakemark.{what}.{pipeline}", number)
