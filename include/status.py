@@ -17,9 +17,9 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
 
     Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit
     (batch_id, table_version, committed_at, counts), records (sums of all batches' counts), attempts, next_offsets,
-    lag_records (offsets that no committed batch has) and lag_seconds (age of the oldest of them), both null with `kafka`
-    saying why when Kafka does not answer, problem (why the pipeline stands still and what to do; null while nothing is
-    known to stand in its way).
+    lag_records (offsets that no committed batch has) and lag_seconds (age of the oldest of them), both null with
+    `kafka` saying why when Kafka does not answer, problem (why the pipeline stands still and what to do; null while
+    nothing is known to stand in its way).
     """
     steps = Steps(settings, pipeline)
     state, problem = _state(steps)

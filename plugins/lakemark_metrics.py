@@ -1,7 +1,7 @@
 """Metrics of pipelines, through Airflow's own StatsD or OpenTelemetry; nothing is sent unless Airflow is told to.
 
-Names hold the pipeline, since plain StatsD drops tags; docs/airflow.md lists them. Told once, by the job that did the work:
-a job that was killed after its commit has told nothing, and a cleared task tells nothing twice.
+Names hold the pipeline, since plain StatsD drops tags; docs/airflow.md lists them. Told once, by the job that did the
+work: a job that was killed after its commit has told nothing, and a cleared task tells nothing twice.
 """
 
 from __future__ import annotations
