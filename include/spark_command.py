@@ -15,6 +15,9 @@ from include.settings import Settings
 # A driver on a machine of its own is reached by its cluster, so it must not bind to the loopback address.
 _ONE_MACHINE = ("spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory")
 
+# A process that has opened a Spark Connect session sets these; inherited, they would make a client of a driver.
+CLIENT_ONLY = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
 
 @dataclass(frozen=True)
 class SparkCommand:
@@ -49,5 +52,8 @@ def _submitted(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
         *("--py-files", str(artifact), str(entry), *arguments, "--submitted"),
     ]
     java = find_java(settings.java, settings.home / "java")
-    environment = {"JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home()), "PYSPARK_PYTHON": sys.executable}
-    return SparkCommand(command, settings.child_environment(**environment))
+    places = {"JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home()), "PYSPARK_PYTHON": sys.executable}
+    environment = settings.child_environment(**places)
+    for name in CLIENT_ONLY:
+        environment.pop(name, None)
+    return SparkCommand(command, environment)

@@ -14,6 +14,7 @@ from include.installation.java import find_java
 from include.installation.spark_server import driver_options
 from include.protocol.errors import TerminalError
 from include.settings import Settings
+from include.spark_command import CLIENT_ONLY
 
 # What every session of a job runs with, wherever it runs.
 _SESSION = {
@@ -75,5 +76,5 @@ def _prepare_own_driver(settings: Settings) -> None:
     os.environ["JAVA_HOME"] = str(find_java(settings.java, settings.home / "java").home)
     # Python workers of a local master must be this environment's own Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # inherited, they would make a client of the driver
+    for name in CLIENT_ONLY:
         os.environ.pop(name, None)

@@ -64,6 +64,7 @@ def test_i6_a_killed_job_is_run_again(world: World, phase: str) -> None:
     assert [a.outcome is None for a in attempts] == [True, False]
 
 
+@pytest.mark.slow
 def test_i6_a_killed_spark_server_comes_back_and_the_batch_is_run_again(world: World, stack: Stack) -> None:
     pipeline = two_batches(world)
     killed: list[int] = []

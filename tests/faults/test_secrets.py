@@ -62,6 +62,7 @@ def _answers(world: World) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_planted_password_is_found_nowhere(guarded: World, stack: Stack, tmp_path: Path) -> None:
     world = guarded
     topic = world.topic()

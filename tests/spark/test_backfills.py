@@ -118,6 +118,7 @@ def test_a_new_table_takes_the_targets_place_with_all_that_landed_meanwhile(worl
         run_chunk(world, pipeline, backfill, 0)
 
 
+@pytest.mark.slow
 def test_i5_an_attempt_of_the_live_generation_that_wakes_after_the_swap_lands_nothing(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)
