@@ -41,6 +41,7 @@ def test_the_job_runs_on_this_machine(world: World, runner: str) -> None:
     assert drained_by(world, settings, f"by_{runner}") == ["applied"] * 2
 
 
+@pytest.mark.slow
 def test_the_job_runs_on_a_cluster(world: World, tmp_path: Path) -> None:
     properties = tmp_path / "cluster.conf"
     properties.write_text("spark.executor.memory 600m\nspark.driver.host 127.0.0.1\n")

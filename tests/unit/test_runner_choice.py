@@ -1,0 +1,60 @@
+"""Which runner the settings choose, and the command line that follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from include.protocol.errors import TerminalError
+from include.settings import Settings
+from include.spark_command import spark_command
+
+
+def settings(home: Path, **environment: str) -> Settings:
+    return Settings.from_environment({"LAKEMARK_HOME": str(home), **environment})
+
+
+def test_a_server_means_connect_and_none_means_local(tmp_path: Path) -> None:
+    assert settings(tmp_path).runner == "local"
+    remote = settings(tmp_path, LAKEMARK_SPARK_REMOTE="sc://spark:15002")
+    assert remote.runner == "connect"
+    assert spark_command(remote, ["--pipeline", "p"]).command[-4:] == [
+        "--pipeline",
+        "p",
+        "--remote",
+        "sc://spark:15002",
+    ]
+    master = settings(tmp_path, LAKEMARK_SPARK_MASTER="local[2]")
+    assert spark_command(master, []).command[-2:] == ["--master", "local[2]"]
+
+
+def test_a_cluster_gets_the_code_as_one_file_and_its_own_settings(tmp_path: Path) -> None:
+    chosen = settings(
+        tmp_path,
+        LAKEMARK_RUNNER="spark-submit",
+        LAKEMARK_SPARK_MASTER="yarn",
+        LAKEMARK_SPARK_DEPLOY_MODE="cluster",
+        LAKEMARK_SPARK_PROPERTIES="/etc/cluster.conf",
+        SPARK_CONNECT_MODE_ENABLED="1",
+    )
+    command, environment = (spark := spark_command(chosen, ["--pipeline", "p"])).command, spark.environment
+    given = dict(zip(command, command[1:], strict=False))
+    assert (given["--master"], given["--deploy-mode"], given["--properties-file"]) == (
+        "yarn",
+        "cluster",
+        "/etc/cluster.conf",
+    )
+    assert Path(given["--py-files"]).suffix == ".zip"
+    assert command[-4:] == [str(tmp_path / "artifacts" / "lakemark_job.py"), "--pipeline", "p", "--submitted"]
+    confs = [value.split("=")[0] for key, value in zip(command, command[1:], strict=False) if key == "--conf"]
+    assert "spark.delta.logStore.file.impl" in confs
+    assert "spark.driver.host" not in confs  # the cluster must reach the driver
+    assert "SPARK_CONNECT_MODE_ENABLED" not in environment
+
+
+def test_wrong_settings_say_what_is_right(tmp_path: Path) -> None:
+    with pytest.raises(TerminalError, match="one of local, spark-submit, connect"):
+        settings(tmp_path, LAKEMARK_RUNNER="yarn")
+    with pytest.raises(TerminalError, match="LAKEMARK_SPARK_REMOTE"):
+        settings(tmp_path, LAKEMARK_RUNNER="connect")
