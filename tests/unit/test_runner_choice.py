@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -38,19 +39,17 @@ def test_a_cluster_gets_the_code_as_one_file_and_its_own_settings(tmp_path: Path
         LAKEMARK_SPARK_PROPERTIES="/etc/cluster.conf",
         SPARK_CONNECT_MODE_ENABLED="1",
     )
-    command, environment = (spark := spark_command(chosen, ["--pipeline", "p"])).command, spark.environment
-    given = dict(zip(command, command[1:], strict=False))
-    assert (given["--master"], given["--deploy-mode"], given["--properties-file"]) == (
-        "yarn",
-        "cluster",
-        "/etc/cluster.conf",
-    )
+    spark = spark_command(chosen, ["--pipeline", "p"])
+    pairs = list(pairwise(spark.command))
+    given = dict(pairs)
+    assert (given["--master"], given["--deploy-mode"]) == ("yarn", "cluster")
+    assert given["--properties-file"] == "/etc/cluster.conf"
     assert Path(given["--py-files"]).suffix == ".zip"
-    assert command[-4:] == [str(tmp_path / "artifacts" / "lakemark_job.py"), "--pipeline", "p", "--submitted"]
-    confs = [value.split("=")[0] for key, value in zip(command, command[1:], strict=False) if key == "--conf"]
+    assert spark.command[-4:] == [str(tmp_path / "artifacts" / "lakemark_job.py"), "--pipeline", "p", "--submitted"]
+    confs = [value.split("=")[0] for key, value in pairs if key == "--conf"]
     assert "spark.delta.logStore.file.impl" in confs
     assert "spark.driver.host" not in confs  # the cluster must reach the driver
-    assert "SPARK_CONNECT_MODE_ENABLED" not in environment
+    assert "SPARK_CONNECT_MODE_ENABLED" not in spark.environment
 
 
 def test_wrong_settings_say_what_is_right(tmp_path: Path) -> None:
