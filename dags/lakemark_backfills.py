@@ -140,9 +140,8 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 state = backfills.steps.ledger.state()
                 batch = state.planned(pipeline.name, BatchKey(**key)).batch
                 get_current_context()["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
-                [result] = run_job(
-                    settings, pipeline.name, BatchKey(**key), "airflow", telling(pipeline.name), log.info
-                )
+                tell = telling(pipeline.name)
+                [result] = run_job(settings, pipeline.name, BatchKey(**key), "airflow", tell, log.info)
             return {name: result[name] for name in ("batch_id", "outcome")}
 
         @task(doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.")

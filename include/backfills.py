@@ -16,13 +16,13 @@ from include.protocol.batch import FENCE, Batch
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
 from include.protocol.counts import account
 from include.protocol.errors import RetryableError, TerminalError
-from include.protocol.guard import guard
+from include.protocol.guard import verify_fingerprint
 from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit, verify_ledger_not_behind
 from include.steps import Steps
-from include.target_log import TableLog, landed_and_marker
+from include.target_log import TableLog
 
 _RACES_MAX = 20
 _BATCHES_TO_ESTIMATE_FROM = 20
@@ -118,7 +118,11 @@ class Backfills:
         return found
 
     def chunks(self, backfill: Backfill) -> list[Chunk]:
-        """How far every chunk is, by the table's own markers."""
+        """How far every chunk is, by the table's own markers.
+
+        Raises:
+            BatchMismatch, CountsDisagree: a commit of the table is not what was planned.
+        """
         log = TableLog.open(self._table(backfill))
         if log is None:
             return [Chunk(number, ranges, "waiting") for number, ranges in enumerate(backfill.chunks)]
@@ -130,7 +134,7 @@ class Backfills:
         """All chunks, once it is sure that every one has landed as it was planned.
 
         Raises:
-            RetryableError: some have not. BatchMismatch, CountsDisagree: the table's commits are not the plan's.
+            RetryableError: some have not. BatchMismatch, CountsDisagree: as `chunks`.
         """
         chunks = self.chunks(backfill)
         missing = [c.chunk for c in chunks if c.state != "landed"]
@@ -143,10 +147,6 @@ class Backfills:
                 found=f"{len(missing)} missing: {some}",
                 action=f"clear their tasks, or `lakemark backfill {backfill.pipeline} --resume {backfill.number}`",
             )
-        for chunk in chunks:
-            batch = backfill.batch(chunk.chunk)
-            marker, landed = landed_and_marker(self._table(backfill), batch)
-            guard(batch, marker, landed and landed.metadata.fingerprint, 0)
         return chunks
 
     def end(self, backfill: Backfill, outcome: Literal["applied", "swapped"], ended_by: str) -> None:
@@ -161,18 +161,12 @@ class Backfills:
             RetryableError: commits of others got in between, again and again.
         """
         backfill = self.steps.ledger.state().backfill(self._name, number)
-        metadata = {
-            "lakemark": FORMAT,
-            "role": CANCEL_ROLE,
-            "pipeline": self._name,
-            "backfill": number,
-            "by": cancelled_by,
-        }
+        told = {"lakemark": FORMAT, "role": CANCEL_ROLE, "pipeline": self._name, "backfill": number, "by": cancelled_by}
         for _ in range(_RACES_MAX):
             log = TableLog.open(self._table(backfill))
             waiting = [c.chunk for c in self.chunks(backfill) if c.state == "waiting"]
             fences = {backfill.batch(chunk).app_id: FENCE for chunk in waiting}
-            if log is None or not fences or commit_markers(log.table, fences, json.dumps(metadata)):
+            if log is None or not fences or commit_markers(log.table, fences, json.dumps(told)):
                 break
         else:
             raise RetryableError(
@@ -242,9 +236,7 @@ def preview_lines(facts: dict[str, Any]) -> Iterator[str]:
     yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunks, " + (
         "into a new table that takes the target's place" if facts["into"] == "new" else "into the target itself"
     )
-    yield (
-        f"about {seconds:,.0f} s of work, by the last batches" if seconds is not None else "no batch tells how long yet"
-    )
+    yield "no batch tells how long yet" if seconds is None else f"about {seconds:,.0f} s of work, by the last batches"
     yield from (f"  {r}" for r in facts["ranges"])
 
 
@@ -254,6 +246,7 @@ def _chunk(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
         return Chunk(batch.batch_id, batch.ranges, "waiting" if marker is None else "cancelled")
     if commit is None:  # Delta's log clean-up has taken it; the marker stays
         return Chunk(batch.batch_id, batch.ranges, "landed")
+    verify_fingerprint(batch, commit.metadata.fingerprint)
     counts = account(commit.metadata.counts, commit.merge_source_rows, commit.rows_applied, str(batch))
     return Chunk(batch.batch_id, batch.ranges, "landed", commit.table_version, counts.to_json())
 
