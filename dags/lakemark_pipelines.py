@@ -7,6 +7,7 @@ all DAGs of a file that has one.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -19,6 +20,7 @@ from lakemark_tasks import RETRY, classed_failures, telling
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.explain import markdown
 from include.pipeline_file import Pipeline, load_pipelines
+from include.protocol.errors import LakemarkError
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.runner import run_job
@@ -53,6 +55,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             with classed_failures():
                 steps = Steps(settings, pipeline)
                 run = steps.plan_run()
+            with suppress(LakemarkError):  # a plan does not fail for its figures
                 if lakemark_metrics.are_on():
                     lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, steps.ledger.state()))
             if run is None:
@@ -63,10 +66,9 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task(pool=SPARK_POOL, doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.")
         def merge(planned: dict[str, Any]) -> list[dict[str, Any]]:
+            run, tell = RunPlan.from_json(planned), telling(pipeline.name)
             with classed_failures():
-                results = run_job(
-                    settings, pipeline.name, RunPlan.from_json(planned), "airflow", telling(pipeline.name), log.info
-                )
+                results = run_job(settings, pipeline.name, run, "airflow", tell, log.info)
             return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]
 
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")

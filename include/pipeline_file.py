@@ -126,6 +126,13 @@ class Pipeline(_Section):
     change: Change
     target: Target
 
+    @field_validator("name")
+    @classmethod
+    def _leaves_dag_names_alone(cls, name: str) -> str:
+        if "__" in name:
+            raise PydanticCustomError("name", "a name without two underscores in a row: `__` parts the names of DAGs")
+        return name
+
     @model_validator(mode="after")
     def _columns_exist(self) -> Pipeline:
         columns = [column.name for column in self.source.columns]

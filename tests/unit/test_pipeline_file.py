@@ -44,6 +44,12 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert pipeline.source.columns == (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
 
 
+def test_a_name_cannot_be_that_of_another_pipelines_backfill(tmp_path: Path) -> None:
+    """`lakemark__orders__backfill` is a DAG of `orders`."""
+    with pytest.raises(PipelineFileError, match="two underscores"):
+        load_pipeline(written(tmp_path, {**GOOD, "name": "orders__backfill"}, "orders__backfill"), {"BROKERS": "k:1"})
+
+
 def test_the_projects_own_files_are_good() -> None:
     assert find_pipeline("flights", PROJECT_ROOT / "include" / "pipelines", {}).name == "flights"
 
