@@ -117,6 +117,7 @@ def filled(installed: Installed, name: str) -> Pipeline:
     topic = world.topic()
     pipeline = world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 40}})
     installed.dag(pipeline)
+    wait_until(lambda: installed.api.dag_exists(f"lakemark__{name}__backfill"), 90)
     world.produce(topic, orders(100, 1))
     installed.lakemark("run", name, "--until-caught-up")
     with world.session() as spark:
