@@ -12,9 +12,10 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-import lakemark_metrics  # these three in plugins/, which Airflow puts on the path
+import lakemark_metrics  # these four in plugins/, which Airflow puts on the path
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
+from lakemark_first_come import FirstComeFirstServed
 from lakemark_tasks import RETRY, classed_failures, telling
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
@@ -64,7 +65,11 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             log.info("from %s batch %s to %s", pipeline.name, run.first.batch_id, offsets_as_argument(run.until))
             return run.to_json()
 
-        @task(pool=SPARK_POOL, doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.")
+        @task(
+            pool=SPARK_POOL,
+            weight_rule=FirstComeFirstServed(),
+            doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.",
+        )
         def merge(planned: dict[str, Any]) -> list[dict[str, Any]]:
             run, tell = RunPlan.from_json(planned), telling(pipeline.name)
             with classed_failures():

@@ -100,7 +100,7 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
     third = options.minutes * 60 / 3
     for kill in (lambda: kill_scheduler(installed), lambda: kill_worker(pipelines), None):
         wait_seconds(third)
-        say(f"{len(load.sent):,} events; {committed(installed, pipelines)} batches committed")
+        say(f"{len(load.sent):,} events; {progress(installed, pipelines)}")
         if kill is not None:
             say(kill())
     load.enough.set()
@@ -108,7 +108,7 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
     say(f"{len(load.sent):,} events sent; waiting until all of them are applied")
     lookouts = [Lookout(world.settings, pipeline) for pipeline in pipelines]
     wait_until(lambda: all(lookout.look().records == 0 for lookout in lookouts), 1200)
-    say(f"{committed(installed, pipelines)} batches committed, nothing waits")
+    say(f"{progress(installed, pipelines)}; nothing waits")
     wrong = [p.name for p in pipelines if as_dict(world.rows(p)) != newest_by_key(sent_to(load, p))]
     audits = json.loads(installed.lakemark("audit", "--json"))
     findings = [f for audit in audits for f in audit["findings"]]
@@ -143,8 +143,10 @@ def sent_to(load: Load, pipeline: Pipeline) -> list[Sent]:
     return [record for record in load.sent if record.topic in pipeline.source.topics]
 
 
-def committed(installed: Installed, pipelines: list[Pipeline]) -> int:
-    return sum(installed.world.steps(p).ledger.state().committed_through + 1 for p in pipelines)
+def progress(installed: Installed, pipelines: list[Pipeline]) -> str:
+    """Batches of all pipelines, and whether all of them get their turn."""
+    batches = [installed.world.steps(p).ledger.state().committed_through + 1 for p in pipelines]
+    return f"{sum(batches)} batches committed, {min(batches)} to {max(batches)} of a pipeline"
 
 
 def figures(installed: Installed, pipelines: list[Pipeline], load: Load) -> dict[str, list[float]]:

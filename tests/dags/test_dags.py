@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import yaml
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.encoders import encode_trigger
+from airflow.serialization.serialized_objects import DagSerialization
 
 from include.protocol.errors import RetryableError, TerminalError
 from include.settings import PROJECT_ROOT
@@ -40,7 +43,7 @@ def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return load
 
 
-def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path) -> None:
+def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline_file(tmp_path, "orders", schedule="*/5 * * * *")
     pipeline_file(tmp_path, "payments", schedule="continuous")
     pipeline_file(tmp_path, "big", schedule={"on_data": {"records": 5000, "seconds": 60}})
@@ -71,7 +74,16 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path) -> None:
         path, arguments = encode_trigger(watcher.trigger).values()
         assert path == "lakemark_on_data.OnData"
         assert (arguments["pipeline"], arguments["records"], arguments["seconds"]) == (name, *thresholds)
-    assert dag.get_task("merge").pool == "lakemark_spark"
+    merge = dag.get_task("merge")
+    assert merge.pool == "lakemark_spark"
+    weights = []
+    for now in (1_800_000_000, 1_800_000_001, 2_500_000_000):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        weights.append(merge.weight_rule.get_weight(None))
+    assert weights == sorted(weights, reverse=True)  # who came first goes first
+    assert all(0 < weight < 2**31 for weight in weights)
+    serialized = DagSerialization.to_dict(dag)
+    assert "lakemark_first_come.FirstComeFirstServed" in json.dumps(serialized)
     [alias] = dag.get_task("settle").outlets
     assert alias.name == "orders batches"
 
