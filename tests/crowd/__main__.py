@@ -72,6 +72,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--events-per-second", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--calm", action="store_true", help="kill nothing")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-crowd-"))
     installed = Installed(home)
@@ -101,7 +102,7 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
     for kill in (lambda: kill_scheduler(installed), lambda: kill_worker(pipelines), None):
         wait_seconds(third)
         say(f"{len(load.sent):,} events; {progress(installed, pipelines)}")
-        if kill is not None:
+        if kill is not None and not options.calm:
             say(kill())
     load.enough.set()
     load.join()
