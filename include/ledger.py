@@ -57,10 +57,12 @@ class Ledger:
         """All events, in order."""
         return [from_row(row) for row in self.rows()]
 
-    def version(self) -> int | None:
-        """Changes with every event; None if there is no ledger yet. Far cheaper than its state."""
-        table = open_table(self.path)
-        return table.version() if table is not None else None
+    def changed_at(self) -> int | None:
+        """When its log last changed, in ns since 1970; None if there is no ledger yet. Far cheaper than its state."""
+        try:
+            return (Path(self.path) / "_delta_log").stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
 
     def rows(self) -> list[dict]:
         """All events as rows, `details` as data, in order."""

@@ -16,6 +16,8 @@ from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 from include.steps import Steps
 
+_COARSE_NS = 1_000_000_000
+
 
 def waiting_records(state: LedgerState, source: SourceExtent) -> int:
     """Offsets that Kafka holds and no committed batch has."""
@@ -53,7 +55,7 @@ class Lookout:
     settings: Settings
     pipeline: Pipeline
     _kafka: KafkaSource = field(init=False)
-    _version: int | None = field(init=False, default=None)
+    _changed_at: int | None = field(init=False, default=None)  # of the state that is kept
     _state: LedgerState = field(init=False, default_factory=LedgerState)
 
     def __post_init__(self) -> None:
@@ -67,15 +69,18 @@ class Lookout:
         """
         ledger = Steps(self.settings, self.pipeline).ledger
         try:
-            version = ledger.version()
-            if version != self._version:
-                self._state, self._version = ledger.state(), version
+            changed_at = ledger.changed_at()
+            if changed_at != self._changed_at:
+                self._state = ledger.state()
+                # File times are coarse: what is this young may change once more without their telling.
+                settled = changed_at is not None and time.time_ns() - changed_at > _COARSE_NS
+                self._changed_at = changed_at if settled else None
             state, source = self._state, self._kafka.extent()
         except TerminalError as error:
-            return Waiting(0, self._version, str(error), urgent=True)
+            return Waiting(0, None, str(error), urgent=True)
         return Waiting(
             records=waiting_records(state, source),
             progress=(state.generation, state.committed_through),
-            life=version,
+            life=changed_at,
             urgent=start_topics(state, source, self.pipeline.source.start) is not None,
         )

@@ -28,6 +28,16 @@ def test_events_come_back_in_order(tmp_path: Path) -> None:
     assert [row["sequence"] for row in ledger.rows()] == [0, 1, 2]
 
 
+def test_a_change_is_seen_without_reading_the_ledger(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "l"))
+    seen = [ledger.changed_at()]
+    for event in (BatchPlanned(batch(0)), AttemptStarted(1, 0, "a", "h", "cli"), committed(batch(0))):
+        ledger.append(lambda state, event=event: [event])
+        seen.append(ledger.changed_at())
+    assert seen[0] is None
+    assert seen[1:] == sorted(set(seen[1:]))
+
+
 def test_i1_planners_that_race_make_one_plan(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "l"))
     ledger.append(lambda state: [])
