@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
-from lakemark_first_come import FirstComeFirstServed  # these two in plugins/, which Airflow puts on the path
+from lakemark_first_come import FIRST_COME  # these two in plugins/, which Airflow puts on the path
 from lakemark_tasks import RETRY, classed_failures, telling
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
@@ -132,7 +132,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task(
             pool=SPARK_POOL,
-            weight_rule=FirstComeFirstServed(),
+            weight_rule=FIRST_COME,
             max_active_tis_per_dagrun=1,  # two MERGEs into one table at once would only undo each other's work
             map_index_template="{{ chunk_name }}",
             doc_md="Merges one chunk. Safe to clear at any time, in any order.",

@@ -15,7 +15,7 @@ from typing import Any
 import lakemark_metrics  # these four in plugins/, which Airflow puts on the path
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
-from lakemark_first_come import FirstComeFirstServed
+from lakemark_first_come import FIRST_COME
 from lakemark_tasks import RETRY, classed_failures, telling
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
@@ -67,7 +67,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task(
             pool=SPARK_POOL,
-            weight_rule=FirstComeFirstServed(),
+            weight_rule=FIRST_COME,
             doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.",
         )
         def merge(planned: dict[str, Any]) -> list[dict[str, Any]]:

@@ -30,6 +30,10 @@ class FirstComeFirstServed(PriorityWeightStrategy):
         return _HIGHEST - (int(time.time()) - _BEGINNING)
 
 
+# For DAG files: Airflow turns an instance into text that it cannot read again where a task is mapped.
+FIRST_COME = f"{__name__}.{FirstComeFirstServed.__qualname__}"
+
+
 class LakemarkFirstCome(AirflowPlugin):
     name = "lakemark_first_come"
     priority_weight_strategies = [FirstComeFirstServed]  # noqa: RUF012, Airflow's own form

@@ -13,6 +13,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import DagSerialization
+from lakemark_first_come import FirstComeFirstServed
 
 from include.protocol.errors import RetryableError, TerminalError
 from include.settings import PROJECT_ROOT
@@ -79,11 +80,15 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     weights = []
     for now in (1_800_000_000, 1_800_000_001, 2_500_000_000):
         monkeypatch.setattr(time, "time", lambda now=now: now)
-        weights.append(merge.weight_rule.get_weight(None))
+        weights.append(FirstComeFirstServed().get_weight(None))
     assert weights == sorted(weights, reverse=True)  # who came first goes first
     assert all(0 < weight < 2**31 for weight in weights)
-    serialized = DagSerialization.to_dict(dag)
-    assert "lakemark_first_come.FirstComeFirstServed" in json.dumps(serialized)
+    monkeypatch.undo()
+    for dag_id, task_id in {"lakemark__orders": "merge", "lakemark__orders__backfill": "chunk"}.items():
+        as_stored = DagSerialization.to_dict(loaded.dags[dag_id])
+        assert "object at 0x" not in json.dumps(as_stored)  # that would be another version at every look
+        stored = DagSerialization.from_dict(as_stored).get_task(task_id)
+        assert type(stored.weight_rule).__name__ == "FirstComeFirstServed"
     [alias] = dag.get_task("settle").outlets
     assert alias.name == "orders batches"
 
