@@ -155,7 +155,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 if record.backfill.into == "new" and record.outcome is None:
                     run_swap(settings, pipeline.name, number, asked_by(dag_run), log.info)
                 elif record.outcome is None:
-                    backfills.end(record.backfill, "applied", asked_by(dag_run))
+                    backfills.end(number, "applied", asked_by(dag_run))
             return [c.to_json() for c in chunks]
 
         previewed, ended = preview(), cancel()

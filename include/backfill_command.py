@@ -83,7 +83,7 @@ def _run(settings: Settings, backfills: Backfills, planned: Backfill) -> list[Ch
         say("the new table takes the target's place ...")
         run_swap(settings, name, planned.number, who(), say)
     else:
-        backfills.end(planned, "applied", who())
+        backfills.end(planned.number, "applied", who())
     return chunks
 
 

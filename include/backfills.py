@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from include.delta_tables import commit_markers
 from include.kafka_source import KafkaSource
-from include.protocol.backfill import Backfill, Into
+from include.protocol.backfill import Backfill, Into, Outcome
 from include.protocol.backfill_planning import between, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
@@ -149,9 +149,14 @@ class Backfills:
             )
         return chunks
 
-    def end(self, backfill: Backfill, outcome: Literal["applied", "swapped"], ended_by: str) -> None:
+    def end(self, number: int, outcome: Outcome, ended_by: str) -> None:
         """Records that the backfill is at its end; doing so again changes nothing."""
-        self._record_end(backfill.number, outcome, ended_by)
+
+        def decide(state: LedgerState) -> list[Event]:
+            record = state.backfills.get(number)
+            return [BackfillEnded(number, outcome, ended_by)] if record and record.outcome is None else []
+
+        self.steps.ledger.append(decide)
 
     def cancel(self, number: int, cancelled_by: str) -> list[Chunk]:
         """After this no chunk can land that has not landed; those that have stay (they are order-proof).
@@ -176,7 +181,7 @@ class Backfills:
                 found="none",
                 action="cancel it again",
             )
-        self._record_end(number, "cancelled", cancelled_by)
+        self.end(number, "cancelled", cancelled_by)
         return self.chunks(backfill)
 
     @property
@@ -221,13 +226,6 @@ class Backfills:
         starts = kafka.offsets_at(source, wish.since) if wish.since else {}
         ends = kafka.offsets_at(source, wish.until) if wish.until else {}
         return between(starts, ends, source)
-
-    def _record_end(self, number: int, outcome: Literal["applied", "swapped", "cancelled"], by: str) -> None:
-        def decide(state: LedgerState) -> list[Event]:
-            record = state.backfills.get(number)
-            return [BackfillEnded(number, outcome, by)] if record and record.outcome is None else []
-
-        self.steps.ledger.append(decide)
 
 
 def preview_lines(facts: dict[str, Any]) -> Iterator[str]:

@@ -76,7 +76,7 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
             found=f"one that begins from: {started.origin}",
             action="try again",
         )
-    Backfills(steps).end(backfill, "swapped", started_by)
+    Backfills(steps).end(number, "swapped", started_by)
 
 
 def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, path: str) -> None:

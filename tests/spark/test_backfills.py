@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TerminalError
 from include.protocol.ranges import OffsetRange
 from spark_jobs.swap import swap
-from tests.support.world import World, as_dict, changes, newest_by_key, read_table
+from tests.support.world import World, as_dict, changes, newest_by_key, read_table, wait_until
 
 
 def planned(world: World, pipeline: Pipeline, wish: Wish, request: str = "r") -> Backfill:
@@ -30,6 +29,12 @@ def run_chunk(world: World, pipeline: Pipeline, backfill: Backfill, chunk: int) 
 def findings(world: World, pipeline: Pipeline, *arguments: str) -> list:
     [report] = json.loads(world.lakemark("audit", pipeline.name, "--json", *arguments).stdout)
     return report["findings"]
+
+
+def later_than(moment: datetime) -> datetime | None:
+    """Now, once some of Kafka's milliseconds have gone by."""
+    now = datetime.now(UTC)
+    return now if now - moment > timedelta(milliseconds=5) else None
 
 
 def spoil(world: World, pipeline: Pipeline, condition: str) -> None:
@@ -75,9 +80,9 @@ def test_a_time_span_is_found_by_kafkas_own_index(world: World) -> None:
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(5), seq=1), partitions=1)
-    time.sleep(0.05)  # Kafka's timestamps count milliseconds
-    middle = datetime.now(UTC)
-    time.sleep(0.05)
+    sent = datetime.now(UTC)
+    middle = wait_until(lambda: later_than(sent))  # Kafka's timestamps count milliseconds
+    wait_until(lambda: later_than(middle))
     world.produce(topic, changes(range(5, 12), seq=1), partitions=1)
     backfills = Backfills(world.steps(pipeline))
     assert backfills.preview(Wish(since=middle))["ranges"] == [f"{topic}-0:5-12"]
