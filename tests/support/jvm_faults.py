@@ -27,6 +27,10 @@ def own_driver(
     [agent] = jar_paths(world.settings.jars, "test")
     table = Path(world.steps(pipeline).tables.target)
     commit = f"/{table.parent.name}/{table.name}/_delta_log/{world.version(pipeline) + 1:020}.json"
+    # A stop is asynchronous: on a busy machine the committing thread could go on to its commit before it takes effect.
+    # So that thread waits for the script, and the script for the process to stand still (T) or to be gone.
+    script = folder / f"{point}.sh"
+    script.write_text(f"kill -{signal} $1\nwhile grep -q '^State:[^TtZX]*$' /proc/$1/status; do :; done 2>/dev/null\n")
     rules = folder / f"{point}.btm"
     rules.write_text(
         f"RULE {point}\n"
@@ -34,7 +38,7 @@ def own_driver(
         "METHOD write\n"
         f"{_PLACES[point]}\n"
         f'IF $1.toString().endsWith("{commit}")\n'
-        f'DO java.lang.Runtime.getRuntime().exec("kill -{signal} " '
+        f'DO java.lang.Runtime.getRuntime().exec("sh {script} " '
         "+ java.lang.ProcessHandle.current().pid()).waitFor()\n"
         "ENDRULE\n"
     )
