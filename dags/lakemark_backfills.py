@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from lakemark_first_come import FIRST_COME  # these two in plugins/, which Airflow puts on the path
-from lakemark_tasks import RETRY, classed_failures, telling
+from lakemark_tasks import RETRY, asked_by, classed_failures, telling, this_try
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
@@ -143,7 +143,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 batch = state.planned(pipeline.name, BatchKey(**key)).batch
                 get_current_context()["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
                 tell = telling(pipeline.name)
-                [result] = run_job(settings, pipeline.name, BatchKey(**key), "airflow", tell, log.info)
+                [result] = run_job(settings, pipeline.name, BatchKey(**key), this_try(), tell, log.info)
             return {name: result[name] for name in ("batch_id", "outcome")}
 
         @task(doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.")
@@ -164,11 +164,6 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         previewed >> keys
         finish(keys, chunk.expand(key=keys))
     return dag
-
-
-def asked_by(dag_run: Any) -> str:
-    """For the ledger: who asked."""
-    return f"airflow {dag_run.run_id}"
 
 
 def build_all(settings: Settings) -> dict[str, DAG]:

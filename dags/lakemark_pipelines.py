@@ -16,7 +16,7 @@ import lakemark_metrics  # these four in plugins/, which Airflow puts on the pat
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
 from lakemark_first_come import FIRST_COME
-from lakemark_tasks import RETRY, classed_failures, telling
+from lakemark_tasks import RETRY, classed_failures, telling, this_try
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.explain import markdown
@@ -73,7 +73,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         def merge(planned: dict[str, Any]) -> list[dict[str, Any]]:
             run, tell = RunPlan.from_json(planned), telling(pipeline.name)
             with classed_failures():
-                results = run_job(settings, pipeline.name, run, "airflow", tell, log.info)
+                results = run_job(settings, pipeline.name, run, this_try(), tell, log.info)
             return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]
 
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")

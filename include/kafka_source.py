@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from include.kafka_options import librdkafka_options
 from include.pipeline_file import Source
@@ -54,6 +55,25 @@ class KafkaSource:
             topic_ids={name: str(topic.topic_id) for name, topic in described.items()},
             partitions={tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts},
         )
+
+    def partitions(self, topics: Sequence[str], timeout_seconds: float) -> dict[TP, PartitionExtent]:
+        """What Kafka holds of these topics, also of other pipelines' at the same brokers; those that do not exist are
+        left out.
+
+        Raises:
+            RetryableError: Kafka does not answer. TerminalError: it does not let us in.
+        """
+        self._said.clear()
+        try:
+            futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_seconds)
+            described = {name: topic for name, future in futures.items() if (topic := _existing(future)) is not None}
+            partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
+            firsts = _offsets(self._admin, partitions, OffsetSpec.earliest(), timeout_seconds)
+            ends = _offsets(self._admin, partitions, OffsetSpec.latest(), timeout_seconds)
+        except KafkaException as error:
+            self._admin.poll(0.1)
+            raise _classed(error, self._source, self._said) from error
+        return {tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts}
 
     def offsets_at(self, extent: SourceExtent, moment: datetime) -> dict[TP, int]:
         """By Kafka's time index: the first offset of every partition whose timestamp is `moment` or later; the end
@@ -165,11 +185,22 @@ def _range_records(
             return
 
 
-def _offsets(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TP, int]:
+def _existing(described: Future) -> TopicDescription | None:
+    try:
+        return described.result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
+
+
+def _offsets(
+    admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec, timeout_seconds: float = TIMEOUT_SECONDS
+) -> dict[TP, int]:
     futures = admin.list_offsets(
         dict.fromkeys(partitions, spec),
         isolation_level=IsolationLevel.READ_COMMITTED,
-        request_timeout=TIMEOUT_SECONDS,
+        request_timeout=timeout_seconds,
     )
     return {TP(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
 

@@ -122,6 +122,11 @@ class Pipeline(_Section):
     name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
     description: str = Field(default="", description="For people; shown in Airflow.")
     schedule: Schedule = Field(default=None, description=ALLOWED)
+    stale_after_minutes: float | None = Field(
+        default=None,
+        gt=0,
+        description="The table is stale, and an alert is sent, when a record waits longer than this.",
+    )
     source: Source
     change: Change
     target: Target

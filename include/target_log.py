@@ -25,6 +25,7 @@ class LogEntry:
     """One commit of a table's log."""
 
     version: int
+    at: str  # ISO 8601, UTC
     operation: str
     engine: str
     own: bool  # it carries metadata of Lakemark's
@@ -83,13 +84,18 @@ class TableLog:
 
     def entries(self, pipeline: str) -> list[LogEntry]:
         """All commits that the log still has, oldest first, and what they say of a pipeline."""
-        return [self._entry(entry, pipeline) for entry in reversed(self.table.history())]
+        return self.newest_entries(pipeline, None)[::-1]
+
+    def newest_entries(self, pipeline: str, limit: int | None) -> list[LogEntry]:
+        """The newest commits, newest first, and what they say of a pipeline."""
+        return [self._entry(entry, pipeline) for entry in self.table.history(limit)]
 
     def _entry(self, entry: dict[str, Any], pipeline: str) -> LogEntry:
         text = entry.get("userMetadata")
         metadata = CommitMetadata.loads(text)
         return LogEntry(
             version=entry["version"],
+            at=_moment(entry),
             operation=entry.get("operation") or "unknown",
             engine=entry.get("engineInfo") or "an unknown engine",
             own=own_metadata(text) is not None,
@@ -138,7 +144,7 @@ class TableLog:
         applied = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
         return LandedCommit(
             table_version=entry["version"],
-            committed_at=datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat(),
+            committed_at=_moment(entry),
             metadata=metadata,
             merge_source_rows=number("numSourceRows"),
             rows_applied=sum(map(number, applied)),
@@ -153,3 +159,8 @@ def landed_and_marker(path: str, batch: Batch) -> tuple[int | None, LandedCommit
         return None, None
     marker = log.marker_of(batch)
     return marker, log.landed(batch) if marker is not None and marker >= batch.batch_id else None
+
+
+def _moment(entry: dict[str, Any]) -> str:
+    """When a commit was made: ISO 8601, UTC."""
+    return datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import lakemark_metrics
 from airflow.sdk import get_current_context
@@ -38,6 +39,19 @@ def classed_failures() -> Iterator[None]:
         if isinstance(error, TerminalError):
             raise AirflowFailException(str(error)) from None
         raise
+
+
+def this_try() -> str:
+    """For the ledger: that Airflow started an attempt, and where in its UI the try's log is."""
+    ti = get_current_context()["ti"]
+    mapped = f"/mapped/{ti.map_index}" if ti.map_index is not None and ti.map_index >= 0 else ""
+    place = f"dags/{ti.dag_id}/runs/{quote(ti.run_id, safe='')}/tasks/{ti.task_id}{mapped}"
+    return f"airflow {place}?try_number={ti.try_number}"
+
+
+def asked_by(dag_run: Any) -> str:
+    """For the ledger: which run asked, and so for whom."""
+    return f"airflow {dag_run.run_id}"
 
 
 def telling(pipeline: str) -> Callable[[dict[str, Any]], None]:

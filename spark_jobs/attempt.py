@@ -94,7 +94,7 @@ class Attempt:
 
     Args:
         open_session: called only when there is something to do. say: takes progress as JSON data.
-        started_by: for the ledger: "airflow", "cli" ...
+        started_by: for the ledger: "cli", or "airflow" and the path of the task's try in its UI.
     """
 
     settings: Settings

@@ -130,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--remote", help="sc://host:port of a Spark Connect server")
     where.add_argument("--master", help="a driver in this process, on this master (default local[*])")
     where.add_argument("--submitted", action="store_true", help="spark-submit has started this, with all options")
-    parser.add_argument("--started-by", default="cli", help="for the ledger: airflow, cli ...")
+    parser.add_argument("--started-by", default="cli", help="for the ledger: who, and where to find it")
     return parser
 
 

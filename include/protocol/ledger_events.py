@@ -64,7 +64,7 @@ class AttemptStarted:
     batch_id: int
     attempt_id: str
     host: str
-    started_by: str  # "airflow", "cli" ...
+    started_by: str  # "cli", or "airflow" and the task try's path in Airflow's UI
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,37 @@ class AttemptRecord:
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
     problem: str | None = None
 
+    def after(self, ended: AttemptEnded) -> AttemptRecord:
+        """The record once an attempt, this one or another, has ended."""
+        if ended.attempt_id != self.attempt_id:
+            return self
+        return replace(self, outcome=ended.outcome, phase_seconds=ended.phase_seconds, problem=ended.problem)
+
 
 @dataclass(frozen=True)
 class BatchRecord:
     batch: Batch
     attempts: tuple[AttemptRecord, ...] = ()
     commit: BatchCommitted | None = None
+
+    def after(self, event: AttemptStarted | AttemptEnded | BatchCommitted) -> BatchRecord:
+        """The record once `event`, which is of this batch, has happened.
+
+        Raises:
+            LedgerConflict: it cannot have.
+        """
+        match event:
+            case AttemptStarted():
+                started = AttemptRecord(event.attempt_id, event.host, event.started_by)
+                return replace(self, attempts=(*self.attempts, started))
+            case AttemptEnded():
+                return replace(self, attempts=tuple(a.after(event) for a in self.attempts))
+            case BatchCommitted():
+                if self.commit is not None:
+                    raise _conflict(event, "one commit of a batch", "a second one")
+                if event.fingerprint != self.batch.fingerprint:
+                    raise _conflict(event, f"fingerprint {self.batch.fingerprint}", event.fingerprint)
+                return replace(self, commit=event)
 
 
 @dataclass(frozen=True)
@@ -310,7 +335,7 @@ class _Folding:
                     return  # a late word from before a reset
                 if event.generation > self.generation or not 0 <= event.batch_id < len(self.batches):
                     raise _conflict(event, "a planned batch", f"batches 0 to {len(self.batches) - 1}")
-                self.batches[event.batch_id] = _with(self.batches[event.batch_id], event)
+                self.batches[event.batch_id] = self.batches[event.batch_id].after(event)
 
     def _begin(self, event: GenerationStarted) -> None:
         """A ledger that was rebuilt may begin with any generation; later ones follow each other."""
@@ -342,29 +367,6 @@ class _Folding:
         self.topic_ids.update(batch.topic_ids)
         self.cluster_id = batch.cluster_id
         self.batches.append(BatchRecord(batch))
-
-
-def _with(record: BatchRecord, event: AttemptStarted | AttemptEnded | BatchCommitted) -> BatchRecord:
-    match event:
-        case AttemptStarted():
-            started = AttemptRecord(event.attempt_id, event.host, event.started_by)
-            return replace(record, attempts=(*record.attempts, started))
-        case AttemptEnded():
-            return replace(
-                record,
-                attempts=tuple(
-                    replace(a, outcome=event.outcome, phase_seconds=event.phase_seconds, problem=event.problem)
-                    if a.attempt_id == event.attempt_id
-                    else a
-                    for a in record.attempts
-                ),
-            )
-        case BatchCommitted():
-            if record.commit is not None:
-                raise _conflict(event, "one commit of a batch", "a second one")
-            if event.fingerprint != record.batch.fingerprint:
-                raise _conflict(event, f"fingerprint {record.batch.fingerprint}", event.fingerprint)
-            return replace(record, commit=event)
 
 
 def _conflict(where: object, expected: str, found: str) -> LedgerConflict:

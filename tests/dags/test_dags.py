@@ -53,7 +53,10 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     loaded = bag()
     assert loaded.import_errors == {}
     names = ("orders", "payments", "big", "after", "refunds")
-    assert set(loaded.dags) == {EXAMPLE, *(f"lakemark__{n}{kind}" for n in names for kind in ("", "__backfill"))}
+    assert set(loaded.dags) == {
+        EXAMPLE,
+        *(f"lakemark__{n}{kind}" for n in names for kind in ("", "__backfill", "__reset")),
+    }
     dag = loaded.dags["lakemark__orders"]
     assert dag.max_active_runs == 1
     assert not dag.catchup
@@ -98,7 +101,7 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
     pipeline_file(tmp_path, "bad", schedule="now and then")
     pipeline_file(tmp_path, "worse", change={"keys": ["nope"]})
     loaded = bag()
-    assert set(loaded.dags) == {EXAMPLE, "lakemark__good", "lakemark__good__backfill"}
+    assert set(loaded.dags) == {EXAMPLE, *(f"lakemark__good{kind}" for kind in ("", "__backfill", "__reset"))}
     [(file, text)] = loaded.import_errors.items()
     assert Path(file).name == "lakemark_pipeline_errors.py"
     for told in (

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -32,6 +33,7 @@ from include.protocol.errors import (
 from include.protocol.generations import Origin, fence_metadata, fenced_for, rebuild, restart, skip
 from include.protocol.guard import Apply, guard
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, LedgerState, TopicsStarted, fold
+from include.protocol.ledger_rows import to_row
 from include.protocol.planning import (
     NewBatch,
     PartitionExtent,
@@ -49,8 +51,10 @@ from include.protocol.settlement import (
     verify_ledger_not_behind,
     verify_target_not_behind,
 )
+from include.watch.ledger_digest import LedgerDigest
 from tests.support.batches import COUNTS
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 P, TOPIC, PARTITIONS = "p", "t", 2
 Record = tuple[int, int, int]  # the topic's incarnation, partition, offset
 
@@ -395,6 +399,16 @@ class Protocol(RuleBasedStateMachine):
                 offsets = {o for i, p, o in known if (i, p) == (incarnation, partition)}
                 first = self.first.get((incarnation, partition), 0)
                 assert offsets >= set(range(first, max(offsets, default=-1) + 1)), (incarnation, partition)
+
+    @invariant()
+    def the_page_sees_what_the_ledger_says(self) -> None:
+        """The digest, brought up to date in two steps, against the fold."""
+        state, half = fold(self.ledger), len(self.ledger) // 2
+        rows = [{**to_row(e), "sequence": n, "recorded_at": NOW} for n, e in enumerate(self.ledger)]
+        digest = LedgerDigest().after(rows[:half]).after(rows[half:])
+        assert (digest.generation, digest.sequence) == (state.generation, len(self.ledger))
+        assert (digest.next_offsets, digest.committed_offsets) == (state.next_offsets, state.committed_offsets)
+        assert (digest.pending, digest.last) == (state.pending, state.batches[-1] if state.batches else None)
 
     def teardown(self) -> None:
         """Whatever has happened: what people are told to do brings the pipeline to the end of its topic."""

@@ -20,7 +20,9 @@ SECOND = GenerationStarted(2, {TopicPartition("t", 0): 20}, {"t": "id-t"}, "clus
 
 def entry(version: int, of: Batch | None = None, operation: str = "MERGE", begun: GenerationStarted | None = None):
     commit = replace(landed(of), table_version=version) if of else None
-    return LogEntry(version, operation, "engine", of is not None or begun is not None, commit, begun)
+    return LogEntry(
+        version, "2026-01-01T00:00:00+00:00", operation, "engine", of is not None or begun is not None, commit, begun
+    )
 
 
 def sound() -> list[LogEntry]:

@@ -1,0 +1,92 @@
+"""One DAG `lakemark__NAME__reset` for every valid file in include/pipelines/: begins a new generation of the pipeline.
+
+Nothing of the generation before can land any more; rows stay. The same as `lakemark reset`.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+from lakemark_tasks import RETRY, asked_by, classed_failures  # in plugins/, which Airflow puts on the path
+
+from include.airflow_names import DAG_PREFIX, TAG
+from include.generation_change import GenerationChange
+from include.pipeline_file import Pipeline, load_pipelines
+from include.protocol.errors import RetryableError
+from include.protocol.generations import restart
+from include.protocol.ledger_events import GenerationStarted, LedgerState
+from include.protocol.ledger_rows import generation_to_json
+from include.protocol.planning import SourceExtent
+from include.runner import create_target
+from include.settings import Settings
+from include.steps import Steps
+
+log = logging.getLogger(__name__)
+FORM = {
+    "from": Param(
+        "committed",
+        type="string",
+        pattern=r"^(committed|earliest|\d+)$",
+        title="Read on from",
+        description="committed: where the last committed batch ended; earliest: the first record that Kafka holds; "
+        "or the id of a batch of the present generation: where that one began",
+    ),
+    "reason": Param("", type="string", minLength=1, maxLength=500, title="Reason", description="Kept in the ledger"),
+}
+
+
+def build(pipeline: Pipeline, settings: Settings) -> DAG:
+    with DAG(
+        dag_id=f"{DAG_PREFIX}{pipeline.name}__reset",
+        description=f"Begins a new generation of {pipeline.name}; rows stay.",
+        doc_md=__doc__,
+        schedule=None,
+        start_date=datetime(2024, 1, 1),
+        catchup=False,
+        max_active_runs=1,
+        params=FORM,
+        default_args=RETRY,
+        tags=[TAG, "reset"],
+        is_paused_upon_creation=False,  # it runs only when it is asked to
+    ) as dag:
+
+        @task(doc_md="Safe to clear: the generation that a run began is not begun again.")
+        def reset(params: dict, dag_run: Any) -> dict[str, Any]:
+            steps, by = Steps(settings, pipeline), asked_by(dag_run)
+
+            def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+                origin = int(params["from"]) if params["from"].isdecimal() else params["from"]
+                kafka_order_decides = not pipeline.change.order_by
+                return restart(pipeline.name, state, source, origin, kafka_order_decides, params["reason"], by)
+
+            with classed_failures():
+                begun = [g for g in steps.ledger.state().generations if g.started_by == by]
+                if not begun:
+                    change = GenerationChange(steps, lambda: create_target(settings, pipeline.name, log.info))
+                    begun = [change.begin(decide)[0]]
+                if begun[-1].started_by != by:
+                    raise RetryableError(
+                        what="another change of generation, which had been interrupted, was ended first",
+                        where=f"{pipeline.name} generation {begun[-1].generation}",
+                        expected=f"one of {by}",
+                        found=f"one of {begun[-1].started_by}",
+                        action="look whether this one is still wanted; the next try begins it",
+                    )
+            [started] = begun
+            log.info("generation %s began (%s): %s", started.generation, started.origin, started.reason)
+            return {"generation": started.generation, **generation_to_json(started)}
+
+        reset()
+    return dag
+
+
+def build_all(settings: Settings) -> dict[str, DAG]:
+    """The DAGs of all valid files, by DAG id."""
+    pipelines, _ = load_pipelines(settings.pipelines, settings.environment)
+    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines)}
+
+
+globals().update(build_all(Settings.from_environment()))

@@ -1,0 +1,99 @@
+"""What a ledger comes down to, in constant memory: for whoever watches many pipelines with long pasts.
+
+`LedgerState` keeps every batch; a digest keeps the last one, and sums, and is brought up to date with new events only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from include.protocol.ledger_events import (
+    FIRST_GENERATION,
+    AttemptEnded,
+    AttemptStarted,
+    BackfillEnded,
+    BackfillPlanned,
+    BatchCommitted,
+    BatchPlanned,
+    BatchRecord,
+    GenerationStarted,
+    TopicsStarted,
+)
+from include.protocol.ledger_rows import from_row
+from include.protocol.ranges import TopicPartition
+
+
+@dataclass(frozen=True)
+class LedgerDigest:
+    """A ledger, up to the event before `sequence`."""
+
+    sequence: int = 0  # of the next event
+    generation: int = FIRST_GENERATION
+    last: BatchRecord | None = None  # the batch that was planned last in this generation
+    last_event_at: datetime | None = None
+    commit: BatchCommitted | None = None  # the newest, of any generation
+    commits: int = 0  # of all generations
+    records: Mapping[str, int] = field(default_factory=dict)  # sums of the commits' counts
+    next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next batch starts
+    first_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where reading began
+    open_backfills: tuple[int, ...] = ()
+
+    @property
+    def pending(self) -> BatchRecord | None:
+        """The batch that is planned and not committed."""
+        return self.last if self.last is not None and self.last.commit is None else None
+
+    @property
+    def committed_offsets(self) -> dict[TopicPartition, int]:
+        """Where the first batch that is not committed starts."""
+        pending = self.pending.batch.ranges if self.pending else ()
+        return {**self.next_offsets, **{r.topic_partition: r.start_offset for r in pending}}
+
+    def after(self, rows: Iterable[Mapping[str, Any]]) -> LedgerDigest:
+        """The digest after more rows of the ledger (`details` as data), in order and without a gap."""
+        digesting = _Digesting(self)
+        for row in rows:
+            digesting.add(row)
+        return digesting.digest()
+
+
+class _Digesting:
+    def __init__(self, start: LedgerDigest) -> None:
+        self._now = start
+        self._records = Counter(start.records)
+        self._next = dict(start.next_offsets)
+        self._first = dict(start.first_offsets)
+
+    def digest(self) -> LedgerDigest:
+        return replace(self._now, records=dict(self._records), next_offsets=self._next, first_offsets=self._first)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        changes: dict[str, Any] = {"sequence": row["sequence"] + 1, "last_event_at": row["recorded_at"]}
+        now = self._now
+        match from_row(row):
+            case GenerationStarted() as started:
+                self._next = dict(started.start_offsets)
+                self._first = {tp: min(o, self._first.get(tp, o)) for tp, o in started.start_offsets.items()}
+                changes |= {"generation": started.generation, "last": None}
+            case TopicsStarted() as started:
+                self._next.update(started.start_offsets)
+                self._first = {**started.start_offsets, **self._first}
+            case BatchPlanned(batch):
+                self._next.update({r.topic_partition: r.end_offset for r in batch.ranges})
+                changes["last"] = BatchRecord(batch)
+            case (AttemptStarted() | AttemptEnded()) as event:
+                if now.last is not None and now.last.batch.key == (event.generation, event.batch_id):
+                    changes["last"] = now.last.after(event)
+            case BatchCommitted() as commit:
+                if now.last is not None and now.last.batch.key == (commit.generation, commit.batch_id):
+                    changes |= {"last": now.last.after(commit), "commit": commit, "commits": now.commits + 1}
+                    self._records.update(commit.counts.to_json() if commit.counts else {})
+            case BackfillPlanned(backfill):
+                changes["open_backfills"] = (*now.open_backfills, backfill.number)
+            case BackfillEnded() as ended:
+                changes["open_backfills"] = tuple(n for n in now.open_backfills if n != ended.number)
+        self._now = replace(now, **changes)

@@ -1,0 +1,190 @@
+"""All pipelines at a glance, kept fresh in the background while somebody looks.
+
+Ledgers are read when they have changed; Kafka is asked once for all pipelines of the same brokers. The first look at
+500 pipelines takes seconds: who asks meanwhile gets what is known.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from include.kafka_options import librdkafka_options
+from include.kafka_source import KafkaSource, oldest_timestamp
+from include.pipeline_file import Pipeline, load_pipelines, pipeline_files
+from include.protocol.errors import LakemarkError, PipelineFileError
+from include.protocol.planning import PartitionExtent
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.settings import Settings
+from include.storage import Tables
+from include.watch.ledger_digest import LedgerDigest
+from include.watch.ledger_reader import LedgerReader
+
+log = logging.getLogger(__name__)
+_LOOK_SECONDS = 2.0  # from the end of a look to the next one
+_WATCHED_SECONDS = 30.0  # nobody has asked for so long: the looking ends
+_KAFKA_TIMEOUT_SECONDS = 5.0
+_KAFKA_AGAIN_SECONDS = 30.0  # brokers that did not answer are left alone for so long
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A pipeline as it was seen last; None is what has not been seen yet, or cannot be."""
+
+    pipeline: Pipeline
+    digest: LedgerDigest | None = None
+    problem: str | None = None  # why the ledger cannot be read
+    extents: Mapping[TopicPartition, PartitionExtent] | None = None  # what Kafka holds
+    kafka_problem: str | None = None
+    waiting: tuple[OffsetRange, ...] = ()  # what is not in the table
+    oldest_waiting: float | None = None  # timestamp of its first record, in seconds since 1970
+
+    @property
+    def lag_records(self) -> int | None:
+        """Offsets that no committed batch has."""
+        return None if self.extents is None or self.digest is None else sum(r.width for r in self.waiting)
+
+    def lag_seconds(self, now: float) -> float | None:
+        """Age of the oldest record that waits, 0 if none does."""
+        if self.lag_records is None:
+            return None
+        return max(0.0, now - self.oldest_waiting) if self.oldest_waiting is not None else 0.0
+
+
+class Overview:
+    """May be asked by many threads at once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._asked_at = 0.0
+        self._seen: dict[str, Seen] = {}
+        self._broken: list[PipelineFileError] = []
+        self._files: list[tuple[str, int]] | None = None
+        self._readers: dict[str, LedgerReader] = {}
+        self._brokers: dict[tuple, _Brokers] = {}
+
+    def pipelines(self) -> list[Seen]:
+        """Every pipeline of a valid file, by name. Starts the looking if nobody has looked for a while."""
+        self._asked_at = time.monotonic()
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._read_files()
+                self._thread = threading.Thread(target=self._keep_looking, name="lakemark-overview", daemon=True)
+                self._thread.start()
+        return [seen for _, seen in sorted(self._seen.items())]
+
+    def pipeline(self, name: str) -> Seen | None:
+        """One pipeline, None if there is no valid file of that name."""
+        return next((seen for seen in self.pipelines() if seen.pipeline.name == name), None)
+
+    def reader(self, pipeline: Pipeline) -> LedgerReader:
+        """Of the pipeline's ledger, for pages of it; its digest is for the looking alone."""
+        return LedgerReader(Tables.of(self._settings, pipeline).ledger)
+
+    @property
+    def broken(self) -> Sequence[PipelineFileError]:
+        """What is wrong with the other files."""
+        return self._broken
+
+    def look(self) -> None:
+        """One look at everything."""
+        self._read_files()
+        for name in list(self._seen):
+            self._seen[name] = self._with_ledger(self._seen[name])
+        groups: dict[tuple, list[str]] = {}
+        for name, seen in self._seen.items():
+            groups.setdefault(_connection(seen.pipeline), []).append(name)
+        for connection, names in groups.items():
+            self._ask_kafka(connection, names)
+
+    def _keep_looking(self) -> None:
+        while time.monotonic() - self._asked_at < _WATCHED_SECONDS:
+            try:
+                self.look()
+            except Exception:  # the next look may do better, and the page says how old this one is
+                log.exception("a look at the pipelines failed")
+            time.sleep(_LOOK_SECONDS)
+
+    def _read_files(self) -> None:
+        """The pipeline files, if any has changed."""
+        folder = self._settings.pipelines
+        files = [(path.name, path.stat().st_mtime_ns) for path in pipeline_files(folder)]
+        if files == self._files:
+            return
+        pipelines, self._broken = load_pipelines(folder, self._settings.environment)
+        before = self._seen
+        self._seen = {p.name: replace(before.get(p.name, Seen(p)), pipeline=p) for p in pipelines}
+        self._files = files
+
+    def _with_ledger(self, seen: Seen) -> Seen:
+        path = Tables.of(self._settings, seen.pipeline).ledger
+        reader = self._readers.setdefault(path, LedgerReader(path))
+        try:
+            return replace(seen, digest=reader.digest(), problem=None)
+        except LakemarkError as error:
+            return replace(seen, digest=None, problem=str(error))
+
+    def _ask_kafka(self, connection: tuple, names: list[str]) -> None:
+        source = self._seen[names[0]].pipeline.source
+        brokers = self._brokers.setdefault(connection, _Brokers(KafkaSource(source)))
+        if brokers.problem is not None and time.monotonic() - brokers.asked_at < _KAFKA_AGAIN_SECONDS:
+            return
+        topics = sorted({topic for name in names for topic in self._seen[name].pipeline.source.topics})
+        brokers.asked_at = time.monotonic()
+        try:
+            held = brokers.client.partitions(topics, _KAFKA_TIMEOUT_SECONDS)
+            brokers.problem = None
+        except LakemarkError as error:
+            brokers.problem = f"{error.what}: {error.found}"
+            for name in names:
+                self._seen[name] = replace(self._seen[name], extents=None, kafka_problem=brokers.problem)
+            return
+        for name in names:
+            self._seen[name] = _with_extents(self._seen[name], held)
+
+
+@dataclass
+class _Brokers:
+    """Brokers that pipelines share, and how they answered last."""
+
+    client: KafkaSource
+    problem: str | None = None
+    asked_at: float = 0.0
+
+
+def _connection(pipeline: Pipeline) -> tuple:
+    """What pipelines of the same brokers have in common."""
+    return tuple(sorted(librdkafka_options(pipeline.source).items()))
+
+
+def _with_extents(seen: Seen, held: Mapping[TopicPartition, PartitionExtent]) -> Seen:
+    topics = seen.pipeline.source.topics
+    extents = {tp: extent for tp, extent in held.items() if tp.topic in topics}
+    missing = sorted(set(topics) - {tp.topic for tp in extents})
+    problem = f"there is no topic {', '.join(missing)}" if missing else None
+    waiting = tuple(_waiting(seen, extents))
+    oldest = seen.oldest_waiting
+    if not waiting:
+        oldest = None
+    elif [r.start_offset for r in waiting] != [r.start_offset for r in seen.waiting]:
+        try:
+            oldest = oldest_timestamp(seen.pipeline.source, waiting)
+        except LakemarkError as error:
+            oldest, problem = None, f"{error.what}: {error.found}"
+    return replace(seen, extents=extents, kafka_problem=problem, waiting=waiting, oldest_waiting=oldest)
+
+
+def _waiting(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent]) -> Iterable[OffsetRange]:
+    """What Kafka holds and no committed batch has."""
+    committed = seen.digest.committed_offsets if seen.digest else {}
+    latest = seen.pipeline.source.start == "latest"
+    for tp, extent in sorted(extents.items()):
+        # A partition that no batch has begun: its records wait from the first one on, or nothing of it does yet.
+        start = committed.get(tp, extent.end_offset if latest else extent.log_start_offset)
+        if start < extent.end_offset:
+            yield OffsetRange(*tp, max(start, extent.log_start_offset), extent.end_offset)

@@ -1,0 +1,76 @@
+"""What a pipeline's tables hold, for the page: the newest versions of the target, the quarantine by reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from include.delta_tables import open_table, query
+from include.pipeline_file import Pipeline
+from include.settings import Settings
+from include.storage import Tables
+from include.target_log import LogEntry, TableLog
+
+_TEXT_MAX = 2000  # characters of a sample that are shown
+
+
+def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
+    """Commits of the target, newest first: version, at, operation, by (what wrote it, in words), own, rows.
+
+    Raises:
+        TableDamaged: see `open_table`.
+    """
+    log = TableLog.open(Tables.of(settings, pipeline).target)
+    return [_version(entry) for entry in log.newest_entries(pipeline.name, limit)] if log else []
+
+
+def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -> list[dict[str, Any]]:
+    """What was quarantined: reason, records, newest (ISO 8601, UTC), samples (topic, partition, offset, at, generation,
+    batch_id, key, value, as text), most records first.
+
+    Raises:
+        TableDamaged: see `open_table`.
+    """
+    table = open_table(Tables.of(settings, pipeline).quarantine)
+    if table is None:
+        return []
+    reasons = query(table, "select reason, count(*) as records, max(timestamp) as newest from t group by reason")
+    rows = query(
+        table,
+        "select * from (select *, row_number() over "
+        '(partition by reason order by generation desc, batch_id desc, "offset" desc) as place from t) '
+        f"where place <= {int(samples)} order by place",
+    )
+    return [
+        {
+            "reason": found["reason"],
+            "records": found["records"],
+            "newest": found["newest"].isoformat() if found["newest"] else None,
+            "samples": [_sample(row) for row in rows if row["reason"] == found["reason"]],
+        }
+        for found in sorted(reasons, key=lambda found: -found["records"])
+    ]
+
+
+def _version(entry: LogEntry) -> dict[str, Any]:
+    if entry.landed is not None:
+        key = entry.landed.metadata.batch.key
+        by = f"batch {key.batch_id}" if key.generation > 0 else f"backfill {-key.generation} chunk {key.batch_id}"
+        by += f" (generation {key.generation})" if key.generation > 1 else ""
+    elif entry.begun is not None:
+        by = f"the fence before generation {entry.begun.generation}"
+    else:
+        by = "Lakemark" if entry.own else entry.engine
+    rows = entry.landed.rows_applied if entry.landed else None
+    facts = {"version": entry.version, "at": entry.at, "operation": entry.operation}
+    return facts | {"by": by, "own": entry.own, "rows": rows}
+
+
+def _sample(row: dict[str, Any]) -> dict[str, Any]:
+    at = row["timestamp"]
+    place = {name: row[name] for name in ("topic", "partition", "offset", "generation", "batch_id")}
+    return place | {"at": at.isoformat() if at else None, "key": _text(row["key"]), "value": _text(row["value"])}
+
+
+def _text(value: bytes | None) -> str | None:
+    """Bytes as people read them; what is not UTF-8 shows as the replacement character."""
+    return None if value is None else value[: 4 * _TEXT_MAX].decode(errors="replace")[:_TEXT_MAX]

@@ -1,0 +1,69 @@
+"""How a pipeline is, in one word, and why. Pure: from what the ledger, Kafka and Airflow say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from include.protocol.errors import ERRORS_BY_NAME, TerminalError
+from include.protocol.ledger_events import AttemptRecord
+
+State = Literal["broken", "failed", "retrying", "stale", "running", "paused", "new", "ok", "loading"]  # worst first
+STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """What Airflow says of a pipeline's DAG."""
+
+    paused: bool = False
+    running: bool = False  # a run is queued or running
+    failed_run: str | None = None  # the id of the newest run that has ended, if it failed
+    note: str | None = None  # of that run
+
+
+@dataclass(frozen=True)
+class Verdict:
+    state: State
+    why: str = ""  # what stands in the way, and what to do; empty where nothing does
+
+
+def judge(
+    problem: str | None,
+    attempt: AttemptRecord | None,
+    committed: bool,
+    waiting_seconds: float | None,
+    stale_after_seconds: float | None,
+    scheduler: Scheduler,
+) -> Verdict:
+    """
+    Args:
+        problem: why the ledger cannot be read. attempt: the last one of the batch that is planned and not committed.
+        committed: whether any batch ever was. waiting_seconds: age of the oldest record that is not in the table,
+        None if unknown. stale_after_seconds: the age that is too old; None: none is.
+    """
+    stale = waiting_seconds is not None and stale_after_seconds is not None and waiting_seconds > stale_after_seconds
+    if problem is not None:
+        return Verdict("broken", problem)
+    failure = attempt.problem if attempt is not None else None
+    if scheduler.failed_run is not None and not scheduler.running:
+        why = scheduler.note or failure or f"run {scheduler.failed_run} failed. What to do: read its log"
+        return Verdict("failed", why)
+    if failure is not None and attempt is not None:
+        terminal = is_terminal(attempt.outcome)
+        return Verdict("failed" if terminal and not scheduler.running else "retrying", failure)
+    if stale:
+        why = f"a record has waited for {waiting_seconds:,.0f} s, more than {stale_after_seconds:,.0f} s. What to do: "
+        unpause = "unpause the DAG" if scheduler.paused else "see whether a run is on, and what the pool's slots do"
+        return Verdict("stale", why + unpause)
+    if scheduler.running:
+        return Verdict("running")
+    if scheduler.paused:
+        return Verdict("paused", "the DAG is paused: no run starts by itself")
+    return Verdict("ok" if committed else "new")
+
+
+def is_terminal(outcome: str | None) -> bool:
+    """Whether an attempt's outcome is the name of an error that only a person can mend."""
+    error = ERRORS_BY_NAME.get(outcome or "")
+    return error is not None and issubclass(error, TerminalError)

@@ -1,0 +1,32 @@
+"""What Airflow's database says of pipelines' DAGs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from airflow.utils.state import DagRunState
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from include.watch.verdict import Scheduler
+
+
+def schedulers(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]:
+    """By DAG id; three queries for any number of DAGs."""
+    paused = dict(
+        session.execute(select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dag_ids))).all()
+    )
+    active = select(DagRun.dag_id).where(
+        DagRun.dag_id.in_(dag_ids), DagRun.state.in_([DagRunState.QUEUED, DagRunState.RUNNING])
+    )
+    running = set(session.scalars(active.distinct()))
+    ended = [DagRunState.SUCCESS, DagRunState.FAILED]
+    of_dags = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dag_ids), DagRun.state.in_(ended))
+    newest: Iterable[DagRun] = session.scalars(select(DagRun).where(DagRun.id.in_(of_dags.group_by(DagRun.dag_id))))
+    failed = {run.dag_id: (run.run_id, run.note) for run in newest if run.state == DagRunState.FAILED}
+    return {
+        dag_id: Scheduler(is_paused, dag_id in running, *failed.get(dag_id, (None, None)))
+        for dag_id, is_paused in paused.items()
+    }

@@ -1,0 +1,74 @@
+"""What the page shows of a pipeline, as JSON data. Moments are ISO 8601 in UTC, ages in seconds; null is not known."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from include.airflow_names import DAG_PREFIX
+from include.protocol.ledger_events import AttemptRecord
+from include.protocol.ranges import TopicPartition
+from include.watch.overview import Seen
+from include.watch.verdict import Scheduler, judge
+
+
+def summary(found: Seen, scheduler: Scheduler) -> dict[str, Any]:
+    """What the list shows of a pipeline."""
+    pipeline, digest = found.pipeline, found.digest
+    lag_seconds = found.lag_seconds(time.time())
+    last = digest.last if digest else None
+    attempt = _last_attempt(found)
+    stale = pipeline.stale_after_minutes
+    verdict = judge(
+        found.problem,
+        attempt,
+        bool(digest and digest.commits),
+        lag_seconds,
+        None if stale is None else stale * 60,
+        scheduler,
+    )
+    loading = digest is None and found.problem is None
+    return {
+        "name": pipeline.name,
+        "description": pipeline.description,
+        "dag_id": DAG_PREFIX + pipeline.name,
+        "table": pipeline.target.table,
+        "schedule": _schedule(pipeline.schedule),
+        "state": "loading" if loading else verdict.state,
+        "why": verdict.why,
+        "failed_run": scheduler.failed_run,
+        "kafka_problem": found.kafka_problem,
+        "lag_records": found.lag_records,
+        "lag_seconds": lag_seconds,
+        "generation": digest.generation if digest else None,
+        "last_batch": last.batch.batch_id if last else None,
+        "pending": bool(digest and digest.pending),
+        "committed_at": digest.commit.committed_at if digest and digest.commit else None,
+        "table_version": digest.commit.table_version if digest and digest.commit else None,
+        "commits": digest.commits if digest else 0,
+        "quarantined": digest.records.get("quarantined", 0) if digest else 0,
+        "open_backfills": digest.open_backfills if digest else (),
+    }
+
+
+def _last_attempt(found: Seen) -> AttemptRecord | None:
+    pending = found.digest.pending if found.digest else None
+    return pending.attempts[-1] if pending and pending.attempts else None
+
+
+def _schedule(schedule: Any) -> str:
+    return "by hand" if schedule is None else str(schedule)
+
+
+def partition_facts(found: Seen, tp: TopicPartition) -> dict[str, Any]:
+    """Where a partition stands: offsets, ends exclusive; null is what is not known."""
+    extent, digest = (found.extents or {}).get(tp), found.digest
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "log_start": extent.log_start_offset if extent else None,
+        "log_end": extent.end_offset if extent else None,
+        "first": digest.first_offsets.get(tp) if digest else None,
+        "committed": digest.committed_offsets.get(tp) if digest else None,
+        "planned": digest.next_offsets.get(tp) if digest else None,
+    }

@@ -1,0 +1,204 @@
+// One pipeline: where every partition stands, its batches, and what became of their records.
+
+import { actions } from "./actions.js";
+import { age, ago, airflowLink, h, number } from "./dom.js";
+import { batchStrip, FATES, fates, legend, partitionStrip, PHASES, phases, total } from "./drawing.js";
+import { stateMark } from "./list.js";
+
+const PAGE = 40; // batches
+const SLOW = 5; // quarantine, versions and quality are asked for at every fifth refresh
+
+export function batchState(batch) {
+  if (batch.commit) return "committed";
+  const last = batch.attempts.at(-1);
+  return last?.problem ? "failed" : "planned";
+}
+
+export function pipelineView(root, name) {
+  const path = `api/pipelines/${encodeURIComponent(name)}`;
+  let facts = null, batches = [], before = null, selected = null, shown = "", rounds = 0;
+  const slow = { quarantine: null, versions: null, quality: null };
+
+  function select(id) {
+    selected = selected === id ? null : id;
+    draw();
+  }
+
+  function turn(to) {
+    before = to;
+    selected = null;
+    document.dispatchEvent(new Event("lakemark:refresh"));
+  }
+
+  // ---------------------------------------------------------------- sections
+
+  function head() {
+    const f = facts;
+    return h("header", {},
+      h("nav", {}, h("a", { href: "#/", "data-key": "all" }, "Pipelines"), " / "),
+      h("h1", {}, f.name, " ", stateMark(f.state)),
+      actions(f, batches.find((batch) => batch.batch_id === selected)));
+  }
+
+  function why() {
+    const f = facts;
+    const text = f.why || (f.kafka_problem && `Kafka: ${f.kafka_problem}`);
+    if (!text) return null;
+    const [what, todo] = text.split("What to do: ");
+    return h("div", { class: "problem" }, h("p", {}, what), todo && h("p", {}, h("strong", {}, "What to do: "), todo),
+      f.failed_run && airflowLink(`dags/${f.dag_id}/runs/${encodeURIComponent(f.failed_run)}`, {}, "The run that failed"));
+  }
+
+  function figures() {
+    const f = facts;
+    const cells = [
+      ["Lag", [number(f.lag_records), " records", f.lag_records ? `, for ${age(f.lag_seconds)}` : ""]],
+      ["Last commit", [ago(f.committed_at)]],
+      ["Table version", [number(f.table_version), " of ", f.table]],
+      ["Generation", [number(f.generation)]],
+      ["Batches", [number(f.commits)]],
+      ["Runs", [f.schedule]],
+      ...FATES.map((fate) => [fate, [number(f.records[fate] ?? 0)]]),
+    ];
+    return h("dl", { class: "figures" }, cells.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, ...value))));
+  }
+
+  function offsets() {
+    const failed = facts.state === "failed" || facts.state === "retrying";
+    const rows = facts.partitions.map((p) => {
+      const again = facts.backfills.filter((b) => b.outcome !== "cancelled").flatMap((b) => b.chunks.flatMap(
+        ([landed, ...ranges]) => ranges.filter(([topic, n]) => topic === p.topic && n === p.partition)
+          .map(([, , start, end]) => ({ number: b.number, landed, start, end }))));
+      return h("div", { class: "partition" },
+        h("div", { class: "name" }, `${p.topic}-${p.partition}`),
+        h("div", {}, partitionStrip(p, facts.pending, failed, again), batchStrip(p, batches, batchState, selected, select)),
+        h("div", { class: "quiet number" }, `${number(p.committed)} of ${number(p.log_end)}`));
+    });
+    return section("Offsets", legend(["committed", "planned", "failed", "waiting", "expired", "backfilled"]), rows,
+      rows.length === 0 && h("p", { class: "quiet" }, "Nothing was read yet, and Kafka has not told of the topics."));
+  }
+
+  function batchRow(batch, most) {
+    const state = batchState(batch);
+    const landed = batch.attempts.find((a) => a.outcome === "applied") ?? batch.attempts.at(-1);
+    const seconds = landed ? { ...landed.phase_seconds } : {};
+    if (batch.commit?.settle_seconds) seconds.settle = batch.commit.settle_seconds;
+    const open = selected === batch.batch_id;
+    const row = h("tr", { "data-row": String(batch.batch_id), class: open ? "selected" : null },
+      h("th", { scope: "row" }, h("button", { type: "button", class: "link", "aria-expanded": String(open),
+        "data-key": `batch-${batch.batch_id}`, click: () => select(batch.batch_id) }, `batch ${number(batch.batch_id)}`)),
+      h("td", {}, h("span", { class: `state ${state}` }, state)),
+      h("td", {}, ago(batch.commit?.committed_at ?? batch.planned_at)),
+      h("td", { class: "number" }, number(batch.commit?.counts?.read)),
+      h("td", {}, fates(batch.commit?.counts)),
+      h("td", { class: "number" }, total(seconds) ? `${total(seconds).toFixed(1)} s` : "–"),
+      h("td", {}, phases(seconds, most)),
+      h("td", { class: "number" }, number(batch.attempts.length)),
+      h("td", { class: "number" }, number(batch.commit?.table_version)));
+    return open ? [row, h("tr", { class: "details" }, h("td", { colspan: 9 }, details(batch)))] : [row];
+  }
+
+  function details(batch) {
+    const counts = batch.commit?.counts;
+    return [
+      h("p", {}, batch.ranges.map(([topic, n, start, end]) => h("code", {}, `${topic}-${n}:${start}-${end}`)).flatMap((c) => [c, " "])),
+      counts && h("p", {}, `${number(counts.read)} read = `, FATES.map((fate) => `${number(counts[fate])} ${fate}`).join(" + ")),
+      h("ol", {}, batch.attempts.map((a) => h("li", {},
+        a.outcome ?? "no word yet: it runs, or was killed", " · ", a.started_by, " on ", a.host, " · ", ago(a.started_at),
+        a.log && [" · ", airflowLink(a.log, {}, "log")],
+        a.problem && h("p", { class: "problem" }, a.problem)))),
+      batch.attempts.length === 0 && h("p", { class: "quiet" }, "No attempt yet."),
+    ];
+  }
+
+  function batchList() {
+    const seconds = batches.map((b) => total((b.attempts.find((a) => a.outcome === "applied") ?? b.attempts.at(-1))?.phase_seconds ?? {}));
+    const columns = ["Batch", "State", "When", "Records", "by fate", "Took", "by phase", "Attempts", "Version"];
+    const lowest = batches.at(-1)?.batch_id;
+    return section("Batches",
+      h("p", {}, legend(FATES), legend(PHASES)),
+      batches.length === 0 ? h("p", { class: "quiet" }, "No batch yet.") : h("div", { class: "scroll" }, h("table", { class: "batches" },
+        h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col" }, c)))),
+        h("tbody", {}, batches.flatMap((b) => batchRow(b, Math.max(...seconds)))))),
+      h("p", { class: "turn" },
+        before !== null && h("button", { type: "button", "data-key": "newest", click: () => turn(null) }, "Newest"),
+        lowest > 0 && h("button", { type: "button", "data-key": "older", click: () => turn(lowest) }, "Older")));
+  }
+
+  function backfills() {
+    if (facts.backfills.length === 0) return null;
+    return section("Backfills", h("table", {}, h("tbody", {}, facts.backfills.map((b) => {
+      const landed = b.chunks.filter(([done]) => done).length;
+      return h("tr", {}, h("th", { scope: "row" }, `backfill ${b.number}`),
+        h("td", {}, b.outcome ?? "at work, or waits to be resumed"),
+        h("td", {}, h("progress", { max: b.chunks.length, value: landed }), ` ${landed} of ${b.chunks.length} chunks`),
+        h("td", {}, b.into === "new" ? "into a new table" : "into the table"), h("td", {}, ago(b.at)),
+        h("td", {}, b.reason), h("td", { class: "quiet" }, b.requested_by));
+    }))));
+  }
+
+  function generations() {
+    if (facts.generations.length === 0) return null;
+    return section("Generations", h("table", {}, h("tbody", {}, facts.generations.map((g) =>
+      h("tr", {}, h("th", { scope: "row" }, `generation ${g.generation}`), h("td", {}, `from ${g.origin}`), h("td", {}, ago(g.at)),
+        h("td", {}, g.reason), h("td", { class: "quiet" }, g.started_by),
+        h("td", {}, g.skipped.map(([t, n, a, z]) => `gave up ${t}-${n}:${a}-${z}`).join(", "))))));
+  }
+
+  function quarantine() {
+    return later("Quarantine", slow.quarantine, (reasons) => reasons.length === 0
+      ? h("p", { class: "quiet" }, "Nothing was quarantined.")
+      : reasons.map((r) => h("details", { "data-open": `q ${r.reason}` },
+          h("summary", {}, h("strong", {}, number(r.records)), ` ${r.reason} · newest of `, r.newest ? new Date(r.newest).toLocaleString() : "–"),
+          r.samples.map((sample) => h("figure", {},
+            h("figcaption", { class: "quiet" }, `${sample.topic}-${sample.partition} offset ${number(sample.offset)}, batch ${sample.batch_id}`),
+            h("pre", {}, sample.value ?? "null"))))));
+  }
+
+  function versions() {
+    return later("Table versions", slow.versions, (list) => list.length === 0
+      ? h("p", { class: "quiet" }, "There is no table yet.")
+      : h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, list.map((v) => h("tr", {},
+          h("th", { scope: "row" }, number(v.version)), h("td", {}, v.operation),
+          h("td", { class: v.own ? null : "foreign" }, v.by, !v.own && " (not by Lakemark)"),
+          h("td", { class: "number" }, v.rows === null ? "" : `${number(v.rows)} rows`), h("td", {}, ago(v.at))))))));
+  }
+
+  function quality() {
+    return later("Quality", slow.quality, (q) => h("p", { class: "quiet" }, q.why));
+  }
+
+  function later(title, answer, drawn) {
+    if (answer === null) return section(title, h("p", { class: "quiet" }, "Loading …"));
+    return section(title, answer.problem ? h("p", { class: "problem" }, answer.problem) : drawn(answer.facts));
+  }
+
+  function draw() {
+    const focused = document.activeElement?.dataset?.key;
+    const open = new Set([...root.querySelectorAll("details[open]")].map((d) => d.dataset.open));
+    root.replaceChildren(...[head(), why(), figures(), offsets(), batchList(), backfills(), quarantine(), quality(), versions(), generations()]
+      .filter(Boolean));
+    for (const d of root.querySelectorAll("details")) d.open = open.has(d.dataset.open);
+    if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  return {
+    async refresh(ask) {
+      const newest = before === null ? "" : `&before=${before}`;
+      [facts, batches] = await Promise.all([ask(path), ask(`${path}/batches?limit=${PAGE}${newest}`)]);
+      await Promise.all((rounds++ % SLOW ? [] : Object.keys(slow)).map(async (part) => {
+        slow[part] = await ask(`${path}/${part}`).then((facts) => ({ facts }), (error) => ({ problem: error.message }));
+      }));
+      const { now, ...rest } = facts;
+      const told = JSON.stringify([rest, batches, slow], (key, value) => (key === "lag_seconds" ? Math.floor(value) : value));
+      if (told !== shown && !document.querySelector("dialog[open]")) {
+        draw();
+        shown = told;
+      }
+    },
+  };
+}
+
+function section(title, ...children) {
+  return h("section", { "aria-label": title }, h("h2", {}, title), ...children);
+}

@@ -1,0 +1,152 @@
+"""The page's app: routes, and who may use them.
+
+Who may read a pipeline's DAG sees the pipeline; who may read its task logs sees quarantined records too. Nothing here
+writes: actions start DAGs, through Airflow's own API and its permissions (the page's script calls it as the user who is
+logged in).
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import FileResponse, JSONResponse
+from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
+from lakemark_page_app.facts import partition_facts, summary
+
+from include.airflow_names import DAG_PREFIX
+from include.protocol.errors import LakemarkError
+from include.settings import Settings
+from include.watch.overview import Overview, Seen
+from include.watch.tables import newest_versions, quarantine_by_reason
+from include.watch.verdict import STATES, Scheduler
+
+FILES = Path(__file__).parent / "files"
+BATCHES_MAX = 200  # of one answer
+_SETTINGS = Settings.from_environment()
+_OVERVIEW = Overview(_SETTINGS)
+_SAFE = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'self'",  # nothing of a foreign host, ever
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+def may_read_dags(user: GetUserDep) -> None:
+    """401 without a login (by GetUserDep), 403 for who may read no DAG at all."""
+    _require(get_auth_manager().is_authorized_dag(method="GET", user=user))
+
+
+def may_read(name: str, user: GetUserDep) -> None:
+    details = DagDetails(id=DAG_PREFIX + name)
+    _require(get_auth_manager().is_authorized_dag(method="GET", details=details, user=user))
+
+
+def may_read_records(name: str, user: GetUserDep) -> None:
+    """Quarantined records are as private as task logs, which may quote them."""
+    details, entity = DagDetails(id=DAG_PREFIX + name), DagAccessEntity.TASK_LOGS
+    _require(get_auth_manager().is_authorized_dag(method="GET", access_entity=entity, details=details, user=user))
+
+
+def _require(authorized: bool) -> None:
+    if not authorized:
+        raise HTTPException(403, "Forbidden")
+
+
+def seen(name: str) -> Seen:
+    found = _OVERVIEW.pipeline(name)
+    if found is None:
+        raise HTTPException(404, f"there is no valid pipeline file {name}.yaml")
+    return found
+
+
+SeenDep = Annotated[Seen, Depends(seen)]
+app = FastAPI(title="Lakemark", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(may_read_dags)])
+
+
+@app.middleware("http")
+async def safe(request: Request, call_next: Any) -> Response:
+    response = await call_next(request)
+    response.headers.update(_SAFE)
+    return response
+
+
+@app.exception_handler(LakemarkError)
+async def told(request: Request, error: LakemarkError) -> Response:
+    """A table or a ledger that cannot be read: the page shows what is wrong in its place."""
+    return JSONResponse({"detail": str(error)}, 503)
+
+
+@app.get("/")
+def page() -> FileResponse:
+    return FileResponse(FILES / "page.html")
+
+
+@app.get("/files/{file}")
+def file(
+    file: Literal["page.js", "page.css", "dom.js", "list.js", "pipeline.js", "drawing.js", "actions.js", "icon.svg"],
+) -> FileResponse:
+    return FileResponse(FILES / file)
+
+
+@app.get("/api/pipelines")
+def pipelines(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
+    """All pipelines that the user may see, worst first."""
+    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET", session=session)
+    found = [s for s in _OVERVIEW.pipelines() if DAG_PREFIX + s.pipeline.name in readable]
+    schedulers = airflow_state.schedulers(session, [DAG_PREFIX + s.pipeline.name for s in found])
+    told = [summary(s, schedulers.get(DAG_PREFIX + s.pipeline.name, Scheduler())) for s in found]
+    broken = [{"where": error.where, "problem": str(error)} for error in _OVERVIEW.broken]
+    return {"now": time.time(), "pipelines": sorted(told, key=lambda p: STATES.index(p["state"])), "broken": broken}
+
+
+@app.get("/api/pipelines/{name}", dependencies=[Depends(may_read)])
+def pipeline(found: SeenDep, session: SessionDep) -> dict[str, Any]:
+    """One pipeline: its summary, every partition's extent, generations and backfills."""
+    dag_id = DAG_PREFIX + found.pipeline.name
+    reader, digest = _OVERVIEW.reader(found.pipeline), found.digest
+    partitions = sorted({*(found.extents or {}), *(digest.next_offsets if digest else {})})
+    return summary(found, airflow_state.schedulers(session, [dag_id]).get(dag_id, Scheduler())) | {
+        "now": time.time(),
+        "source": {
+            "topics": found.pipeline.source.topics,
+            "bootstrap_servers": found.pipeline.source.bootstrap_servers,
+        },
+        "records": digest.records if digest else {},
+        "partitions": [partition_facts(found, tp) for tp in partitions],
+        "generations": reader.generations(),
+        "backfills": reader.backfills(),
+    }
+
+
+@app.get("/api/pipelines/{name}/batches", dependencies=[Depends(may_read)])
+def batches(
+    found: SeenDep,
+    before: Annotated[int | None, Query(ge=0)] = None,
+    limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 40,
+) -> list[dict[str, Any]]:
+    """Batches of the present generation below `before`, newest first."""
+    generation = found.digest.generation if found.digest else 1
+    return _OVERVIEW.reader(found.pipeline).batches(generation, before, limit)
+
+
+@app.get("/api/pipelines/{name}/quarantine", dependencies=[Depends(may_read_records)])
+def quarantine(found: SeenDep) -> list[dict[str, Any]]:
+    return quarantine_by_reason(_SETTINGS, found.pipeline, samples=3)
+
+
+@app.get("/api/pipelines/{name}/versions", dependencies=[Depends(may_read)])
+def versions(found: SeenDep, limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 30) -> list[dict[str, Any]]:
+    return newest_versions(_SETTINGS, found.pipeline, limit)
+
+
+@app.get("/api/pipelines/{name}/quality", dependencies=[Depends(may_read)])
+def quality(found: SeenDep) -> dict[str, Any]:
+    """The place of the quality suites' verdicts; pipelines have no suites yet."""
+    return {"verdicts": [], "why": "pipelines have no quality suites yet"}

@@ -1,0 +1,143 @@
+"""What the page knows of pipelines: ledgers in pages and digests, verdicts. Real Delta files, no Kafka, no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from include.ledger import Ledger
+from include.protocol.backfill import Backfill
+from include.protocol.ledger_events import (
+    AttemptEnded,
+    AttemptRecord,
+    AttemptStarted,
+    BackfillEnded,
+    BackfillPlanned,
+    BatchPlanned,
+    GenerationStarted,
+    fold,
+)
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.watch.ledger_reader import LedgerReader
+from include.watch.verdict import Scheduler, Verdict, is_terminal, judge
+from tests.support.batches import batch, committed
+from tests.support.long_ledgers import write_ledger
+
+FAILED = AttemptEnded(1, 1, "b", "OffsetsExpired", {"read": 0.5}, "gone. What to do: skip them")
+START = GenerationStarted(2, {TopicPartition("t", 0): 10}, {"t": "id-t"}, "cluster", "committed", "why", "ada")
+
+
+def backfill(number: int) -> Backfill:
+    chunks = ((OffsetRange("t", 0, 0, 5),), (OffsetRange("t", 0, 5, 10),))
+    return Backfill("p", number, f"r{number}", chunks, {"t": "id-t"}, "cluster", "same", {}, "late fix", "airflow run")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    ledger = Ledger(str(tmp_path / "l"))
+    begun = [BatchPlanned(batch(0)), AttemptStarted(1, 0, "a", "h", "airflow dags/d/runs/r/tasks/merge?try_number=2")]
+    ledger.append(lambda state: [*begun, AttemptEnded(1, 0, "a", "applied", {"read": 1.5}), committed(batch(0))])
+    ledger.append(lambda state: [BatchPlanned(batch(1)), AttemptStarted(1, 1, "b", "h", "cli"), FAILED])
+    return ledger
+
+
+def test_a_page_of_batches_has_their_attempts_and_their_commits(ledger: Ledger) -> None:
+    second, first = LedgerReader(ledger.path).batches(1, before=None, limit=10)
+    assert (second["batch_id"], second["ranges"], second["commit"]) == (1, [["t", 0, 10, 20]], None)
+    [attempt] = second["attempts"]
+    assert (attempt["outcome"], attempt["problem"], attempt["log"]) == ("OffsetsExpired", FAILED.problem, None)
+    [attempt] = first["attempts"]
+    assert (attempt["started_by"], attempt["log"]) == ("airflow", "dags/d/runs/r/tasks/merge?try_number=2")
+    assert (attempt["phase_seconds"], first["commit"]["counts"]["read"]) == ({"read": 1.5}, 10)
+    assert [b["batch_id"] for b in LedgerReader(ledger.path).batches(1, before=1, limit=10)] == [0]
+    assert LedgerReader(ledger.path).batches(2, before=None, limit=10) == []
+
+
+def test_a_digest_reads_only_what_is_new(ledger: Ledger) -> None:
+    reader = LedgerReader(ledger.path)
+    digest = reader.digest()
+    assert digest.pending is not None
+    assert (digest.pending.attempts[-1].outcome, digest.commits, digest.records["applied"]) == ("OffsetsExpired", 1, 4)
+    assert digest.committed_offsets == {TopicPartition("t", 0): 10}
+    ledger.append(
+        lambda state: [BackfillPlanned(backfill(1)), BackfillPlanned(backfill(2)), BackfillEnded(1, "applied", "x")]
+    )
+    ledger.append(lambda state: [AttemptStarted(-2, 1, "c", "h", "cli"), AttemptEnded(-2, 1, "c", "applied")])
+    assert reader.digest() == LedgerReader(ledger.path).digest()
+    assert reader.digest().open_backfills == (2,)
+    two, one = reader.backfills()
+    assert (two["number"], two["outcome"], two["chunks"]) == (
+        2,
+        None,
+        [[False, ["t", 0, 0, 5]], [True, ["t", 0, 5, 10]]],
+    )
+    assert (one["number"], one["outcome"], one["reason"]) == (1, "applied", "late fix")
+    ledger.append(lambda state: [START])
+    assert (reader.digest().generation, reader.digest().last, reader.digest().commits) == (2, None, 1)
+    assert reader.generations() == [
+        {"generation": 2, "at": reader.generations()[0]["at"], "origin": "committed", "reason": "why"}
+        | {"started_by": "ada", "skipped": []}
+    ]
+
+
+def test_a_ledger_that_was_made_anew_is_read_from_its_start(ledger: Ledger) -> None:
+    reader = LedgerReader(ledger.path)
+    assert reader.digest().sequence == 7
+    ledger.set_aside()
+    assert reader.digest().sequence == 0
+    ledger.append(lambda state: [replace(START, generation=3)])
+    assert (reader.digest().generation, reader.digest().sequence) == (3, 1)
+
+
+def test_a_long_ledger_is_read_in_pages(tmp_path: Path) -> None:
+    write_ledger(tmp_path / "l", "p", "t", batches=1000)
+    reader = LedgerReader(str(tmp_path / "l"))
+    state, digest = fold(Ledger(reader.path).events()), reader.digest()
+    assert (digest.commits, digest.next_offsets) == (1000, state.next_offsets)
+    assert [b["batch_id"] for b in reader.batches(1, None, 3)] == [999, 998, 997]
+    assert [b["batch_id"] for b in reader.batches(1, 500, 2)] == [499, 498]
+    assert [b["batch_id"] for b in reader.batches(1, 1, 5)] == [0]
+
+
+ERROR = AttemptRecord("a", "h", "cli", "RetryableError", problem="Kafka did not answer")
+TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
+
+
+@pytest.mark.parametrize(
+    ("expected", "facts"),
+    [
+        (Verdict("broken", "damaged"), {"problem": "damaged", "scheduler": Scheduler(running=True)}),
+        (Verdict("failed", "the note"), {"attempt": ERROR, "scheduler": Scheduler(failed_run="r", note="the note")}),
+        (Verdict("failed", "gone"), {"attempt": TERMINAL}),
+        (Verdict("retrying", "Kafka did not answer"), {"attempt": ERROR}),
+        (Verdict("retrying", "gone"), {"attempt": TERMINAL, "scheduler": Scheduler(running=True, failed_run="r")}),
+        (Verdict("running"), {"scheduler": Scheduler(running=True, failed_run="r", note="of the run before")}),
+        (Verdict("ok"), {"waiting_seconds": 60.0, "stale_after_seconds": 60.0}),
+        (Verdict("ok"), {"waiting_seconds": 60.0}),
+        (Verdict("ok"), {"stale_after_seconds": 60.0}),
+        (Verdict("new"), {"committed": False}),
+        (Verdict("paused", "the DAG is paused: no run starts by itself"), {"scheduler": Scheduler(paused=True)}),
+    ],
+)
+def test_a_verdict_says_the_worst_and_why(expected: Verdict, facts: dict) -> None:
+    nothing = {"problem": None, "attempt": None, "waiting_seconds": None, "stale_after_seconds": None}
+    assert judge(**{**nothing, "committed": True, "scheduler": Scheduler(), **facts}) == expected
+
+
+@pytest.mark.parametrize(("paused", "todo"), [(True, "unpause the DAG"), (False, "see whether a run is on")])
+def test_a_stale_table_says_for_how_long(paused: bool, todo: str) -> None:
+    verdict = judge(None, None, True, 3700.0, 3600.0, Scheduler(paused=paused))
+    assert verdict.state == "stale"
+    assert "waited for 3,700 s" in verdict.why
+    assert todo in verdict.why
+
+
+def test_terminal_is_what_the_error_classes_say() -> None:
+    assert [is_terminal(name) for name in ("OffsetsExpired", "RetryableError", "applied", None)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
