@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from lakemark_first_come import FIRST_COME  # these two in plugins/, which Airflow puts on the path
-from lakemark_tasks import RETRY, asked_by, classed_failures, telling, this_try
+from lakemark_tasks import TASKS, asked_by, telling, this_try, work_on
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
@@ -96,7 +96,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         start_date=datetime(2024, 1, 1),
         catchup=False,
         params=form(pipeline),
-        default_args=RETRY,
+        default_args=TASKS,
         tags=[TAG, "backfill"],
         is_paused_upon_creation=False,  # it runs only when it is asked to
     ) as dag:
@@ -108,7 +108,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task
         def cancel(params: dict, dag_run: Any) -> list[dict[str, Any]]:
-            with classed_failures():
+            with work_on(pipeline.name):
                 chunks = backfills.cancel(number_to_cancel(params), asked_by(dag_run))
             return [chunk.to_json() for chunk in chunks]
 
@@ -116,7 +116,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             doc_md="Says what the backfill would read, in how many chunks, and about how long it takes."
         )
         def preview(params: dict) -> dict[str, Any] | None:
-            with classed_failures():
+            with work_on(pipeline.name):
                 facts = backfills.preview(wish_of(params))
             for line in preview_lines(facts):
                 log.info("%s", line)
@@ -125,7 +125,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task(doc_md="Records the backfill in the ledger; its chunks never change after that.")
         def plan(params: dict, dag_run: Any) -> list[dict[str, int]]:
-            with classed_failures():
+            with work_on(pipeline.name):
                 planned = backfills.plan(wish_of(params), dag_run.run_id, params["reason"] or "", asked_by(dag_run))
             log.info("backfill %s: %s chunks", planned.number, len(planned.chunks))
             return [planned.batch(n).key._asdict() for n in range(len(planned.chunks))]
@@ -138,7 +138,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             doc_md="Merges one chunk. Safe to clear at any time, in any order.",
         )
         def chunk(key: dict[str, int]) -> dict[str, Any]:
-            with classed_failures():
+            with work_on(pipeline.name):
                 state = backfills.steps.ledger.state()
                 batch = state.planned(pipeline.name, BatchKey(**key)).batch
                 get_current_context()["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
@@ -148,7 +148,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task(doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.")
         def finish(keys: list[dict[str, int]], done: Any, dag_run: Any) -> list[dict[str, Any]]:
-            with classed_failures():
+            with work_on(pipeline.name):
                 number = -keys[0]["generation"]
                 record = backfills.steps.ledger.state().backfills[number]
                 chunks = backfills.verify_landed(record.backfill)

@@ -16,7 +16,7 @@ import lakemark_metrics  # these four in plugins/, which Airflow puts on the pat
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
 from lakemark_first_come import FIRST_COME
-from lakemark_tasks import RETRY, classed_failures, telling, this_try
+from lakemark_tasks import TASKS, telling, this_try, work_on
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.explain import markdown
@@ -45,7 +45,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         start_date=datetime(2024, 1, 1),
         catchup=False,  # a run takes what Kafka holds now, whatever its date
         max_active_runs=1,
-        default_args=RETRY,
+        default_args=TASKS,
         tags=[TAG],
     ) as dag:
 
@@ -53,7 +53,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             inlets=[table], doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new."
         )
         def plan() -> dict[str, Any] | None:
-            with classed_failures():
+            with work_on(pipeline.name):
                 steps = Steps(settings, pipeline)
                 run = steps.plan_run()
             with suppress(LakemarkError):  # a plan does not fail for its figures
@@ -72,13 +72,13 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         )
         def merge(planned: dict[str, Any]) -> list[dict[str, Any]]:
             run, tell = RunPlan.from_json(planned), telling(pipeline.name)
-            with classed_failures():
+            with work_on(pipeline.name):
                 results = run_job(settings, pipeline.name, run, this_try(), tell, log.info)
             return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]
 
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
         def settle(planned: dict[str, Any], merged: list, *, outlet_events: Any) -> list[dict[str, Any]]:
-            with classed_failures():
+            with work_on(pipeline.name):
                 settled = Steps(settings, pipeline).settle_run(RunPlan.from_json(planned))
             events = [BatchEvent.of(pipeline, record).to_json() for record in settled]
             for event in events:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, Param, task
-from lakemark_tasks import RETRY, asked_by, classed_failures  # in plugins/, which Airflow puts on the path
+from lakemark_tasks import TASKS, asked_by, work_on  # in plugins/, which Airflow puts on the path
 
 from include.airflow_names import DAG_PREFIX, TAG
 from include.generation_change import GenerationChange
@@ -48,7 +48,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         catchup=False,
         max_active_runs=1,
         params=FORM,
-        default_args=RETRY,
+        default_args=TASKS,
         tags=[TAG, "reset"],
         is_paused_upon_creation=False,  # it runs only when it is asked to
     ) as dag:
@@ -62,7 +62,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 kafka_order_decides = not pipeline.change.order_by
                 return restart(pipeline.name, state, source, origin, kafka_order_decides, params["reason"], by)
 
-            with classed_failures():
+            with work_on(pipeline.name):
                 begun = [g for g in steps.ledger.state().generations if g.started_by == by]
                 if not begun:
                     change = GenerationChange(steps, lambda: create_target(settings, pipeline.name, log.info))

@@ -18,6 +18,7 @@ from include.protocol.counts import account
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.guard import verify_fingerprint
 from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState
+from include.protocol.maintenance import purged_from, verify_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit, verify_ledger_not_behind
@@ -115,6 +116,11 @@ class Backfills:
 
         self.steps.ledger.append(decide)
         assert found is not None
+        try:
+            self._verify_not_purged(found)  # once more: maintenance looks for backfills after it has told of its purge
+        except TerminalError:
+            self.cancel(found.number, requested_by)
+            raise
         return found
 
     def chunks(self, backfill: Backfill) -> list[Chunk]:
@@ -201,7 +207,7 @@ class Backfills:
         ranges = held(self._name, self._ranges(wish, state, source, kafka), source)
         limit = wish.records_per_chunk_max or self.steps.pipeline.source.limits.records_per_batch_max
         landed = before.newest_backfill(self._name) if before else 0
-        return Backfill(
+        backfill = Backfill(
             pipeline=self._name,
             number=max([landed, *state.backfills]) + 1,
             request_id=request_id,
@@ -213,6 +219,13 @@ class Backfills:
             reason=reason,
             requested_by=requested_by,
         )
+        self._verify_not_purged(backfill)
+        return backfill
+
+    def _verify_not_purged(self, backfill: Backfill) -> None:
+        log = TableLog.open(self.steps.tables.target) if backfill.into == "same" else None
+        if log is not None:
+            verify_not_purged(self._name, backfill.chunks, purged_from(log.table.metadata().configuration))
 
     def _ranges(
         self, wish: Wish, state: LedgerState, source: SourceExtent, kafka: KafkaSource

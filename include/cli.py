@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     status_.add_argument("--batches", type=int, metavar="N", default=0, help="the last N batches too")
     audit_ = add("audit", audit, "prove that every batch was applied once, and adds up", "*", True)
     audit_.add_argument("--deep", action="store_true", help="recompute the table from Kafka and compare every row")
+    add("maintain", maintain, "keep a pipeline's tables quick to read and small on disk", "*", True)
     add_ledger_commands(commands)
     add_backfill_command(commands)
     explain_ = add("explain", explain, "what a pipeline does, and what it guarantees", None, True)
@@ -201,6 +202,19 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
     ]
     report(options, [report.to_json() for report in reports], lines)
     return 1 if not good or any(report.findings for report in reports) else 0
+
+
+def maintain(settings: Settings, options: argparse.Namespace) -> int:
+    from include.runner import maintenance_lines, run_maintenance, told
+
+    def listen(fact: dict[str, Any]) -> None:
+        if "result" not in fact:
+            say(told(fact))
+
+    pipelines, good = _pipelines(settings, options.pipeline)
+    won = [run_maintenance(settings, pipeline.name, listen, say) for pipeline in pipelines]
+    report(options, won, (line for of_one in won for line in maintenance_lines(of_one)))
+    return 0 if good else 1
 
 
 def explain(settings: Settings, options: argparse.Namespace) -> int:

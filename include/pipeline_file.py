@@ -118,6 +118,23 @@ class Target(_Section):
         return table
 
 
+class Upkeep(_Section):
+    """When maintenance does what. It runs by itself every night (docs/airflow.md)."""
+
+    small_files_max: int = Field(
+        default=20, ge=1, description="Files are rewritten into larger ones when more than so many are below 32 MB."
+    )
+    vacuum_after_hours: float = Field(
+        default=168.0, ge=168, description="Files that no version newer than this needs are removed."
+    )
+    purge_tombstones_after_days: float | None = Field(
+        default=None,
+        gt=0,
+        description="Tombstones of deletes that were committed so long ago are removed; null: none is. An older change "
+        "of such a key that comes later makes its row again.",
+    )
+
+
 class Pipeline(_Section):
     name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
     description: str = Field(default="", description="For people; shown in Airflow.")
@@ -130,6 +147,7 @@ class Pipeline(_Section):
     source: Source
     change: Change
     target: Target
+    maintenance: Upkeep = Upkeep()
 
     @field_validator("name")
     @classmethod

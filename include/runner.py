@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from include.protocol.batch import Batch, BatchKey
@@ -64,6 +64,12 @@ def run_backfill(
 def run_swap(settings: Settings, pipeline: str, number: int, started_by: str, log: Callable[[str], None]) -> None:
     """Puts a backfill's table in the target's place. Raises as `run_job` does."""
     _run(settings, pipeline, ["--swap", str(number)], started_by, lambda fact: None, log)
+
+
+def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Callable[[str], None]) -> dict[str, Any]:
+    """Keeps a pipeline's tables in shape; returns what was won (see `spark_jobs.maintenance`). Raises as `run_job`."""
+    [report] = _run(settings, pipeline, ["--maintain"], "maintenance", listen, log)
+    return report
 
 
 def create_target(settings: Settings, pipeline: str, log: Callable[[str], None]) -> None:
@@ -139,6 +145,8 @@ def told(fact: dict[str, Any]) -> str:
             return "another writer of the table was faster; merging again ..."
         case {"progress": phase}:
             return f"{phase} ..."
+        case {"result": {"maintained": _} as report}:
+            return "; ".join(maintenance_lines(report))
         case {"result": result}:
             counts = ", ".join(f"{number:,} {name}" for name, number in (result["counts"] or {}).items())
             seconds = ", ".join(f"{name} {s:.1f} s" for name, s in result["phase_seconds"].items())
@@ -148,6 +156,26 @@ def told(fact: dict[str, Any]) -> str:
             return "; ".join(filter(None, (f"{what} {result['outcome']}", counts, seconds)))
         case _:
             return f"{fact.get('error')}: {fact.get('found')}"
+
+
+def maintenance_lines(report: dict[str, Any]) -> Iterator[str]:
+    """What maintenance has won, for people."""
+    for role, table in report["tables"].items():
+        before, after = table["before"], table["after"]
+        yield (
+            f"{report['maintained']} {role}: {', '.join(table['did']) or 'nothing due'}; "
+            f"files {before['files']:,} to {after['files']:,}, on disk {_size(before['disk_bytes'])} to "
+            f"{_size(after['disk_bytes'])}, hidden rows {before['deleted']:,} to {after['deleted']:,}"
+        )
+    yield from (f"removed {path}" for path in report["removed"])
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.1f} GB"
 
 
 def _fact(line: str) -> dict[str, Any] | None:

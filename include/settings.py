@@ -36,7 +36,10 @@ class Settings:
     spark_master: str | None  # local, spark-submit: the master; None: all cores of this machine
     spark_deploy_mode: str  # spark-submit: "client", the driver beside the task, or "cluster"
     spark_properties: Path | None  # spark-submit: a file with a cluster's own settings
+    airflow_database: str | None  # SQLAlchemy URL for the Airflow of `lakemark up`; None: SQLite in the home
     spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
+    alerts: Path | None  # file that says whom to tell of failures and stale tables; None: nobody
+    maintenance_schedule: str | None  # cron, of the maintenance DAG; None: by hand
     environment: Mapping[str, str]  # for ${NAME} in pipeline files and for child processes
 
     @classmethod
@@ -57,7 +60,10 @@ class Settings:
             spark_master=env.get("LAKEMARK_SPARK_MASTER") or None,
             spark_deploy_mode=env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client",
             spark_properties=Path(properties) if (properties := env.get("LAKEMARK_SPARK_PROPERTIES")) else None,
+            airflow_database=env.get("LAKEMARK_AIRFLOW_DATABASE") or None,
             spark_pool_slots=int(env.get("LAKEMARK_SPARK_POOL_SLOTS") or 2),
+            alerts=Path(alerts).absolute() if (alerts := env.get("LAKEMARK_ALERTS")) else None,
+            maintenance_schedule=env.get("LAKEMARK_MAINTENANCE_SCHEDULE", "0 3 * * *") or None,
             environment=env,
         )
 

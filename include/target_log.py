@@ -17,6 +17,25 @@ from include.protocol.generations import fenced_for
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.settlement import LandedCommit, TargetView
 
+# What these do to a table changes no row that a reader sees.
+_CHANGE_NO_ROW = (
+    "ADD COLUMNS",
+    "ADD CONSTRAINT",
+    "ADD FEATURE",
+    "ANALYZE",
+    "CHANGE COLUMN",
+    "CLUSTER BY",
+    "COMPUTE STATS",
+    "CREATE TABLE",
+    "DROP CONSTRAINT",
+    "DROP FEATURE",
+    "OPTIMIZE",
+    "REORG",
+    "SET TBLPROPERTIES",
+    "UNSET TBLPROPERTIES",
+    "UPGRADE PROTOCOL",
+    "VACUUM",
+)
 _RECENT = 30  # commits; a settled batch is nearly always among them
 
 
@@ -31,6 +50,11 @@ class LogEntry:
     own: bool  # it carries metadata of Lakemark's
     landed: LandedCommit | None  # if it is the commit of a batch
     begun: GenerationStarted | None  # if it is a fence: what it made way for
+
+    @property
+    def is_foreign(self) -> bool:
+        """Another writer changed rows: what Lakemark guarantees does not cover them."""
+        return not self.own and not self.operation.startswith(_CHANGE_NO_ROW)
 
 
 @dataclass(frozen=True)

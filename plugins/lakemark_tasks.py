@@ -1,4 +1,5 @@
-"""What the tasks of Lakemark's DAGs share: how they fail, how often they are tried again, how they tell of a job."""
+"""What the tasks of Lakemark's DAGs share: how they fail and say so, how often they are tried again, what their log
+tells of a job."""
 
 from __future__ import annotations
 
@@ -9,29 +10,35 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
+import lakemark_alerts  # these two beside this file, in a folder that Airflow puts on the path
 import lakemark_metrics
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
+from structlog.contextvars import bind_contextvars
 
 from include.airflow_names import PROBLEM_KEY
 from include.protocol.errors import LakemarkError, TerminalError
 from include.runner import told
 
 log = logging.getLogger(__name__)
-RETRY = {
+TASKS = {  # default arguments of every DAG
     "retries": 4,
     "retry_delay": timedelta(seconds=5),  # grows with every retry
     "retry_exponential_backoff": True,
     "max_retry_delay": timedelta(minutes=5),
+    "on_failure_callback": lakemark_alerts.failed,  # once it is not tried again
 }
+_NAMED = ("generation", "batch_id", "attempt_id")  # what a job's lines are about
 
 
 @contextmanager
-def classed_failures() -> Iterator[None]:
-    """Airflow retries what fails; a terminal error must not be retried, a person has to act.
+def work_on(pipeline: str) -> Iterator[None]:
+    """Around what a task does for a pipeline: every line of its log names the pipeline, and failures are classed.
 
-    The text is the last that the task logs, and an XCom for the run's note (lakemark_run_notes.py).
+    Airflow retries what fails; a terminal error must not be retried, a person has to act. The text is the last that the
+    task logs, and an XCom for the run's note (lakemark_run_notes.py).
     """
+    bind_contextvars(pipeline=pipeline)
     try:
         yield
     except LakemarkError as error:
@@ -55,9 +62,11 @@ def asked_by(dag_run: Any) -> str:
 
 
 def telling(pipeline: str) -> Callable[[dict[str, Any]], None]:
-    """Takes the lines of a pipeline's job: for the task's log, and as metrics."""
+    """Takes the lines of a pipeline's job: for the task's log, whose lines name the batch and the attempt from then on,
+    and as metrics."""
 
     def tell(fact: dict[str, Any]) -> None:
+        bind_contextvars(**{name: fact[name] for name in _NAMED if name in fact})
         log.info("%s", told(fact))
         lakemark_metrics.of_job(pipeline, fact)
 

@@ -111,7 +111,7 @@ class Attempt:
         Raises:
             RetryableError, OutcomeUnknownError, TerminalError: see each class; nothing else leaves this method.
         """
-        phases = _Phases(self.say)
+        phases = _Phases(self._say)
         work = self._work()
         batch = work.batch
         self._record(AttemptStarted(batch.generation, batch.batch_id, self.attempt_id, _host(), self.started_by))
@@ -188,9 +188,14 @@ class Attempt:
                     return False
                 if not (is_conflict(error) and tries_left):
                     raise
-                self.say({"progress": "conflict"})
+                self._say({"progress": "conflict"})
         self._guard(work)  # whoever landed it landed these ranges, or this raises
         return False
+
+    def _say(self, fact: dict[str, Any]) -> None:
+        """Every line names what it is about."""
+        about = {"pipeline": self.pipeline.name, **self.key._asdict(), "attempt_id": self.attempt_id}
+        self.say({**fact, **about})
 
     def _guard(self, work: _Work) -> AlreadyApplied | None:
         marker, landed = landed_and_marker(work.target, work.batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.sql import SparkSession
@@ -26,7 +26,17 @@ def marked(spark: SparkSession, app_id: str, version: int, metadata: str) -> Ite
     These are settings of the session and hold for every write in it, so they are set around one statement only and
     an attempt has a session of its own.
     """
-    values = {_APP_ID: app_id, _VERSION: str(version), _METADATA: metadata}
+    with _set(spark, {_APP_ID: app_id, _VERSION: str(version), _METADATA: metadata}):
+        yield
+
+
+def with_metadata(spark: SparkSession, metadata: str) -> AbstractContextManager[None]:
+    """Delta writes inside land with this `userMetadata` and no marker."""
+    return _set(spark, {_METADATA: metadata})
+
+
+@contextmanager
+def _set(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     try:
         for key, value in values.items():
             spark.conf.set(key, value)

@@ -33,6 +33,7 @@ from include.settings import Settings
 from include.steps import Steps
 from include.storage import Tables
 from spark_jobs.attempt import Attempt, AttemptResult
+from spark_jobs.maintenance import Maintenance
 from spark_jobs.session import open_session
 from spark_jobs.swap import swap
 from spark_jobs.tables import ensure_target
@@ -49,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.swap is not None:
             with _session(settings, options) as spark:
                 swap(spark, settings, pipeline, options.swap, options.started_by)
+        elif options.maintain:
+            with _session(settings, options) as spark:
+                say({"result": Maintenance(spark, settings, pipeline, say).run()})
         else:
             _batches(settings, pipeline, options)
     except LakemarkError as error:
@@ -124,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--backfill", type=int, metavar="N", help="all chunks of a planned backfill")
     what.add_argument("--swap", type=int, metavar="N", help="puts a backfill's table in the target's place")
     what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
+    what.add_argument("--maintain", action="store_true", help="only keep the pipeline's tables in shape")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")
     parser.add_argument("--until", type=offsets_from_argument, help="end offsets to go on to after the batch")
     where = parser.add_mutually_exclusive_group()

@@ -13,26 +13,6 @@ from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import LandedCommit
 from include.target_log import LogEntry
 
-# What these do to a table changes no row that a reader sees.
-_HARMLESS = (
-    "ADD COLUMNS",
-    "ADD CONSTRAINT",
-    "ADD FEATURE",
-    "ANALYZE",
-    "CHANGE COLUMN",
-    "CLUSTER BY",
-    "COMPUTE STATS",
-    "CREATE TABLE",
-    "DROP CONSTRAINT",
-    "DROP FEATURE",
-    "OPTIMIZE",
-    "REORG",
-    "SET TBLPROPERTIES",
-    "UNSET TBLPROPERTIES",
-    "UPGRADE PROTOCOL",
-    "VACUUM",
-)
-
 
 def batch_findings(
     record: BatchRecord | None, landed: LandedCommit | None, entries: Sequence[LogEntry], quarantined: int
@@ -136,7 +116,7 @@ def foreign_on_record(entries: Sequence[LogEntry]) -> Iterator[str]:
 
 
 def _foreign(entries: Sequence[LogEntry]) -> Iterator[LogEntry]:
-    return (e for e in entries if not e.own and not e.operation.startswith(_HARMLESS))
+    return (entry for entry in entries if entry.is_foreign)
 
 
 def _last_fence(entries: Sequence[LogEntry]) -> int:

@@ -8,7 +8,7 @@ whose newest applied record Kafka no longer holds cannot be computed; how many t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import duckdb
@@ -24,8 +24,9 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import LedgerState
+from include.protocol.maintenance import purged_from
 from include.protocol.planning import SourceExtent
-from include.protocol.ranges import OffsetRange
+from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 
 _EXAMPLES = 3
@@ -62,7 +63,7 @@ def recompute(
     else:
         database.execute("CREATE TABLE aside AS SELECT * FROM records WHERE false")
     _compute(database, pipeline)
-    _compare(database, pipeline, held)
+    _compare(database, pipeline, held, purged_from(target.metadata().configuration))
     findings = [*_record_findings(database, pipeline), *_row_findings(database, pipeline, target.version())]
     [(equal, beyond)] = database.execute(
         "SELECT count(*) FILTER (verdict = 'equal'), count(*) FILTER (verdict = 'beyond reach') FROM compared"
@@ -133,8 +134,17 @@ def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
     )
 
 
-def _compare(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: Sequence[OffsetRange]) -> None:
-    """`compared`: the verdict on every row of the target, and on every key that has none."""
+def _compare(
+    database: duckdb.DuckDBPyConnection,
+    pipeline: Pipeline,
+    held: Sequence[OffsetRange],
+    purged: Mapping[TopicPartition, int],
+) -> None:
+    """`compared`: the verdict on every row of the target, and on every key that has none.
+
+    Args:
+        purged: offsets, end exclusive, below which maintenance may have removed tombstones.
+    """
     lineage = f"t.{LINEAGE}"
     keys = " AND ".join(f"t.{_quoted(key)} IS NOT DISTINCT FROM e.{_quoted(key)}" for key in pipeline.change.keys)
     of_row = [f"{lineage}.change_order.{_quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
@@ -149,10 +159,15 @@ def _compare(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: Sequ
         f'AND {lineage}."offset" >= {r.start_offset} AND {lineage}."offset" < {r.end_offset})'
         for r in held
     )
+    gone = " OR ".join(
+        f"(e._topic = {_literal(tp.topic)} AND e._partition = {tp.partition} AND e._offset < {offset})"
+        for tp, offset in sorted(purged.items())
+    )
     named = ", ".join(f"coalesce(t.{_quoted(key)}, e.{_quoted(key)})" for key in pipeline.change.keys)
     partition = ", ".join(f"t.{_quoted(key)}" for key in pipeline.change.keys)
     database.execute(
         f"""CREATE TABLE compared AS SELECT row({named})::VARCHAR AS key, CASE
+            WHEN t._present IS NULL AND e._deleted AND ({gone or "false"}) THEN 'purged'
             WHEN t._present IS NULL THEN 'missing'
             WHEN {lineage}.change_order IS NULL THEN 'foreign'
             WHEN count(*) OVER (PARTITION BY t._present, {partition}) > 1 AND t._present THEN 'double'

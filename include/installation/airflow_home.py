@@ -1,4 +1,5 @@
-"""Airflow on one machine: SQLite, the local executor and the simple auth manager, on the loopback address."""
+"""Airflow on one machine, on the loopback address: SQLite unless told otherwise, the local executor, the simple auth
+manager."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ USER = "admin"
 class AirflowHome:
     folder: Path
     port: int
+    database: str | None = None  # SQLAlchemy URL; None: SQLite in the folder
 
     @property
     def url(self) -> str:
@@ -61,7 +63,7 @@ class AirflowHome:
             },
             "API": {"HOST": "127.0.0.1", "PORT": self.port, "BASE_URL": self.url, "WORKERS": 1},
             "API_AUTH": {"JWT_SECRET": shared["jwt_secret"]},
-            "DATABASE": {"SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}"},
+            "DATABASE": {"SQL_ALCHEMY_CONN": self.database or f"sqlite:///{self.folder / 'airflow.db'}"},
             "LOGGING": {"BASE_LOG_FOLDER": self.folder / "logs"},
             # A new or changed pipeline file shows within seconds: the DAG file that reads it is parsed that often.
             "DAG_PROCESSOR": {"MIN_FILE_PROCESS_INTERVAL": 10, "PARSING_PROCESSES": 1},

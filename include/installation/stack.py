@@ -71,7 +71,7 @@ class Stack:
 
     @property
     def airflow(self) -> AirflowHome:
-        return AirflowHome(self.settings.home / "airflow", self.ports["airflow"])
+        return AirflowHome(self.settings.home / "airflow", self.ports["airflow"], self.settings.airflow_database)
 
     def up(self, say: Say, parts: Sequence[str] = PARTS) -> None:
         """Starts what does not run, and returns when all of it answers.

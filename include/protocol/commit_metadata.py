@@ -19,6 +19,7 @@ FORMAT = 1
 Role = Literal["target", "quarantine"]
 FENCE_ROLE = "fence"  # the commit that ends a generation, see `generations`
 CANCEL_ROLE = "backfill cancelled"  # the commit after which no chunk of a backfill can land
+MAINTENANCE_ROLE = "maintenance"  # a commit that changes no row that a reader sees
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class CommitMetadata:
             TableDamaged: it says that it is, and does not hold what it must.
         """
         data = own_metadata(text)
-        if data is None or data.get("role") in (FENCE_ROLE, CANCEL_ROLE):
+        if data is None or data.get("role") in (FENCE_ROLE, CANCEL_ROLE, MAINTENANCE_ROLE):
             return None
         try:
             return cls(

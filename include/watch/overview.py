@@ -45,7 +45,8 @@ class Seen:
     @property
     def lag_records(self) -> int | None:
         """Offsets that no committed batch has."""
-        return None if self.extents is None or self.digest is None else sum(r.width for r in self.waiting)
+        known = self.extents is not None and self.digest is not None and self.kafka_problem is None
+        return sum(r.width for r in self.waiting) if known else None
 
     def lag_seconds(self, now: float) -> float | None:
         """Age of the oldest record that waits, 0 if none does."""

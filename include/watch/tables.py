@@ -14,7 +14,7 @@ _TEXT_MAX = 2000  # characters of a sample that are shown
 
 
 def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
-    """Commits of the target, newest first: version, at, operation, by (what wrote it, in words), own, rows.
+    """Commits of the target, newest first: version, at, operation, by (what wrote it, in words), foreign, rows.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -59,10 +59,10 @@ def _version(entry: LogEntry) -> dict[str, Any]:
     elif entry.begun is not None:
         by = f"the fence before generation {entry.begun.generation}"
     else:
-        by = "Lakemark" if entry.own else entry.engine
+        by = entry.engine if entry.is_foreign else "Lakemark" if entry.own else ""
     rows = entry.landed.rows_applied if entry.landed else None
     facts = {"version": entry.version, "at": entry.at, "operation": entry.operation}
-    return facts | {"by": by, "own": entry.own, "rows": rows}
+    return facts | {"by": by, "foreign": entry.is_foreign, "rows": rows}
 
 
 def _sample(row: dict[str, Any]) -> dict[str, Any]:

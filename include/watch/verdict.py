@@ -42,7 +42,6 @@ def judge(
         committed: whether any batch ever was. waiting_seconds: age of the oldest record that is not in the table,
         None if unknown. stale_after_seconds: the age that is too old; None: none is.
     """
-    stale = waiting_seconds is not None and stale_after_seconds is not None and waiting_seconds > stale_after_seconds
     if problem is not None:
         return Verdict("broken", problem)
     failure = attempt.problem if attempt is not None else None
@@ -52,15 +51,25 @@ def judge(
     if failure is not None and attempt is not None:
         terminal = is_terminal(attempt.outcome)
         return Verdict("failed" if terminal and not scheduler.running else "retrying", failure)
-    if stale:
-        why = f"a record has waited for {waiting_seconds:,.0f} s, more than {stale_after_seconds:,.0f} s. What to do: "
-        unpause = "unpause the DAG" if scheduler.paused else "see whether a run is on, and what the pool's slots do"
-        return Verdict("stale", why + unpause)
+    if waiting_seconds is not None and stale_after_seconds is not None:
+        why = stale_because(waiting_seconds, stale_after_seconds)
+        if why is not None:
+            return Verdict("stale", why)
     if scheduler.running:
         return Verdict("running")
     if scheduler.paused:
         return Verdict("paused", "the DAG is paused: no run starts by itself")
     return Verdict("ok" if committed else "new")
+
+
+def stale_because(waiting_seconds: float, stale_after_seconds: float) -> str | None:
+    """Why a table is stale whose oldest record outside has waited for so long; None if it is not."""
+    if waiting_seconds <= stale_after_seconds:
+        return None
+    return (
+        f"a record has waited for {waiting_seconds:,.0f} s, more than {stale_after_seconds:,.0f} s. What to do: see "
+        "whether the DAG is paused, a run is on or has failed, and whether the pool has slots"
+    )
 
 
 def is_terminal(outcome: str | None) -> bool:

@@ -18,7 +18,7 @@ from lakemark_first_come import FirstComeFirstServed
 from include.protocol.errors import RetryableError, TerminalError
 from include.settings import PROJECT_ROOT
 
-EXAMPLE = "lakemark_example_downstream"
+OF_ALL = {"lakemark_example_downstream", "lakemark_maintenance", "lakemark_watch"}
 PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "call Ada"}
 
 
@@ -54,7 +54,7 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     assert loaded.import_errors == {}
     names = ("orders", "payments", "big", "after", "refunds")
     assert set(loaded.dags) == {
-        EXAMPLE,
+        *OF_ALL,
         *(f"lakemark__{n}{kind}" for n in names for kind in ("", "__backfill", "__reset")),
     }
     dag = loaded.dags["lakemark__orders"]
@@ -101,7 +101,7 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
     pipeline_file(tmp_path, "bad", schedule="now and then")
     pipeline_file(tmp_path, "worse", change={"keys": ["nope"]})
     loaded = bag()
-    assert set(loaded.dags) == {EXAMPLE, *(f"lakemark__good{kind}" for kind in ("", "__backfill", "__reset"))}
+    assert set(loaded.dags) == {*OF_ALL, *(f"lakemark__good{kind}" for kind in ("", "__backfill", "__reset"))}
     [(file, text)] = loaded.import_errors.items()
     assert Path(file).name == "lakemark_pipeline_errors.py"
     for told in (
@@ -126,9 +126,9 @@ def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path, mon
             pushed.append((key, value))
 
     monkeypatch.setattr(lakemark_tasks, "get_current_context", lambda: {"ti": Task()})
-    with pytest.raises(AirflowFailException, match="call Ada"), lakemark_tasks.classed_failures():
+    with pytest.raises(AirflowFailException, match="call Ada"), lakemark_tasks.work_on("orders"):
         raise TerminalError(**PARTS)
-    with pytest.raises(RetryableError), lakemark_tasks.classed_failures():
+    with pytest.raises(RetryableError), lakemark_tasks.work_on("orders"):
         raise RetryableError(**PARTS)
     assert [key for key, text in pushed if "call Ada" in text] == ["lakemark_problem"] * 2
 

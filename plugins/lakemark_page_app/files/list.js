@@ -2,13 +2,13 @@
 
 import { age, ago, h, number } from "./dom.js";
 
-const WORDS = {
-  broken: "broken", failed: "failed", retrying: "retrying", stale: "stale", running: "running", paused: "paused",
-  new: "new", ok: "ok", loading: "loading",
-};
-
 export function stateMark(state) {
-  return h("span", { class: `state ${state}` }, WORDS[state] ?? state);
+  return h("span", { class: `state ${state}` }, state);
+}
+
+/** A column's heading; `#` before it: of numbers. */
+export function heading(name) {
+  return h("th", { scope: "col", class: name.startsWith("#") ? "number" : null }, name.replace("#", ""));
 }
 
 export function listView(root) {
@@ -37,7 +37,8 @@ export function listView(root) {
       h("td", {}, stateMark(p.state)),
       h("th", { scope: "row" }, h("a", { href: `#/${p.name}`, "data-key": p.name }, p.name),
         h("div", { class: "quiet" }, p.table)),
-      h("td", { class: "why", title: p.why || p.kafka_problem }, p.why || (p.kafka_problem && `Kafka: ${p.kafka_problem}`)),
+      h("td", { class: "why", title: p.why || p.kafka_problem },
+        h("div", {}, p.why || (p.kafka_problem && `Kafka: ${p.kafka_problem}`))),
       h("td", { class: "number" }, number(p.lag_records)),
       h("td", { class: "number" }, p.lag_records ? age(p.lag_seconds) : "–"),
       h("td", { class: "number" }, number(p.last_batch), p.pending && h("div", { class: "quiet" }, "not committed")),
@@ -50,14 +51,14 @@ export function listView(root) {
     const { pipelines, broken } = facts;
     const focused = document.activeElement?.dataset?.key;
     const typing = document.activeElement === input;
-    const columns = ["State", "Pipeline", "Why", "Lag, records", "waits for", "Last batch", "Last commit", "Quarantined", "Runs"];
+    const columns = ["State", "Pipeline", "Why", "#Lag, records", "#waits for", "#Last batch", "Last commit", "#Quarantined", "Runs"];
     root.replaceChildren(
       h("header", {}, h("h1", {}, "Pipelines ", h("span", { class: "quiet" }, number(pipelines.length))), chips(pipelines), input),
       ...broken.map((b) => h("p", { class: "problem" }, b.problem)),
       pipelines.length === 0
         ? h("p", { class: "quiet" }, "No pipeline yet: put a YAML file into include/pipelines/, its DAG and this page follow within seconds.")
         : h("div", { class: "scroll" }, h("table", {},
-            h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)))),
+            h("thead", {}, h("tr", {}, columns.map(heading))),
             h("tbody", {}, pipelines.map(row)))));
     filter();
     if (typing) input.focus();

@@ -3,7 +3,7 @@
 import { actions } from "./actions.js";
 import { age, ago, airflowLink, h, number } from "./dom.js";
 import { batchStrip, FATES, fates, legend, partitionStrip, PHASES, phases, total } from "./drawing.js";
-import { stateMark } from "./list.js";
+import { heading, stateMark } from "./list.js";
 
 const PAGE = 40; // batches
 const SLOW = 5; // quarantine, versions and quality are asked for at every fifth refresh
@@ -54,13 +54,14 @@ export function pipelineView(root, name) {
     const cells = [
       ["Lag", [number(f.lag_records), " records", f.lag_records ? `, for ${age(f.lag_seconds)}` : ""]],
       ["Last commit", [ago(f.committed_at)]],
-      ["Table version", [number(f.table_version), " of ", f.table]],
-      ["Generation", [number(f.generation)]],
-      ["Batches", [number(f.commits)]],
-      ["Runs", [f.schedule]],
-      ...FATES.map((fate) => [fate, [number(f.records[fate] ?? 0)]]),
+      ["Table", [f.table, h("br"), "version ", number(f.table_version)], "wide"],
+      ["Batches", [number(f.commits), f.generation > 1 && `, generation ${number(f.generation)}`]],
+      ["Runs", [f.schedule], "wide"],
+      ["Records", [fates(f.records), " ", FATES.filter((fate) => f.records[fate])
+        .map((fate) => `${number(f.records[fate])} ${fate}`).join(", ") || "none yet"], "wide"],
     ];
-    return h("dl", { class: "figures" }, cells.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, ...value))));
+    return h("dl", { class: "figures" }, cells.map(([term, value, width]) =>
+      h("div", { class: width }, h("dt", {}, term), h("dd", {}, value))));
   }
 
   function offsets() {
@@ -113,12 +114,12 @@ export function pipelineView(root, name) {
 
   function batchList() {
     const seconds = batches.map((b) => total((b.attempts.find((a) => a.outcome === "applied") ?? b.attempts.at(-1))?.phase_seconds ?? {}));
-    const columns = ["Batch", "State", "When", "Records", "by fate", "Took", "by phase", "Attempts", "Version"];
+    const columns = ["Batch", "State", "When", "#Records", "by fate", "#Took", "by phase", "#Attempts", "#Version"];
     const lowest = batches.at(-1)?.batch_id;
     return section("Batches",
       h("p", {}, legend(FATES), legend(PHASES)),
       batches.length === 0 ? h("p", { class: "quiet" }, "No batch yet.") : h("div", { class: "scroll" }, h("table", { class: "batches" },
-        h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col" }, c)))),
+        h("thead", {}, h("tr", {}, columns.map(heading))),
         h("tbody", {}, batches.flatMap((b) => batchRow(b, Math.max(...seconds)))))),
       h("p", { class: "turn" },
         before !== null && h("button", { type: "button", "data-key": "newest", click: () => turn(null) }, "Newest"),
@@ -142,7 +143,7 @@ export function pipelineView(root, name) {
     return section("Generations", h("table", {}, h("tbody", {}, facts.generations.map((g) =>
       h("tr", {}, h("th", { scope: "row" }, `generation ${g.generation}`), h("td", {}, `from ${g.origin}`), h("td", {}, ago(g.at)),
         h("td", {}, g.reason), h("td", { class: "quiet" }, g.started_by),
-        h("td", {}, g.skipped.map(([t, n, a, z]) => `gave up ${t}-${n}:${a}-${z}`).join(", "))))));
+        h("td", {}, g.skipped.map(([t, n, a, z]) => `gave up ${t}-${n}:${a}-${z}`).join(", ")))))));
   }
 
   function quarantine() {
@@ -160,7 +161,7 @@ export function pipelineView(root, name) {
       ? h("p", { class: "quiet" }, "There is no table yet.")
       : h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, list.map((v) => h("tr", {},
           h("th", { scope: "row" }, number(v.version)), h("td", {}, v.operation),
-          h("td", { class: v.own ? null : "foreign" }, v.by, !v.own && " (not by Lakemark)"),
+          h("td", { class: v.foreign ? "foreign" : null }, v.by, v.foreign && " (not by Lakemark)"),
           h("td", { class: "number" }, v.rows === null ? "" : `${number(v.rows)} rows`), h("td", {}, ago(v.at))))))));
   }
 

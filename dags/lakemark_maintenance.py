@@ -1,0 +1,65 @@
+"""One DAG `lakemark_maintenance` for all pipelines: every night it keeps their tables quick to read and small on disk.
+
+One mapped task per pipeline, one at a time, beside the live batches; each says what it has won. When it does what is in
+the pipeline file, under `maintenance`.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from airflow.sdk import DAG, get_current_context, task
+from lakemark_first_come import FIRST_COME  # these two in plugins/, which Airflow puts on the path
+from lakemark_tasks import TASKS, work_on
+
+from include.airflow_names import MAINTENANCE_DAG, SPARK_POOL, TAG
+from include.pipeline_file import load_pipelines
+from include.runner import maintenance_lines, run_maintenance, told
+from include.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def build(settings: Settings) -> DAG:
+    with DAG(
+        dag_id=MAINTENANCE_DAG,
+        description="OPTIMIZE, VACUUM, log clean-up, tombstones, ledgers: of every pipeline, sized by rules.",
+        doc_md=__doc__,
+        schedule=settings.maintenance_schedule,
+        start_date=datetime(2024, 1, 1),
+        catchup=False,
+        max_active_runs=1,
+        default_args=TASKS,
+        tags=[TAG],
+    ) as dag:
+
+        @task
+        def pipelines() -> list[str]:
+            found, _ = load_pipelines(settings.pipelines, settings.environment)
+            return [pipeline.name for pipeline in found]
+
+        @task(
+            pool=SPARK_POOL,
+            weight_rule=FIRST_COME,
+            max_active_tis_per_dag=1,  # the other slots are for batches
+            map_index_template="{{ pipeline }}",
+            doc_md="Safe to clear at any time.",
+        )
+        def maintain(name: str) -> dict[str, Any]:
+            get_current_context()["pipeline"] = name
+            with work_on(name):
+                return run_maintenance(settings, name, lambda fact: log.info("%s", told(fact)), log.info)
+
+        @task(trigger_rule="all_done", doc_md="What the whole run has won.")
+        def report(found: Any) -> None:
+            for won in found:
+                for line in maintenance_lines(won):
+                    log.info("%s", line)
+
+        report(maintain.expand(name=pipelines()))
+    return dag
+
+
+dag = build(Settings.from_environment())

@@ -1,0 +1,68 @@
+"""The DAG `lakemark_watch`: every minute it looks whether a table has become stale, or fresh again, and tells so once.
+
+What is stale says `stale_after_minutes` in the pipeline file; whom to tell, `LAKEMARK_ALERTS`. Needs no Spark. Without
+a pipeline that can become stale it is not scheduled.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+import lakemark_alerts  # these two in plugins/, which Airflow puts on the path
+import lakemark_metrics
+from airflow.sdk import DAG, get_current_context, task
+
+from include.airflow_names import TAG, WATCH_DAG
+from include.alerts import staleness_alerts
+from include.pipeline_file import load_pipelines
+from include.protocol.errors import LakemarkError
+from include.settings import Settings
+from include.watch.staleness import look
+
+log = logging.getLogger(__name__)
+
+
+def build(settings: Settings) -> DAG:
+    found, _ = load_pipelines(settings.pipelines, settings.environment)
+    watched = any(pipeline.stale_after_minutes is not None for pipeline in found)
+    with DAG(
+        dag_id=WATCH_DAG,
+        description="Tells when a table becomes stale, and when it is fresh again.",
+        doc_md=__doc__,
+        schedule="* * * * *" if watched else None,
+        start_date=datetime(2024, 1, 1),
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        tags=[TAG],
+    ) as dag:
+
+        @task
+        def stale() -> dict[str, str]:
+            """Why each pipeline is stale, of those that are."""
+            context = get_current_context()
+            before = context["ti"].xcom_pull(task_ids="stale", include_prior_dates=True) or {}
+            now: dict[str, str] = {}
+            for pipeline in load_pipelines(settings.pipelines, settings.environment)[0]:
+                if pipeline.stale_after_minutes is None:
+                    continue
+                try:
+                    lag, why = look(settings, pipeline)
+                except LakemarkError as error:  # not known now: as it was
+                    log.warning("%s: %s", pipeline.name, error)
+                    why = before.get(pipeline.name)
+                else:
+                    lakemark_metrics.of_lag(pipeline.name, lag)
+                if why is not None:
+                    now[pipeline.name] = why
+            for alert in staleness_alerts(before, now):
+                log.info("%s: %s", alert.title, alert.text)
+                lakemark_alerts.tell(alert, context)
+            return now
+
+        stale()
+    return dag
+
+
+dag = build(Settings.from_environment())

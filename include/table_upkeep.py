@@ -1,0 +1,79 @@
+"""Upkeep of tables that needs no Spark: what a table is made of, the ledger's own files, tables that nobody needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from include.delta_tables import open_table, query
+from include.protocol.ledger_events import LedgerState
+from include.protocol.maintenance import SMALL_BYTES, TableShape
+from include.storage import Tables
+
+_LEDGER_FILES_MAX = 20
+
+
+def shape_of(path: str) -> TableShape | None:
+    """What a table is made of now, None if there is none.
+
+    Raises:
+        TableDamaged: see `open_table`.
+    """
+    table = open_table(path)
+    if table is None:
+        return None
+    adds = pa.table(table.get_add_actions(flatten=True)).select(["size_bytes", "num_records"]).to_pydict()
+    sizes, records = adds["size_bytes"], sum(n or 0 for n in adds["num_records"])
+    [counted] = query(table, "select count(*) as n from t")
+    return TableShape(
+        files=len(sizes),
+        small_files=sum(size < SMALL_BYTES for size in sizes),
+        bytes=sum(sizes),
+        disk_bytes=sum(file.stat().st_size for file in _data_files(Path(path))),
+        log_files=sum(1 for _ in os.scandir(Path(path, "_delta_log"))),
+        records=records,
+        deleted=max(0, records - counted["n"]),
+    )
+
+
+def keep_ledger(path: str, keep_hours: float) -> list[str]:
+    """Compacts a ledger of many small files, removes files and log entries that are older than `keep_hours` and no
+    longer needed. Returns what was done; changes no row."""
+    table = open_table(path)
+    if table is None:
+        return []
+    done = []
+    with suppress(DeltaError):  # a writer was faster: the next time
+        if len(table.file_uris()) > _LEDGER_FILES_MAX:
+            table.optimize.compact()
+            done.append("compacted")
+        table = DeltaTable(path)
+        table.create_checkpoint()
+        table.cleanup_metadata()
+        removed = table.vacuum(retention_hours=int(keep_hours), dry_run=False)
+        done += ["checkpoint"] + ([f"removed {len(removed)} files"] if removed else [])
+    return done
+
+
+def remove_spent_tables(tables: Tables, state: LedgerState) -> list[str]:
+    """Removes the tables that backfills made and that nobody will read: swapped ones, whose rows the target has, and
+    cancelled ones. Returns their paths."""
+    ended = [r.backfill for r in state.backfills.values() if r.outcome in ("swapped", "cancelled")]
+    paths = [tables.target_of(backfill) for backfill in ended if backfill.into == "new"]
+    found = [path for path in paths if Path(path).exists()]
+    for path in found:
+        shutil.rmtree(path)
+    return found
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    """Data files and deletion vectors, of every version that is still there."""
+    for suffix in ("*.parquet", "*.bin"):
+        yield from (file for file in folder.rglob(suffix) if "_delta_log" not in file.parts)

@@ -1,0 +1,21 @@
+"""Whether a pipeline's table is stale."""
+
+from __future__ import annotations
+
+from include.ledger import Ledger
+from include.pipeline_file import Pipeline
+from include.settings import Settings
+from include.storage import Tables
+from include.waiting import Lag
+from include.watch.verdict import stale_because
+
+
+def look(settings: Settings, pipeline: Pipeline) -> tuple[Lag, str | None]:
+    """How much waits; and why that makes the table stale, None if it does not.
+
+    Raises:
+        RetryableError: Kafka does not answer. TerminalError: a topic is gone, or the ledger is damaged.
+    """
+    lag = Lag.of(pipeline, Ledger(Tables.of(settings, pipeline).ledger).state())
+    minutes = pipeline.stale_after_minutes
+    return lag, None if minutes is None else stale_because(lag.seconds, minutes * 60)

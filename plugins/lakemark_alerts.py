@@ -1,0 +1,41 @@
+"""Tells people, through Airflow's own notifiers, that a pipeline failed for good or that its table got stale.
+
+Whom, and by what notifier, says the file that `LAKEMARK_ALERTS` names (see `include.alerts`).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from airflow.sdk._shared.module_loading import import_string
+
+from include.airflow_names import DAG_PREFIX
+from include.alerts import Alert, load_notifiers
+from include.protocol.errors import LakemarkError
+from include.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def failed(context: Any) -> None:
+    """Airflow's callback of a task that has failed and is not tried again."""
+    ti = context["ti"]
+    error = context.get("exception")
+    text = str(error) if error else f"the task {ti.task_id} of run {ti.run_id} was killed. What to do: read its log"
+    tell(Alert("failed", ti.dag_id.removeprefix(DAG_PREFIX), text), context)
+
+
+def tell(alert: Alert, context: Any) -> None:
+    """Calls every notifier. What goes wrong is logged: an alert must not fail the task that tells it."""
+    try:
+        entries = load_notifiers(Settings.from_environment().alerts)
+    except LakemarkError as error:
+        log.error("%s", error)
+        return
+    for entry in entries:
+        try:
+            notifier = import_string(entry.class_)(**entry.arguments)
+            notifier({**context, "lakemark": alert})
+        except Exception:
+            log.exception("%s was not told by %s: %s", alert.title, entry.class_, alert.text)

@@ -1,0 +1,146 @@
+"""Keeps a pipeline's tables quick to read and small on disk, beside its live batches.
+
+Every step is sized by a rule and may lose against a batch: then it is tried again, and at last left for the next time.
+No step changes a row that a reader sees; purging tombstones removes rows that are hidden already.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from include.delta_tables import open_table
+from include.ledger import Ledger
+from include.pipeline_file import LINEAGE, Pipeline, Upkeep
+from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
+from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_rows import from_row
+from include.protocol.maintenance import (
+    PURGED,
+    purgeable,
+    purged_from,
+    purged_to_text,
+    wants_optimize,
+)
+from include.settings import Settings
+from include.storage import Tables
+from include.table_upkeep import keep_ledger, remove_spent_tables, shape_of
+from spark_jobs.failures import classed, is_conflict
+from spark_jobs.marking import with_metadata
+from spark_jobs.tables import table_name
+
+_TRIES = 5
+Say = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """The upkeep of one pipeline's tables.
+
+    Args:
+        say: takes progress as JSON data.
+    """
+
+    spark: SparkSession
+    settings: Settings
+    pipeline: Pipeline
+    say: Say
+
+    def run(self) -> dict[str, Any]:
+        """Does what is due, and returns what was won, as data: maintained (the pipeline), tables (by role: did, before,
+        after; see `TableShape`), removed (tables that nobody needs), seconds.
+
+        Raises:
+            TableDamaged: see there. RetryableError: a batch was faster again and again, or the disk is full.
+        """
+        began = time.monotonic()
+        before = {role: shape_of(path) for role, path in self._paths.items()}
+        did = {
+            "target": [*self._purge(), *self._optimize("target"), *self._vacuum("target")],
+            "quarantine": [*self._optimize("quarantine"), *self._vacuum("quarantine")],
+            "ledger": keep_ledger(self._tables.ledger, self._rules.vacuum_after_hours),
+        }
+        after = {role: shape_of(path) for role, path in self._paths.items()}
+        return {
+            "maintained": self.pipeline.name,
+            "tables": {
+                role: {"did": did[role], "before": shape.to_json(), "after": (after[role] or shape).to_json()}
+                for role, shape in before.items()
+                if shape is not None
+            },
+            "removed": remove_spent_tables(self._tables, self._state()),
+            "seconds": round(time.monotonic() - began, 1),
+        }
+
+    def _optimize(self, role: str) -> list[str]:
+        """Small files become large ones, rows that deletion vectors hide are dropped, clustered tables clustered."""
+        shape = shape_of(self._paths[role])
+        if shape is None or not wants_optimize(shape, self._rules.small_files_max):
+            return []
+        return self._commit(role, "OPTIMIZE", f"OPTIMIZE {table_name(self._paths[role])}")
+
+    def _vacuum(self, role: str) -> list[str]:
+        if open_table(self._paths[role]) is None:
+            return []
+        path, hours = table_name(self._paths[role]), self._rules.vacuum_after_hours
+        return self._commit(role, "VACUUM", f"VACUUM {path} RETAIN {hours:g} HOURS")
+
+    def _purge(self) -> list[str]:
+        """What was purged is written down first. A backfill that is under way was planned on the tombstones being
+        there; one that is recorded from here on sees what is written down (see `Backfills.plan`)."""
+        days, table = self._rules.purge_tombstones_after_days, open_table(self._tables.target)
+        if days is None or table is None:
+            return []
+        rows = [(row["recorded_at"], from_row(row)) for row in Ledger(self._tables.ledger).rows()]
+        known = purged_from(table.metadata().configuration)
+        offsets = {**known}
+        for tp, offset in purgeable(rows, datetime.now(UTC) - timedelta(days=days)).items():
+            offsets[tp] = max(offset, known.get(tp, 0))
+        if not offsets:
+            return []
+        target = table_name(self._tables.target)
+        if offsets != known:
+            text = purged_to_text(offsets).replace("'", "''")
+            self._commit("target", "boundary", f"ALTER TABLE {target} SET TBLPROPERTIES ('{PURGED}' = '{text}')")
+        if any(record.outcome is None for record in self._state().backfills.values()):
+            return ["left the tombstones: a backfill is under way"]
+        old = " OR ".join(
+            f"({LINEAGE}.topic = '{tp.topic}' AND {LINEAGE}.partition = {tp.partition} AND {LINEAGE}.offset < {offset})"
+            for tp, offset in sorted(offsets.items())
+        )
+        return self._commit("target", "purged tombstones", f"DELETE FROM {target} WHERE {LINEAGE}.deleted AND ({old})")
+
+    def _commit(self, role: str, name: str, statement: str) -> list[str]:
+        """Runs one statement, again when a batch was faster."""
+        self.say({"progress": f"{name.lower()} of the {role}"})
+        metadata = {"lakemark": FORMAT, "role": MAINTENANCE_ROLE, "pipeline": self.pipeline.name}
+        for _ in range(_TRIES):
+            try:
+                with with_metadata(self.spark, json.dumps(metadata)):
+                    self.spark.sql(statement).collect()
+                return [name]
+            except Exception as error:
+                if not is_conflict(error):
+                    raise classed(error, f"{self.pipeline.name}, {role}", name) from error
+        return [f"left {name} for the next time: batches were faster {_TRIES} times"]
+
+    def _state(self) -> LedgerState:
+        return Ledger(self._tables.ledger).state()
+
+    @property
+    def _rules(self) -> Upkeep:
+        return self.pipeline.maintenance
+
+    @property
+    def _tables(self) -> Tables:
+        return Tables.of(self.settings, self.pipeline)
+
+    @property
+    def _paths(self) -> dict[str, str]:
+        return {"target": self._tables.target, "quarantine": self._tables.quarantine, "ledger": self._tables.ledger}

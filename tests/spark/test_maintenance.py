@@ -1,0 +1,81 @@
+"""Maintenance on real tables: what it wins, and that no reader, no audit and no backfill is misled by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from include.audit.auditor import audit
+from include.backfills import Backfills, Wish
+from include.delta_tables import open_table, query
+from include.pipeline_file import Pipeline
+from include.protocol.errors import TerminalError
+from include.protocol.ranges import OffsetRange
+from spark_jobs.maintenance import Maintenance
+from tests.support.world import World, as_dict, changes, newest_by_key
+
+AT_ONCE = 1e-9  # days
+
+
+def maintain(world: World, pipeline: Pipeline) -> dict[str, Any]:
+    with world.session() as spark:
+        return Maintenance(spark, world.settings, pipeline, lambda fact: None).run()
+
+
+def tombstones(world: World, pipeline: Pipeline) -> int:
+    table = open_table(world.steps(pipeline).tables.target)
+    return query(table, "select count(*) as n from t where _lakemark['deleted']")[0]["n"]
+
+
+def assert_right(world: World, pipeline: Pipeline) -> None:
+    newest = newest_by_key(record for record in world.sent if isinstance(record.value, dict))
+    assert as_dict(world.rows(pipeline)) == {i: row for i, row in newest.items() if row["op"] != "d"}
+    assert audit(world.settings, pipeline, deep=True).findings == ()
+
+
+def test_i9_files_and_tombstones_go_and_nothing_that_a_reader_sees(world: World) -> None:
+    topic = world.topic(partitions=1)
+    rules = {"small_files_max": 2, "purge_tombstones_after_days": AT_ONCE}
+    pipeline = world.pipeline(topic, maintenance=rules, change={"delete_when": "op = 'd'"})
+    for seq in range(1, 4):
+        world.produce(topic, changes(range(10 * seq, 10 * seq + 20), seq), 1)
+        world.run_batch(pipeline)
+    world.produce(topic, [{"id": i, "seq": 9, "name": None, "op": "d"} for i in range(10, 15)], 1)
+    world.run_batch(pipeline)
+    assert tombstones(world, pipeline) == 5
+
+    steps = world.steps(pipeline)
+    waiting = Backfills(steps).plan(Wish(batches=(0, 0)), "r1", "", "test")
+    won = maintain(world, pipeline)["tables"]["target"]
+    assert won["did"][0] == "left the tombstones: a backfill is under way"
+    assert tombstones(world, pipeline) == 5
+    Backfills(steps).cancel(waiting.number, "test")
+
+    won = maintain(world, pipeline)["tables"]["target"]
+    assert won["did"][0] == "purged tombstones"
+    assert (tombstones(world, pipeline), won["after"]["deleted"] <= won["before"]["deleted"]) == (0, True)
+    assert_right(world, pipeline)
+
+    with pytest.raises(TerminalError, match="rows that are deleted would come back"):
+        Backfills(steps).plan(Wish(ranges=[OffsetRange(topic, 0, 0, 30)]), "r2", "", "test")
+    everything = Backfills(steps).plan(Wish(ranges=[OffsetRange(topic, 0, 0, 65)]), "r3", "", "test")
+    assert world.attempt(pipeline, 0, key=everything.batch(0).key).outcome == "applied"
+    Backfills(steps).end(everything.number, "applied", "test")
+    assert_right(world, pipeline)
+
+
+def test_small_files_become_few_beside_the_rest_of_life(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic, maintenance={"small_files_max": 1})
+    for seq in range(1, 4):
+        world.produce(topic, [*changes(range(20 * seq, 20 * seq + 20), seq), b"no json"], 1)
+        world.run_batch(pipeline)
+    won = maintain(world, pipeline)["tables"]
+    assert [won[role]["did"] for role in ("target", "quarantine")] == [["OPTIMIZE", "VACUUM"]] * 2
+    assert [won[role]["after"]["files"] for role in ("target", "quarantine")] == [1, 1]
+    assert won["ledger"]["did"] == ["checkpoint"]
+    assert maintain(world, pipeline)["tables"]["target"]["did"] == ["VACUUM"]  # nothing more is due
+    world.produce(topic, changes(range(30), 9), 1)
+    assert world.run_batch(pipeline).outcome == "applied"
+    assert_right(world, pipeline)
