@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,8 +21,11 @@ from include.storage import Tables
 _LEDGER_FILES_MAX = 20
 
 
-def shape_of(path: str) -> TableShape | None:
+def shape_of(path: str, keep_hours: float) -> TableShape | None:
     """What a table is made of now, None if there is none.
+
+    Args:
+        keep_hours: how long files are kept that the newest version does not need.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -31,12 +35,18 @@ def shape_of(path: str) -> TableShape | None:
         return None
     adds = pa.table(table.get_add_actions(flatten=True)).select(["size_bytes", "num_records"]).to_pydict()
     sizes, records = adds["size_bytes"], sum(n or 0 for n in adds["num_records"])
+    needed = {Path(uri).name for uri in table.file_uris()}
+    on_disk = [(file, file.stat()) for file in _data_files(Path(path))]
+    too_old = time.time() - keep_hours * 3600
     [counted] = query(table, "select count(*) as n from t")
     return TableShape(
         files=len(sizes),
         small_files=sum(size < SMALL_BYTES for size in sizes),
         bytes=sum(sizes),
-        disk_bytes=sum(file.stat().st_size for file in _data_files(Path(path))),
+        disk_bytes=sum(stat.st_size for _, stat in on_disk),
+        removable_files=sum(
+            file.suffix == ".parquet" and file.name not in needed and stat.st_mtime < too_old for file, stat in on_disk
+        ),
         log_files=sum(1 for _ in os.scandir(Path(path, "_delta_log"))),
         records=records,
         deleted=max(0, records - counted["n"]),

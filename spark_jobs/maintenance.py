@@ -7,6 +7,7 @@ No step changes a row that a reader sees; purging tombstones removes rows that a
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from include.protocol.ledger_events import LedgerState
 from include.protocol.ledger_rows import from_row
 from include.protocol.maintenance import (
     PURGED,
+    TableShape,
     purgeable,
     purged_from,
     purged_to_text,
@@ -36,6 +38,8 @@ from spark_jobs.marking import with_metadata
 from spark_jobs.tables import table_name
 
 _TRIES = 5
+# VACUUM lists folders in so many Spark tasks, whatever their number: its default of 10,000 costs half a minute here.
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -60,13 +64,14 @@ class Maintenance:
             TableDamaged: see there. RetryableError: a batch was faster again and again, or the disk is full.
         """
         began = time.monotonic()
-        before = {role: shape_of(path) for role, path in self._paths.items()}
+        self.spark.conf.set(_LISTING, os.cpu_count() or 1)
+        before = {role: self._shape(role) for role in self._paths}
         did = {
             "target": [*self._purge(), *self._optimize("target"), *self._vacuum("target")],
             "quarantine": [*self._optimize("quarantine"), *self._vacuum("quarantine")],
             "ledger": keep_ledger(self._tables.ledger, self._rules.vacuum_after_hours),
         }
-        after = {role: shape_of(path) for role, path in self._paths.items()}
+        after = {role: self._shape(role) for role in self._paths}
         return {
             "maintained": self.pipeline.name,
             "tables": {
@@ -80,13 +85,14 @@ class Maintenance:
 
     def _optimize(self, role: str) -> list[str]:
         """Small files become large ones, rows that deletion vectors hide are dropped, clustered tables clustered."""
-        shape = shape_of(self._paths[role])
+        shape = self._shape(role)
         if shape is None or not wants_optimize(shape, self._rules.small_files_max):
             return []
         return self._commit(role, "OPTIMIZE", f"OPTIMIZE {table_name(self._paths[role])}")
 
     def _vacuum(self, role: str) -> list[str]:
-        if open_table(self._paths[role]) is None:
+        shape = self._shape(role)
+        if shape is None or not shape.removable_files:
             return []
         path, hours = table_name(self._paths[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {path} RETAIN {hours:g} HOURS")
@@ -129,6 +135,9 @@ class Maintenance:
                 if not is_conflict(error):
                     raise classed(error, f"{self.pipeline.name}, {role}", name) from error
         return [f"left {name} for the next time: batches were faster {_TRIES} times"]
+
+    def _shape(self, role: str) -> TableShape | None:
+        return shape_of(self._paths[role], self._rules.vacuum_after_hours)
 
     def _state(self) -> LedgerState:
         return Ledger(self._tables.ledger).state()

@@ -72,10 +72,12 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--events-per-second", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--database", help="SQLAlchemy URL for Airflow, an empty one; SQLite unless given")
     parser.add_argument("--calm", action="store_true", help="kill nothing")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-crowd-"))
-    installed = Installed(home)
+    database = {"LAKEMARK_AIRFLOW_DATABASE": options.database} if options.database else {}
+    installed = Installed(home, **database)
     try:
         good = crowd(installed, options)
     finally:
@@ -108,7 +110,7 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
     load.join()
     say(f"{len(load.sent):,} events sent; waiting until all of them are applied")
     lookouts = [Lookout(world.settings, pipeline) for pipeline in pipelines]
-    wait_until(lambda: all(lookout.look().records == 0 for lookout in lookouts), 1200)
+    wait_until(lambda: all(lookout.look().records == 0 for lookout in lookouts), 2400)
     say(f"{progress(installed, pipelines)}; nothing waits")
     wrong = [p.name for p in pipelines if as_dict(world.rows(p)) != newest_by_key(sent_to(load, p))]
     audits = json.loads(installed.lakemark("audit", "--json"))

@@ -47,10 +47,10 @@ class Metrics(threading.Thread):
 class Installed:
     """A standing installation in a home of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **settings: str) -> None:
         (home / "pipelines").mkdir(parents=True)
         self.metrics = Metrics()
-        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines"), **self.metrics.environment}
+        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines"), **self.metrics.environment, **settings}
         self.stack = Stack.of(settings_in(home, **self.places))
         self.facts = json.loads(self.lakemark("up", "--json"))
         self.world = World(settings_in(home, **self.places), self.facts["KAFKA_BOOTSTRAP_SERVERS"])

@@ -30,7 +30,7 @@ T0 = TopicPartition("t", 0)
     ("small", "deleted", "due"), [(20, 0, False), (21, 0, True), (1, 200, False), (1, 201, True), (0, 0, False)]
 )
 def test_files_are_rewritten_when_it_pays(small: int, deleted: int, due: bool) -> None:
-    shape = TableShape(small, small, 10, 10, 1, records=1000, deleted=deleted)
+    shape = TableShape(small, small, 10, 10, 0, 1, records=1000, deleted=deleted)
     assert wants_optimize(shape, small_files_max=20) is due
 
 
@@ -90,10 +90,11 @@ def test_a_ledger_of_many_files_becomes_few_and_says_the_same(tmp_path: Path) ->
     ledger = Ledger(str(tmp_path / "l"))
     for n in range(25):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
-    before, rows = shape_of(ledger.path), ledger.rows()
+    before, rows = shape_of(ledger.path, 168), ledger.rows()
     assert "compacted" in keep_ledger(ledger.path, 168)
-    after = shape_of(ledger.path)
+    after = shape_of(ledger.path, 168)
     assert (before.files, after.files, after.records) == (25, 1, 50)
+    assert (before.removable_files, after.removable_files, shape_of(ledger.path, 0).removable_files) == (0, 0, 25)
     assert ledger.rows() == rows
     ledger.append(lambda state: [BatchPlanned(batch(25))])
     assert keep_ledger(str(tmp_path / "none"), 168) == []
