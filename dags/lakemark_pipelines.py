@@ -12,7 +12,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-import lakemark_metrics  # these four in plugins/, which Airflow puts on the path
+import lakemark_lineage  # these five in plugins/, which Airflow puts on the path
+import lakemark_metrics
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
 from lakemark_first_come import FIRST_COME
@@ -84,6 +85,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             for event in events:
                 log.info("batch %s is version %s of the table", event["batch_id"], event["table_version"])
                 outlet_events[batches].add(table, extra=event)
+            lakemark_lineage.of_run(settings, pipeline, settled)
             return events
 
         planned = plan()

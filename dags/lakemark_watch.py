@@ -11,7 +11,7 @@ from datetime import datetime
 
 import lakemark_alerts  # these two in plugins/, which Airflow puts on the path
 import lakemark_metrics
-from airflow.sdk import DAG, get_current_context, task
+from airflow.sdk import DAG, Variable, get_current_context, task
 
 from include.airflow_names import TAG, WATCH_DAG
 from include.alerts import staleness_alerts
@@ -21,6 +21,7 @@ from include.settings import Settings
 from include.watch.staleness import look
 
 log = logging.getLogger(__name__)
+REMEMBERED = "lakemark_stale"  # the variable by which each is told once
 
 
 def build(settings: Settings) -> DAG:
@@ -41,8 +42,7 @@ def build(settings: Settings) -> DAG:
         @task
         def stale() -> dict[str, str]:
             """Why each pipeline is stale, of those that are."""
-            context = get_current_context()
-            before = context["ti"].xcom_pull(task_ids="stale", include_prior_dates=True) or {}
+            before: dict[str, str] = Variable.get(REMEMBERED, default={}, deserialize_json=True)
             now: dict[str, str] = {}
             for pipeline in load_pipelines(settings.pipelines, settings.environment)[0]:
                 if pipeline.stale_after_minutes is None:
@@ -58,7 +58,11 @@ def build(settings: Settings) -> DAG:
                     now[pipeline.name] = why
             for alert in staleness_alerts(before, now):
                 log.info("%s: %s", alert.title, alert.text)
-                lakemark_alerts.tell(alert, context)
+                lakemark_alerts.tell(alert, get_current_context())
+            if now != before:
+                Variable.set(
+                    REMEMBERED, now, "What lakemark_watch found stale when it looked last", serialize_json=True
+                )
             return now
 
         stale()

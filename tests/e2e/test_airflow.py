@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -16,28 +14,19 @@ import psutil
 import pytest
 
 from include.airflow_api import AirflowApi
-from include.installation.supervisor import session_members, supervisor_state
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.table_events import BatchEvent
 from tests.support.installed import Installed, job_of
+from tests.support.receivers import Lineage, Mail
 from tests.support.world import as_dict, newest_by_key, wait_until
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    installed = Installed(tmp_path_factory.mktemp("installed"))
-    try:
-        yield installed
-    finally:
-        installed.stack.down()
 
 
 def orders(count: int, seq: int) -> list[dict[str, Any]]:
     return [{"id": i, "seq": seq, "name": f"n{i}", "op": "u"} for i in range(count)]
 
 
-def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed) -> None:
+def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed, lineage: Lineage) -> None:
     world, api = installed.world, installed.api
     topic = world.topic()
     pipeline = world.pipeline(topic, "orders", source={"limits": {"records_per_batch_max": 40}})
@@ -58,6 +47,21 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     assert metrics["airflow.lakemark.batches.orders"] == "1|c"
     assert metrics["airflow.lakemark.records_read.orders"] == "20|c"  # of the last batch
     assert metrics["airflow.lakemark.merge_duration.orders"].endswith("|ms")
+
+    lines = api.task_log(dag_id, first, "merge", 1)
+    named = [(line["batch_id"], line["attempt_id"]) for line in lines if "attempt_id" in line]
+    assert [batch for batch, _ in dict.fromkeys(named)] == [0, 1, 2]  # an attempt each
+    assert {line["pipeline"] for line in lines if "batch_id" in line} == {"orders"}
+    told = wait_until(lambda: lineage.outputs("/silver/orders"))[0]
+    [output] = told["outputs"]
+    assert (told["job"]["name"], output["facets"]["version"]["datasetVersion"]) == (f"{dag_id}.settle", "3")
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 100
+    [column] = output["facets"]["columnLineage"]["fields"]["name"]["inputFields"]
+    assert (column["namespace"], column["name"], column["field"]) == (
+        f"kafka://{world.bootstrap_servers}",
+        topic,
+        "name",
+    )
 
     idle, state = installed.run(dag_id)  # nothing new: green, and nothing is run
     assert state == "success"
@@ -251,7 +255,7 @@ def test_airflow_retries_a_killed_job(installed: Installed) -> None:
     assert json.loads(installed.lakemark("audit", pipeline.name, "--json"))[0]["findings"] == []
 
 
-def test_a_terminal_error_is_not_retried(installed: Installed) -> None:
+def test_a_terminal_error_is_told_and_not_retried(installed: Installed, mail: Mail) -> None:
     pipeline = installed.world.pipeline("no-such-topic", "terminal")
     dag_id = installed.dag(pipeline)
     run_id, state = installed.run(dag_id)
@@ -265,6 +269,63 @@ def test_a_terminal_error_is_not_retried(installed: Installed) -> None:
     assert why in json.dumps(shown[-1]), shown[-1]
     [status] = json.loads(installed.lakemark("status", "terminal", "--json"))
     assert why in status["problem"]
+    [text] = wait_until(lambda: mail.of("Lakemark: terminal failed"))
+    assert why in text
+
+
+def test_a_stale_table_is_told_once_and_so_is_its_end(installed: Installed, mail: Mail) -> None:
+    world = installed.world
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "forgotten", stale_after_minutes=0.001)
+    world.produce(topic, orders(10, 1))
+    installed.api.unpause("lakemark_watch")  # runs every minute from now on, and whenever it is asked to
+    installed.run("lakemark_watch")
+    [text] = wait_until(lambda: mail.of("Lakemark: forgotten is stale"))
+    assert "a record has waited for" in text
+    assert installed.run("lakemark_watch")[1] == "success"
+    assert len(mail.of("Lakemark: forgotten is stale")) == 1
+    installed.lakemark("run", "forgotten", "--until-caught-up")
+    installed.run("lakemark_watch")
+    wait_until(lambda: mail.of("Lakemark: forgotten is fresh again"))
+    (world.settings.pipelines / f"{pipeline.name}.yaml").unlink()
+
+
+def test_i5_a_reset_from_airflow_begins_one_generation_however_often_it_is_cleared(installed: Installed) -> None:
+    world, api = installed.world, installed.api
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "begun_again")
+    world.produce(topic, orders(10, 1))
+    installed.lakemark("run", "begun_again", "--until-caught-up")
+    dag_id = "lakemark__begun_again__reset"
+    wait_until(lambda: api.dag_exists(dag_id), 90)
+    run_id = api.trigger(dag_id, **{"from": "earliest", "reason": "a test"})
+    assert installed.ended(dag_id, run_id) == "success"
+    api.clear(dag_id, run_id, "reset")
+    assert installed.ended(dag_id, run_id) == "success"
+    [started] = world.steps(pipeline).ledger.state().generations
+    assert (started.generation, started.origin, started.reason) == (2, "earliest", "a test")
+    with pytest.raises(RetryableError, match=r"status 4(00|22)"):
+        api.trigger(dag_id, **{"from": "the day before", "reason": "no such place"})
+
+
+@pytest.mark.slow
+def test_the_maintenance_dag_keeps_every_pipelines_tables(installed: Installed) -> None:
+    world, api = installed.world, installed.api
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "kept", maintenance={"small_files_max": 1})
+    for seq in (1, 2, 3):
+        world.produce(topic, orders(30, seq))
+        installed.lakemark("run", "kept")
+    wait_until(lambda: api.dag_exists("lakemark__kept"), 90)
+    api.unpause("lakemark_maintenance")
+    run_id = api.trigger("lakemark_maintenance")
+    assert installed.ended("lakemark_maintenance", run_id, 1200) == "success"
+    names = [path.stem for path in sorted(world.settings.pipelines.glob("*.yaml"))]
+    lines = "".join(line["event"] for line in api.task_log("lakemark_maintenance", run_id, "report", 1))
+    assert "kept target: OPTIMIZE" in lines
+    assert all(f"{name} " in lines for name in names if world.steps(world.load(name)).ledger.rows())
+    assert json.loads(installed.lakemark("audit", "kept", "--deep", "--json"))[0]["findings"] == []
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
 
 
 @pytest.mark.slow
@@ -321,23 +382,3 @@ def test_the_command_line_leaves_the_same_ledger(installed: Installed) -> None:
     assert events == ["topics_started", *["planned", "attempt_started", "attempt_ended", "committed"] * 2]
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert json.loads(installed.lakemark("explain", "by_hand", "--json"))["guarantee"] == "exactly_once"
-
-
-def test_down_ends_all_of_it_and_nothing_else(installed: Installed) -> None:
-    """Last in this file: it takes the installation down."""
-    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    try:
-        session = supervisor_state(installed.stack.state_file)["pid"]
-        members = session_members(session)
-        assert len(members) > 6
-        listening = [c.laddr.ip for p in members for c in p.net_connections("inet") if c.status == "LISTEN"]
-        assert listening
-        assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
-        installed.lakemark("down")
-        assert session_members(session) == []
-        assert bystander.poll() is None
-        assert (installed.stack.settings.home / "kafka").exists()
-        assert installed.lakemark("down") == "nothing ran\n"
-    finally:
-        bystander.kill()
-        bystander.wait()
