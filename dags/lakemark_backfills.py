@@ -11,12 +11,12 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from lakemark_first_come import FIRST_COME  # these two in plugins/, which Airflow puts on the path
-from lakemark_tasks import TASKS, asked_by, telling, this_try, work_on
+from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, telling, this_try, work_on
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
 from include.backfills import Backfills, preview_lines
-from include.pipeline_file import Pipeline, load_pipelines
+from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.runner import run_job, run_swap
 from include.settings import Settings
@@ -167,9 +167,8 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
 
 def build_all(settings: Settings) -> dict[str, DAG]:
-    """The DAGs of all valid files, by DAG id."""
-    pipelines, _ = load_pipelines(settings.pipelines, settings.environment)
-    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines)}
+    """The DAGs by DAG id."""
+    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines_to_parse(settings))}
 
 
 globals().update(build_all(Settings.from_environment()))

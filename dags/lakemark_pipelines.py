@@ -17,11 +17,11 @@ import lakemark_metrics
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
 from lakemark_first_come import FIRST_COME
-from lakemark_tasks import TASKS, telling, this_try, work_on
+from lakemark_tasks import TASKS, pipelines_to_parse, telling, this_try, work_on
 
 from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
 from include.explain import markdown
-from include.pipeline_file import Pipeline, load_pipelines
+from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
@@ -108,9 +108,8 @@ def schedule(pipeline: Pipeline) -> str | list[Asset] | None:
 
 
 def build_all(settings: Settings) -> dict[str, DAG]:
-    """The DAGs of all valid files, by DAG id."""
-    pipelines, _ = load_pipelines(settings.pipelines, settings.environment)
-    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines)}
+    """The DAGs by DAG id."""
+    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines_to_parse(settings))}
 
 
 globals().update(build_all(Settings.from_environment()))

@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, Param, task
-from lakemark_tasks import TASKS, asked_by, work_on  # in plugins/, which Airflow puts on the path
+from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, work_on  # in plugins/, which Airflow puts on the path
 
 from include.airflow_names import DAG_PREFIX, TAG
 from include.generation_change import GenerationChange
-from include.pipeline_file import Pipeline, load_pipelines
+from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.protocol.generations import restart
 from include.protocol.ledger_events import GenerationStarted, LedgerState
@@ -84,9 +84,8 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
 
 def build_all(settings: Settings) -> dict[str, DAG]:
-    """The DAGs of all valid files, by DAG id."""
-    pipelines, _ = load_pipelines(settings.pipelines, settings.environment)
-    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines)}
+    """The DAGs by DAG id."""
+    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines_to_parse(settings))}
 
 
 globals().update(build_all(Settings.from_environment()))

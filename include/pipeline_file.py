@@ -207,14 +207,16 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
     return pipeline
 
 
-def pipeline_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.yaml"))
+def pipeline_files(folder: Path, name: str = "*") -> list[Path]:
+    return sorted(folder.glob(f"{name}.yaml"))
 
 
-def load_pipelines(folder: Path, environment: Mapping[str, str]) -> tuple[list[Pipeline], list[PipelineFileError]]:
-    """Every file of the folder: the valid pipelines, and what is wrong with the other files."""
+def load_pipelines(
+    folder: Path, environment: Mapping[str, str], name: str = "*"
+) -> tuple[list[Pipeline], list[PipelineFileError]]:
+    """Every file of the folder, or the one of that name: the valid pipelines, and what is wrong with the others."""
     pipelines, errors = [], []
-    for path in pipeline_files(folder):
+    for path in pipeline_files(folder, name):
         try:
             pipelines.append(load_pipeline(path, environment))
         except PipelineFileError as error:

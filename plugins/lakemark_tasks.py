@@ -12,13 +12,15 @@ from urllib.parse import quote
 
 import lakemark_alerts  # these two beside this file, in a folder that Airflow puts on the path
 import lakemark_metrics
-from airflow.sdk import get_current_context
+from airflow.sdk import get_current_context, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 from structlog.contextvars import bind_contextvars
 
-from include.airflow_names import PROBLEM_KEY
+from include.airflow_names import DAG_PREFIX, PROBLEM_KEY
+from include.pipeline_file import Pipeline, load_pipelines
 from include.protocol.errors import LakemarkError, TerminalError
 from include.runner import told
+from include.settings import Settings
 
 log = logging.getLogger(__name__)
 TASKS = {  # default arguments of every DAG
@@ -29,6 +31,13 @@ TASKS = {  # default arguments of every DAG
     "on_failure_callback": lakemark_alerts.failed,  # once it is not tried again
 }
 _NAMED = ("generation", "batch_id", "attempt_id")  # what a job's lines are about
+
+
+def pipelines_to_parse(settings: Settings) -> list[Pipeline]:
+    """The pipelines of all valid files; in a task's process, which needs its own DAG only, that one's."""
+    dag_id = get_parsing_context().dag_id
+    name = dag_id.removeprefix(DAG_PREFIX).partition("__")[0] if dag_id else "*"
+    return load_pipelines(settings.pipelines, settings.environment, name)[0]
 
 
 @contextmanager

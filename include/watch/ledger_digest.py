@@ -54,7 +54,8 @@ class LedgerDigest:
         return {**self.next_offsets, **{r.topic_partition: r.start_offset for r in pending}}
 
     def after(self, rows: Iterable[Mapping[str, Any]]) -> LedgerDigest:
-        """The digest after more rows of the ledger (`details` as data), in order and without a gap."""
+        """The digest after more rows of the ledger (`details` as data), in order. None may be missing but attempts at
+        batches before the last one."""
         digesting = _Digesting(self)
         for row in rows:
             digesting.add(row)

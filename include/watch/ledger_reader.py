@@ -16,6 +16,7 @@ from include.ledger import Ledger
 from include.watch.ledger_digest import LedgerDigest
 
 _COARSE_NS = 1_000_000_000
+_ROWS = 20_000  # read at once: bounds the memory
 
 
 @dataclass
@@ -44,11 +45,21 @@ class LedgerReader:
         if table_id != self._table_id:  # made anew by `ledger rebuild`
             self._digest, self._table_id = LedgerDigest(), table_id
         if table is not None:
-            rows = query(table, f"select * from t where sequence >= {self._digest.sequence} order by sequence")
-            self._digest = self._digest.after(map(_with_details, rows))
+            self._take_in(table)
         # File times are coarse: what is this young may change once more without their telling.
         old_enough = changed_at is not None and time.time_ns() - changed_at > _COARSE_NS
         self._changed_at = changed_at if old_enough else None
+
+    def _take_in(self, table: DeltaTable) -> None:
+        """What is new, some rows at a time; attempts matter only of the batch that was planned last."""
+        sql = "select max(sequence) as last, max(case when event = 'planned' then sequence end) as planned from t"
+        [found] = query(table, sql)
+        last, planned = found["last"] if found["last"] is not None else -1, found["planned"] or 0
+        for low in range(self._digest.sequence, last + 1, _ROWS):
+            window = f"sequence >= {low} and sequence < {low + _ROWS}"
+            wanted = f"(event not like 'attempt%' or sequence > {planned})"
+            rows = query(table, f"select * from t where {window} and {wanted} order by sequence")
+            self._digest = self._digest.after(map(_with_details, rows))
 
     def batches(self, generation: int, before: int | None, limit: int) -> list[dict[str, Any]]:
         """The newest `limit` batches of a generation below `before` (None: of all), newest first; see `_batch`."""

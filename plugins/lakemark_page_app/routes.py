@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
@@ -102,7 +102,8 @@ def pipelines(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
     found = [s for s in _OVERVIEW.pipelines() if DAG_PREFIX + s.pipeline.name in readable]
     schedulers = airflow_state.schedulers(session, [DAG_PREFIX + s.pipeline.name for s in found])
     told = [summary(s, schedulers.get(DAG_PREFIX + s.pipeline.name, Scheduler())) for s in found]
-    broken = [{"where": error.where, "problem": str(error)} for error in _OVERVIEW.broken]
+    may_see_errors = get_auth_manager().is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
+    broken = [{"where": e.where, "problem": str(e)} for e in _OVERVIEW.broken] if may_see_errors else []
     return {"now": time.time(), "pipelines": sorted(told, key=lambda p: STATES.index(p["state"])), "broken": broken}
 
 

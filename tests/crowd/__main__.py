@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -29,10 +30,12 @@ from confluent_kafka import Producer
 from include.pipeline_file import Pipeline
 from include.protocol.ranges import OffsetRange
 from include.waiting import Lookout
+from tests.conftest import settings_in
 from tests.support.installed import Installed, job_of
+from tests.support.spark_cluster import standalone_cluster
 from tests.support.world import Sent, as_dict, newest_by_key, wait_until
 
-SCHEDULE = {"on_data": {"records": 500, "seconds": 5}}
+ON_DATA = {"on_data": {"records": 500, "seconds": 5}}
 KEYS = 500
 
 
@@ -72,16 +75,20 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--events-per-second", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cron", help="start runs by this cron expression, not by their data")
+    parser.add_argument("--submit", action="store_true", help="spark-submit to a standalone cluster, no warm server")
     parser.add_argument("--database", help="SQLAlchemy URL for Airflow, an empty one; SQLite unless given")
     parser.add_argument("--calm", action="store_true", help="kill nothing")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-crowd-"))
-    database = {"LAKEMARK_AIRFLOW_DATABASE": options.database} if options.database else {}
-    installed = Installed(home, **database)
-    try:
+    settings = {"LAKEMARK_AIRFLOW_DATABASE": options.database} if options.database else {}
+    with ExitStack() as stack:
+        if options.submit:
+            master = stack.enter_context(standalone_cluster(settings_in(home), home / "cluster"))
+            settings |= {"LAKEMARK_RUNNER": "spark-submit", "LAKEMARK_SPARK_MASTER": master}
+        installed = Installed(home, **settings)
+        stack.callback(installed.stack.down)
         good = crowd(installed, options)
-    finally:
-        installed.stack.down()
     if good:
         shutil.rmtree(home, ignore_errors=True)
     return 0 if good else 1
@@ -93,7 +100,8 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:7.0f} s  {text}", flush=True)
 
-    pipelines = [world.pipeline(world.topic(), f"crowd_{n:02}", schedule=SCHEDULE) for n in range(options.pipelines)]
+    schedule = options.cron or ON_DATA
+    pipelines = [world.pipeline(world.topic(), f"crowd_{n:02}", schedule=schedule) for n in range(options.pipelines)]
     for pipeline in pipelines:
         installed.dag(pipeline)
     say(f"{len(pipelines)} pipelines are watched")

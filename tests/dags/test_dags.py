@@ -96,6 +96,15 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     assert alias.name == "orders batches"
 
 
+def test_a_tasks_process_builds_its_own_dag_only(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline_file(tmp_path, "orders")
+    pipeline_file(tmp_path, "orders_eu")
+    for dag_id in ("lakemark__orders", "lakemark__orders__backfill"):
+        monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", dag_id)
+        loaded = set(bag().dags)
+        assert loaded - OF_ALL == {"lakemark__orders", "lakemark__orders__backfill", "lakemark__orders__reset"}
+
+
 def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path) -> None:
     pipeline_file(tmp_path, "good")
     pipeline_file(tmp_path, "bad", schedule="now and then")
