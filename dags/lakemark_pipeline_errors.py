@@ -1,10 +1,11 @@
-"""Shows broken pipeline files as one import error in Airflow's UI; holds no DAG.
+"""Shows broken pipeline files, and a broken file of alerts, as one import error in Airflow's UI; holds no DAG.
 
 Airflow DAG discovery looks for the words "airflow" and "dag" in a file before it imports it.
 """
 
 from __future__ import annotations
 
+from include.alerts import load_notifiers
 from include.pipeline_file import load_pipelines
 from include.protocol.errors import PipelineFileError
 from include.settings import Settings
@@ -19,3 +20,4 @@ if errors:
         found=" || ".join(error.found for error in errors),
         action="mend the files; all other pipelines run on",
     )
+load_notifiers(_settings.alerts)

@@ -123,6 +123,17 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
         assert told in text
 
 
+def test_a_broken_file_of_alerts_is_an_import_error(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline_file(tmp_path, "good")
+    alerts = tmp_path / "alerts.yml"
+    alerts.write_text("- klass: a.B\n")
+    monkeypatch.setenv("LAKEMARK_ALERTS", str(alerts))
+    loaded = bag()
+    assert "lakemark__good" in loaded.dags
+    [text] = loaded.import_errors.values()
+    assert "so nobody is told" in text
+
+
 def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import lakemark_tasks
 
