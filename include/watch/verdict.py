@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, get_args
 
 from include.protocol.errors import ERRORS_BY_NAME, TerminalError
@@ -19,6 +20,7 @@ class Scheduler:
     paused: bool = False
     running: bool = False  # a run is queued or running
     failed_run: str | None = None  # the id of the newest run that has ended, if it failed
+    failed_at: datetime | None = None
     note: str | None = None  # of that run
 
 
@@ -31,7 +33,7 @@ class Verdict:
 def judge(
     problem: str | None,
     attempt: AttemptRecord | None,
-    committed: bool,
+    committed_at: datetime | None,
     waiting_seconds: float | None,
     stale_after_seconds: float | None,
     scheduler: Scheduler,
@@ -39,13 +41,14 @@ def judge(
     """
     Args:
         problem: why the ledger cannot be read. attempt: the last one of the batch that is planned and not committed.
-        committed: whether any batch ever was. waiting_seconds: age of the oldest record that is not in the table,
-        None if unknown. stale_after_seconds: the age that is too old; None: none is.
+        committed_at: when the newest batch was, None if none ever was. waiting_seconds: age of the oldest record that
+        is not in the table, None if unknown. stale_after_seconds: the age that is too old; None: none is.
     """
     if problem is not None:
         return Verdict("broken", problem)
     failure = attempt.problem if attempt is not None else None
-    if scheduler.failed_run is not None and not scheduler.running:
+    mended = committed_at is not None and scheduler.failed_at is not None and committed_at > scheduler.failed_at
+    if scheduler.failed_run is not None and not scheduler.running and not mended:
         why = scheduler.note or failure or f"run {scheduler.failed_run} failed. What to do: read its log"
         return Verdict("failed", why)
     if failure is not None and attempt is not None:
@@ -59,7 +62,7 @@ def judge(
         return Verdict("running")
     if scheduler.paused:
         return Verdict("paused", "the DAG is paused: no run starts by itself")
-    return Verdict("ok" if committed else "new")
+    return Verdict("new" if committed_at is None else "ok")
 
 
 def stale_because(waiting_seconds: float, stale_after_seconds: float) -> str | None:

@@ -25,8 +25,7 @@ def schedulers(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]
     ended = [DagRunState.SUCCESS, DagRunState.FAILED]
     of_dags = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dag_ids), DagRun.state.in_(ended))
     newest: Iterable[DagRun] = session.scalars(select(DagRun).where(DagRun.id.in_(of_dags.group_by(DagRun.dag_id))))
-    failed = {run.dag_id: (run.run_id, run.note) for run in newest if run.state == DagRunState.FAILED}
+    failed = {run.dag_id: (run.run_id, run.end_date, run.note) for run in newest if run.state == DagRunState.FAILED}
     return {
-        dag_id: Scheduler(is_paused, dag_id in running, *failed.get(dag_id, (None, None)))
-        for dag_id, is_paused in paused.items()
+        dag_id: Scheduler(is_paused, dag_id in running, *failed.get(dag_id, ())) for dag_id, is_paused in paused.items()
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import Any
 
 from include.airflow_names import DAG_PREFIX
 from include.protocol.ledger_events import AttemptRecord
 from include.protocol.ranges import TopicPartition
+from include.schedule import in_words
 from include.watch.overview import Seen
 from include.watch.verdict import Scheduler, judge
 
@@ -22,7 +24,7 @@ def summary(found: Seen, scheduler: Scheduler) -> dict[str, Any]:
     verdict = judge(
         found.problem,
         attempt,
-        bool(digest and digest.commits),
+        _committed_at(found),
         lag_seconds,
         None if stale is None else stale * 60,
         scheduler,
@@ -33,7 +35,7 @@ def summary(found: Seen, scheduler: Scheduler) -> dict[str, Any]:
         "description": pipeline.description,
         "dag_id": DAG_PREFIX + pipeline.name,
         "table": pipeline.target.table,
-        "schedule": _schedule(pipeline.schedule),
+        "schedule": in_words(pipeline.schedule),
         "state": "loading" if loading else verdict.state,
         "why": verdict.why,
         "failed_run": scheduler.failed_run,
@@ -56,8 +58,9 @@ def _last_attempt(found: Seen) -> AttemptRecord | None:
     return pending.attempts[-1] if pending and pending.attempts else None
 
 
-def _schedule(schedule: Any) -> str:
-    return "by hand" if schedule is None else str(schedule)
+def _committed_at(found: Seen) -> datetime | None:
+    commit = found.digest.commit if found.digest else None
+    return datetime.fromisoformat(commit.committed_at) if commit and commit.committed_at else None
 
 
 def partition_facts(found: Seen, tp: TopicPartition) -> dict[str, Any]:

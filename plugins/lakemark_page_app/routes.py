@@ -15,6 +15,7 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
 from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
@@ -44,14 +45,17 @@ def may_read_dags(user: GetUserDep) -> None:
 
 
 def may_read(name: str, user: GetUserDep) -> None:
-    details = DagDetails(id=DAG_PREFIX + name)
-    _require(get_auth_manager().is_authorized_dag(method="GET", details=details, user=user))
+    _require(get_auth_manager().is_authorized_dag(method="GET", details=_dag(name), user=user))
 
 
 def may_read_records(name: str, user: GetUserDep) -> None:
     """Quarantined records are as private as task logs, which may quote them."""
-    details, entity = DagDetails(id=DAG_PREFIX + name), DagAccessEntity.TASK_LOGS
-    _require(get_auth_manager().is_authorized_dag(method="GET", access_entity=entity, details=details, user=user))
+    logs = DagAccessEntity.TASK_LOGS
+    _require(get_auth_manager().is_authorized_dag(method="GET", access_entity=logs, details=_dag(name), user=user))
+
+
+def _dag(name: str) -> DagDetails:
+    return DagDetails(id=DAG_PREFIX + name, team_name=DagModel.get_team_name(DAG_PREFIX + name))
 
 
 def _require(authorized: bool) -> None:

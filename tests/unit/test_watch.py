@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from include.watch.verdict import Scheduler, Verdict, is_terminal, judge
 from tests.support.batches import batch, committed
 from tests.support.long_ledgers import write_ledger
 
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FAILED = AttemptEnded(1, 1, "b", "OffsetsExpired", {"read": 0.5}, "gone. What to do: skip them")
 START = GenerationStarted(2, {TopicPartition("t", 0): 10}, {"t": "id-t"}, "cluster", "committed", "why", "ada")
 
@@ -110,6 +112,8 @@ TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
     [
         (Verdict("broken", "damaged"), {"problem": "damaged", "scheduler": Scheduler(running=True)}),
         (Verdict("failed", "the note"), {"attempt": ERROR, "scheduler": Scheduler(failed_run="r", note="the note")}),
+        (Verdict("failed", "the note"), {"scheduler": Scheduler(failed_run="r", failed_at=NOON, note="the note")}),
+        (Verdict("ok"), {"scheduler": Scheduler(failed_run="r", failed_at=NOON - timedelta(hours=1), note="the note")}),
         (Verdict("failed", "gone"), {"attempt": TERMINAL}),
         (Verdict("retrying", "Kafka did not answer"), {"attempt": ERROR}),
         (Verdict("retrying", "gone"), {"attempt": TERMINAL, "scheduler": Scheduler(running=True, failed_run="r")}),
@@ -117,17 +121,17 @@ TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
         (Verdict("ok"), {"waiting_seconds": 60.0, "stale_after_seconds": 60.0}),
         (Verdict("ok"), {"waiting_seconds": 60.0}),
         (Verdict("ok"), {"stale_after_seconds": 60.0}),
-        (Verdict("new"), {"committed": False}),
+        (Verdict("new"), {"committed_at": None}),
         (Verdict("paused", "the DAG is paused: no run starts by itself"), {"scheduler": Scheduler(paused=True)}),
     ],
 )
 def test_a_verdict_says_the_worst_and_why(expected: Verdict, facts: dict) -> None:
     nothing = {"problem": None, "attempt": None, "waiting_seconds": None, "stale_after_seconds": None}
-    assert judge(**{**nothing, "committed": True, "scheduler": Scheduler(), **facts}) == expected
+    assert judge(**{**nothing, "committed_at": NOON, "scheduler": Scheduler(), **facts}) == expected
 
 
 def test_a_stale_table_says_for_how_long() -> None:
-    verdict = judge(None, None, True, 3700.0, 3600.0, Scheduler(paused=True))
+    verdict = judge(None, None, NOON, 3700.0, 3600.0, Scheduler(paused=True))
     assert verdict.state == "stale"
     assert "waited for 3,700 s" in verdict.why
 
