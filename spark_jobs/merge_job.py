@@ -95,7 +95,8 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
             plan = steps.plan()
             if isinstance(plan, Idle):
                 return
-            say({"progress": "planned", "batch": plan.batch.to_json()})
+            about = {**plan.batch.key._asdict(), "attempt_id": None}  # none has begun
+            say({"progress": "planned", "batch": plan.batch.to_json(), **about})
             say({"result": _settled(steps, attempt(plan.batch.key))})
 
 

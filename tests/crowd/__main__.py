@@ -101,7 +101,11 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
         print(f"{time.monotonic() - began:7.0f} s  {text}", flush=True)
 
     schedule = options.cron or ON_DATA
-    pipelines = [world.pipeline(world.topic(), f"crowd_{n:02}", schedule=schedule) for n in range(options.pipelines)]
+    source = {"limits": {"records_per_batch_max": 100_000}}  # a run takes what waits in one batch
+    pipelines = [
+        world.pipeline(world.topic(), f"crowd_{n:02}", schedule=schedule, source=source)
+        for n in range(options.pipelines)
+    ]
     for pipeline in pipelines:
         installed.dag(pipeline)
     say(f"{len(pipelines)} pipelines are watched")
