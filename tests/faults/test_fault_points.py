@@ -18,6 +18,9 @@ from tests.support.world import World, as_dict, newest_by_key
 
 # What passes the points that `lakemark run` does not.
 _COMMANDS = {"generation.fenced": ("reset", "--reason=test"), "rebuild.set_aside": ("ledger", "rebuild")}
+# One of each kind in every run; all of them in `make test-all`.
+_ALWAYS = {"plan.recorded", "attempt.quarantine_landed", "attempt.landed", "settle.decided", "generation.fenced"}
+_POINTS = [pytest.param(p, marks=() if p in _ALWAYS else pytest.mark.slow) for p in FAULT_POINTS]
 KEYS = 40
 
 
@@ -55,7 +58,7 @@ def assert_right(world: World, pipeline: Pipeline, deep: bool = False) -> None:
     assert aside == {(r.topic, r.partition, r.offset) for r in world.sent if not isinstance(r.value, dict)}
 
 
-@pytest.mark.parametrize("point", FAULT_POINTS)
+@pytest.mark.parametrize("point", _POINTS)
 def test_killed_at_a_point_of_the_protocol(world: World, pipeline: Pipeline, point: str) -> None:
     more_records(world, pipeline)
     command = _COMMANDS.get(point, ("run",))
