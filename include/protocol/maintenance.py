@@ -30,7 +30,7 @@ class TableShape:
     small_files: int  # below SMALL_BYTES
     bytes: int
     disk_bytes: int  # of all data files in its folder, also those of old versions
-    removable_files: int  # data files that no version needs that is young enough to be kept
+    removable_files: int  # old data files that the newest version does not need; younger versions may still
     log_files: int
     records: int  # physical ones
     deleted: int  # of them, hidden by deletion vectors
