@@ -174,7 +174,8 @@ def test_backfills_whole_life(installed: Installed) -> None:
     assert "was swapped" in wait_until(lambda: api.run_note(dag_id, late))
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [1, 6])
 def test_tasks_are_cleared_at_random_in_any_order_and_twice_at_once(installed: Installed, rounds: int) -> None:
     world, api = installed.world, installed.api
     random = Random(20261121)

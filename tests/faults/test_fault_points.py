@@ -81,7 +81,7 @@ def test_killed_at_a_point_of_the_protocol(world: World, pipeline: Pipeline, poi
     "point",
     [
         pytest.param("data_files_written", marks=pytest.mark.slow),
-        "at_the_commit",
+        pytest.param("at_the_commit", marks=pytest.mark.slow),
         pytest.param("commit_done", marks=pytest.mark.slow),
     ],
 )

