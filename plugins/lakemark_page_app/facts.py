@@ -29,7 +29,7 @@ def summary(found: Seen, scheduler: Scheduler) -> dict[str, Any]:
         None if stale is None else stale * 60,
         scheduler,
     )
-    loading = digest is None and found.problem is None
+    loading = digest is None and verdict.state != "failed" and found.problem is None  # Airflow knows of a failure first
     return {
         "name": pipeline.name,
         "description": pipeline.description,

@@ -46,6 +46,13 @@ setInterval(() => {
   for (const time of document.querySelectorAll("time[datetime]")) time.textContent = agoText(time.dateTime);
 }, 1000);
 
+let pressed = false;
+addEventListener("pointerdown", () => (pressed = true), true);
+for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => setTimeout(() => (pressed = false)), true);
+
+/** Whether the page may be drawn anew: not while a button is pressed, whose click would be lost, nor under a dialog. */
+export const mayDraw = () => !pressed && !document.querySelector("dialog[open]");
+
 /** A link into Airflow. The page is a frame that may not leave by itself, so the link is followed in its parent. */
 export function airflowLink(path, attributes, ...children) {
   const href = new URL(`../${path}`, new URL(".", location.href)).href;

@@ -1,6 +1,6 @@
 // All pipelines, worst first.
 
-import { age, ago, h, number } from "./dom.js";
+import { age, ago, h, mayDraw, number } from "./dom.js";
 
 export function stateMark(state) {
   return h("span", { class: `state ${state}` }, state);
@@ -70,7 +70,8 @@ export function listView(root) {
       facts = await ask("api/pipelines");
       const { now, ...rest } = facts;
       const told = JSON.stringify(rest, (key, value) => (key === "lag_seconds" ? Math.floor(value) : value));
-      if (told !== shown) draw();
+      if (told === shown || !mayDraw()) return;
+      draw();
       shown = told;
     },
   };

@@ -1,7 +1,7 @@
 // One pipeline: where every partition stands, its batches, and what became of their records.
 
 import { actions } from "./actions.js";
-import { age, ago, airflowLink, h, number } from "./dom.js";
+import { age, ago, airflowLink, h, mayDraw, number } from "./dom.js";
 import { batchStrip, FATES, fates, legend, partitionStrip, PHASES, phases, total } from "./drawing.js";
 import { heading, stateMark } from "./list.js";
 
@@ -52,7 +52,7 @@ export function pipelineView(root, name) {
   function figures() {
     const f = facts;
     const cells = [
-      ["Lag", [number(f.lag_records), " records", f.lag_records ? `, for ${age(f.lag_seconds)}` : ""]],
+      ["Lag", [f.lag_records === null ? "unknown" : `${number(f.lag_records)} records`, f.lag_records ? `, for ${age(f.lag_seconds)}` : ""]],
       ["Last commit", [ago(f.committed_at)]],
       ["Table", [f.table, h("br"), "version ", number(f.table_version)], "wide"],
       ["Batches", [number(f.commits), f.generation > 1 && `, generation ${number(f.generation)}`]],
@@ -192,7 +192,7 @@ export function pipelineView(root, name) {
       }));
       const { now, ...rest } = facts;
       const told = JSON.stringify([rest, batches, slow], (key, value) => (key === "lag_seconds" ? Math.floor(value) : value));
-      if (told !== shown && !document.querySelector("dialog[open]")) {
+      if (told !== shown && mayDraw()) {
         draw();
         shown = told;
       }
