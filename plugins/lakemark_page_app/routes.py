@@ -7,7 +7,6 @@ logged in).
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -108,7 +107,7 @@ def pipelines(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
     told = [summary(s, schedulers.get(DAG_PREFIX + s.pipeline.name, Scheduler())) for s in found]
     may_see_errors = get_auth_manager().is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
     broken = [{"where": e.where, "problem": str(e)} for e in _OVERVIEW.broken] if may_see_errors else []
-    return {"now": time.time(), "pipelines": sorted(told, key=lambda p: STATES.index(p["state"])), "broken": broken}
+    return {"pipelines": sorted(told, key=lambda p: STATES.index(p["state"])), "broken": broken}
 
 
 @app.get("/api/pipelines/{name}", dependencies=[Depends(may_read)])
@@ -118,11 +117,6 @@ def pipeline(found: SeenDep, session: SessionDep) -> dict[str, Any]:
     reader, digest = _OVERVIEW.reader(found.pipeline), found.digest
     partitions = sorted({*(found.extents or {}), *(digest.next_offsets if digest else {})})
     return summary(found, airflow_state.schedulers(session, [dag_id]).get(dag_id, Scheduler())) | {
-        "now": time.time(),
-        "source": {
-            "topics": found.pipeline.source.topics,
-            "bootstrap_servers": found.pipeline.source.bootstrap_servers,
-        },
         "records": digest.records if digest else {},
         "partitions": [partition_facts(found, tp) for tp in partitions],
         "generations": reader.generations(),

@@ -7,7 +7,7 @@ const FATES = ["applied", "superseded", "stale", "filtered", "quarantined"];
 const PHASES = ["session", "read", "decode", "quarantine", "merge", "settle"];
 
 /** The extent of a partition: what Kafka has lost, what is committed, planned or failed, what waits; backfills below. */
-export function partitionStrip(partition, pending, failed, backfills) {
+export function partitionStrip(partition, failed, backfills) {
   const known = [partition.first, partition.log_start, partition.committed, partition.planned, partition.log_end];
   const numbers = known.filter((n) => n !== null);
   if (numbers.length === 0) return h("p", { class: "quiet" }, "nothing is known of it yet");

@@ -68,8 +68,7 @@ export function listView(root) {
   return {
     async refresh(ask) {
       facts = await ask("api/pipelines");
-      const { now, ...rest } = facts;
-      const told = JSON.stringify(rest, (key, value) => (key === "lag_seconds" ? Math.floor(value) : value));
+      const told = JSON.stringify(facts, (key, value) => (key === "lag_seconds" ? Math.floor(value) : value));
       if (told === shown || !mayDraw()) return;
       draw();
       shown = told;

@@ -72,7 +72,7 @@ export function pipelineView(root, name) {
           .map(([, , start, end]) => ({ number: b.number, landed, start, end }))));
       return h("div", { class: "partition" },
         h("div", { class: "name" }, `${p.topic}-${p.partition}`),
-        h("div", {}, partitionStrip(p, facts.pending, failed, again), batchStrip(p, batches, batchState, selected, select)),
+        h("div", {}, partitionStrip(p, failed, again), batchStrip(p, batches, batchState, selected, select)),
         h("div", { class: "quiet number" }, `${number(p.committed)} of ${number(p.log_end)}`));
     });
     return section("Offsets", legend(["committed", "planned", "failed", "waiting", "expired", "backfilled"]), rows,
@@ -190,8 +190,7 @@ export function pipelineView(root, name) {
       await Promise.all((rounds++ % SLOW ? [] : Object.keys(slow)).map(async (part) => {
         slow[part] = await ask(`${path}/${part}`).then((facts) => ({ facts }), (error) => ({ problem: error.message }));
       }));
-      const { now, ...rest } = facts;
-      const told = JSON.stringify([rest, batches, slow], (key, value) => (key === "lag_seconds" ? Math.floor(value) : value));
+      const told = JSON.stringify([facts, batches, slow], (key, value) => (key === "lag_seconds" ? Math.floor(value) : value));
       if (told !== shown && mayDraw()) {
         draw();
         shown = told;
