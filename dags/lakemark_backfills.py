@@ -10,15 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
-from lakemark_first_come import FIRST_COME  # these two in plugins/, which Airflow puts on the path
-from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, telling, this_try, work_on
+from lakemark_merge_task import MergeTask  # these two in plugins/, which Airflow puts on the path
+from lakemark_tasks import ON_SPARK, TASKS, asked_by, pipelines_to_parse, work_on
 
-from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
+from include.airflow_names import DAG_PREFIX, TAG
 from include.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
 from include.backfills import Backfills, preview_lines
 from include.pipeline_file import Pipeline
-from include.protocol.batch import BatchKey
-from include.runner import run_job, run_swap
+from include.runner import run_swap
 from include.settings import Settings
 from include.steps import Steps
 
@@ -130,22 +129,6 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             log.info("backfill %s: %s chunks", planned.number, len(planned.chunks))
             return [planned.batch(n).key._asdict() for n in range(len(planned.chunks))]
 
-        @task(
-            pool=SPARK_POOL,
-            weight_rule=FIRST_COME,
-            max_active_tis_per_dagrun=1,  # two MERGEs into one table at once would only undo each other's work
-            map_index_template="{{ chunk_name }}",
-            doc_md="Merges one chunk. Safe to clear at any time, in any order.",
-        )
-        def chunk(key: dict[str, int]) -> dict[str, Any]:
-            with work_on(pipeline.name):
-                state = backfills.steps.ledger.state()
-                batch = state.planned(pipeline.name, BatchKey(**key)).batch
-                get_current_context()["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
-                tell = telling(pipeline.name)
-                [result] = run_job(settings, pipeline.name, BatchKey(**key), this_try(), tell, log.info)
-            return {name: result[name] for name in ("batch_id", "outcome")}
-
         @task(doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.")
         def finish(keys: list[dict[str, int]], done: Any, dag_run: Any) -> list[dict[str, Any]]:
             with work_on(pipeline.name):
@@ -162,7 +145,15 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         choose() >> [previewed, ended]
         keys = plan()
         previewed >> keys
-        finish(keys, chunk.expand(key=keys))
+        chunks = MergeTask.partial(
+            task_id="chunk",
+            pipeline=pipeline.name,
+            max_active_tis_per_dagrun=1,  # two MERGEs into one table at once would only undo each other's work
+            map_index_template="{{ chunk_name }}",
+            doc_md="Merges one chunk. Safe to clear at any time, in any order.",
+            **ON_SPARK,
+        ).expand(work=keys)
+        finish(keys, chunks.output)
     return dag
 
 

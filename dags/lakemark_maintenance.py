@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, get_current_context, task
-from lakemark_first_come import FIRST_COME  # these two in plugins/, which Airflow puts on the path
-from lakemark_tasks import TASKS, work_on
+from lakemark_tasks import ON_SPARK, TASKS, work_on  # in plugins/, which Airflow puts on the path
 
-from include.airflow_names import MAINTENANCE_DAG, SPARK_POOL, TAG
+from include.airflow_names import MAINTENANCE_DAG, TAG
+from include.job_report import maintenance_lines, told
 from include.pipeline_file import load_pipelines
-from include.runner import maintenance_lines, run_maintenance, told
+from include.runner import run_maintenance
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -41,11 +41,10 @@ def build(settings: Settings) -> DAG:
             return [pipeline.name for pipeline in found]
 
         @task(
-            pool=SPARK_POOL,
-            weight_rule=FIRST_COME,
             max_active_tis_per_dag=1,  # the other slots are for batches
             map_index_template="{{ pipeline }}",
             doc_md="Safe to clear at any time.",
+            **ON_SPARK,
         )
         def maintain(name: str) -> dict[str, Any]:
             get_current_context()["pipeline"] = name

@@ -16,16 +16,15 @@ import lakemark_lineage  # these five in plugins/, which Airflow puts on the pat
 import lakemark_metrics
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
-from lakemark_first_come import FIRST_COME
-from lakemark_tasks import TASKS, pipelines_to_parse, telling, this_try, work_on
+from lakemark_merge_task import MergeTask
+from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
 
-from include.airflow_names import DAG_PREFIX, SPARK_POOL, TAG
+from include.airflow_names import DAG_PREFIX, TAG
 from include.explain import markdown
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
-from include.runner import run_job
 from include.schedule import OnData, OnTables
 from include.settings import Settings
 from include.steps import Steps
@@ -66,17 +65,6 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             log.info("from %s batch %s to %s", pipeline.name, run.first.batch_id, offsets_as_argument(run.until))
             return run.to_json()
 
-        @task(
-            pool=SPARK_POOL,
-            weight_rule=FIRST_COME,
-            doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.",
-        )
-        def merge(planned: dict[str, Any]) -> list[dict[str, Any]]:
-            run, tell = RunPlan.from_json(planned), telling(pipeline.name)
-            with work_on(pipeline.name):
-                results = run_job(settings, pipeline.name, run, this_try(), tell, log.info)
-            return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]
-
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
         def settle(planned: dict[str, Any], merged: list, *, outlet_events: Any) -> list[dict[str, Any]]:
             with work_on(pipeline.name):
@@ -89,7 +77,14 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             return events
 
         planned = plan()
-        settle(planned, merge(planned))
+        merge = MergeTask(
+            task_id="merge",
+            pipeline=pipeline.name,
+            work=planned,
+            doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.",
+            **ON_SPARK,
+        )
+        settle(planned, merge.output)
     return dag
 
 

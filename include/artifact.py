@@ -33,7 +33,7 @@ def build_artifact(settings: Settings) -> tuple[Path, Path]:
     digest = hashlib.sha256()
     for name, content in files.items():
         digest.update(name.encode() + b"\0" + content + b"\0")
-    folder = settings.home / "artifacts"
+    folder = Path(settings.lake) / "_lakemark" / "artifacts"  # in the lake, which every machine of a cluster reaches
     artifact = folder / f"lakemark-{settings.code_version}-{digest.hexdigest()[:12]}.zip"
     entry = folder / ENTRY
     folder.mkdir(parents=True, exist_ok=True)

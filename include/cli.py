@@ -140,8 +140,9 @@ def plan(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def run(settings: Settings, options: argparse.Namespace) -> int:
+    from include.job_report import told
     from include.protocol.planning import Idle
-    from include.runner import run_job, told
+    from include.runner import run_job
     from include.steps import Steps
 
     pipeline = named_pipeline(settings, options.pipeline)
@@ -205,7 +206,8 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def maintain(settings: Settings, options: argparse.Namespace) -> int:
-    from include.runner import maintenance_lines, run_maintenance, told
+    from include.job_report import maintenance_lines, told
+    from include.runner import run_maintenance
 
     def listen(fact: dict[str, Any]) -> None:
         if "result" not in fact:

@@ -234,6 +234,11 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
     return load_pipeline(path, environment)
 
 
+def variables_of(path: Path) -> set[str]:
+    """The variables of the environment that a pipeline's file names."""
+    return {match[1] for match in _VARIABLE.finditer(path.read_text())}
+
+
 def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
     """A password that stands in the file itself, where version control would keep it."""
     source = data.get("source")

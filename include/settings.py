@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,7 @@ class Settings:
     spark_remote: str | None  # connect: the Spark Connect server
     spark_master: str | None  # local, spark-submit: the master; None: all cores of this machine
     spark_deploy_mode: str  # spark-submit: "client", the driver beside the task, or "cluster"
+    spark_rest: str | None  # spark-submit, cluster: address of a standalone master's REST server
     spark_properties: Path | None  # spark-submit: a file with a cluster's own settings
     airflow_database: str | None  # SQLAlchemy URL for the Airflow of `lakemark up`; None: SQLite in the home
     spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
@@ -49,6 +51,7 @@ class Settings:
         home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
         env = {**_addresses(home / ADDRESSES), **env}
         remote = env.get("LAKEMARK_SPARK_REMOTE") or None
+        master = env.get("LAKEMARK_SPARK_MASTER") or None
         return cls(
             home=home,
             jars=Path(env.get("LAKEMARK_JARS", home / "jars")).absolute(),
@@ -57,8 +60,9 @@ class Settings:
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
             runner=_runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote),
             spark_remote=remote,
-            spark_master=env.get("LAKEMARK_SPARK_MASTER") or None,
+            spark_master=master,
             spark_deploy_mode=env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client",
+            spark_rest=env.get("LAKEMARK_SPARK_REST") or _rest_of(master),
             spark_properties=Path(properties) if (properties := env.get("LAKEMARK_SPARK_PROPERTIES")) else None,
             airflow_database=env.get("LAKEMARK_AIRFLOW_DATABASE") or None,
             spark_pool_slots=int(env.get("LAKEMARK_SPARK_POOL_SLOTS") or 2),
@@ -74,6 +78,11 @@ class Settings:
     @cached_property
     def code_version(self) -> str:
         return version("lakemark")
+
+    @property
+    def has_cluster_drivers(self) -> bool:
+        """Whether a job's driver runs on a standalone cluster, so that nobody need wait for it."""
+        return (self.runner, self.spark_deploy_mode) == ("spark-submit", "cluster") and self.spark_rest is not None
 
     def child_environment(self, **changes: str) -> dict[str, str]:
         """The environment for a process of ours: this one, with this installation's places made explicit."""
@@ -98,6 +107,12 @@ def _runner(name: str, remote: str | None) -> Runner:
             action="set it where Airflow's workers and the command get their environment",
         )
     return name  # type: ignore[return-value]
+
+
+def _rest_of(master: str | None) -> str | None:
+    """Where a standalone master's REST server is unless somebody moved it."""
+    host = re.fullmatch(r"spark://(.+):\d+", master or "")
+    return f"http://{host[1]}:6066" if host else None
 
 
 def armed_fault() -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from include.artifact import build_artifact
 from include.installation.jars import jar_paths, pyspark_home
@@ -39,17 +41,13 @@ def spark_command(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
 
 
 def _submitted(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
-    artifact, entry = build_artifact(settings)
-    options = {k: v for k, v in driver_options(settings.jars, settings.home).items() if k not in _ONE_MACHINE}
     properties = ["--properties-file", str(settings.spark_properties)] if settings.spark_properties else []
     command = [
         str(pyspark_home() / "bin" / "spark-submit"),
         *("--master", settings.spark_master or "local[*]", "--deploy-mode", settings.spark_deploy_mode),
-        *("--name", "lakemark", *properties),
-        *(part for key, value in options.items() for part in ("--conf", f"{key}={value}")),
-        # The driver finds these on its class path; executors fetch them from the driver.
-        *("--jars", ",".join(map(str, jar_paths(settings.jars, "spark")))),
-        *("--py-files", str(artifact), str(entry), *arguments, "--submitted"),
+        *properties,
+        *(part for key, value in _cluster_options(settings).items() for part in ("--conf", f"{key}={value}")),
+        *_code(settings, arguments),
     ]
     java = find_java(settings.java, settings.home / "java")
     places = {"JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home()), "PYSPARK_PYTHON": sys.executable}
@@ -57,3 +55,48 @@ def _submitted(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
     for name in CLIENT_ONLY:
         environment.pop(name, None)
     return SparkCommand(command, environment)
+
+
+@dataclass(frozen=True)
+class ClusterSubmission:
+    """What a master is asked to run on one of its workers."""
+
+    arguments: list[str]  # of spark-submit there
+    properties: Mapping[str, str]  # of the driver's JVM
+    environment: Mapping[str, str]
+
+
+def cluster_submission(settings: Settings, arguments: Sequence[str], variables: Iterable[str]) -> ClusterSubmission:
+    """The job as a driver on a standalone cluster.
+
+    Args:
+        variables: of the environment that the pipeline's file names. Of the rest only Lakemark's own go along.
+    """
+    options = _cluster_options(settings) | _properties(settings.spark_properties)
+    master = str(settings.spark_master)
+    ours = {k: v for k, v in settings.child_environment().items() if k.startswith("LAKEMARK_") or k in variables}
+    return ClusterSubmission(
+        # The JVM that it runs in has been started with the options.
+        arguments=["--master", master, "--deploy-mode", "client", *_code(settings, arguments)],
+        properties={"spark.master": master, "spark.app.name": "lakemark", **options},
+        environment={"PYSPARK_PYTHON": sys.executable, **ours},
+    )
+
+
+def _cluster_options(settings: Settings) -> dict[str, str]:
+    return {k: v for k, v in driver_options(settings.jars, settings.home).items() if k not in _ONE_MACHINE}
+
+
+def _code(settings: Settings, arguments: Sequence[str]) -> list[str]:
+    """What to run: the arguments of spark-submit from the name on."""
+    artifact, entry = build_artifact(settings)
+    # The driver finds the JARs on its class path; executors fetch them from the driver.
+    jars = ",".join(map(str, jar_paths(settings.jars, "spark")))
+    return ["--name", "lakemark", "--jars", jars, "--py-files", str(artifact), str(entry), *arguments, "--submitted"]
+
+
+def _properties(path: Path | None) -> dict[str, str]:
+    """A file of Spark's settings, `key value` or `key=value` a line, `#` for comments."""
+    lines = map(str.strip, path.read_text().splitlines()) if path else ()
+    pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and not line.startswith("#"))
+    return dict(pairs)

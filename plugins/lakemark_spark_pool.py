@@ -26,7 +26,7 @@ def on_starting(component: Any) -> None:
         return
     slots = Settings.from_environment().spark_pool_slots
     with suppress(IntegrityError):  # another component has just made it
-        Pool.create_or_update_pool(SPARK_POOL, slots, "Lakemark's Spark jobs", include_deferred=False)
+        Pool.create_or_update_pool(SPARK_POOL, slots, "Lakemark's Spark jobs", include_deferred=True)
 
 
 class LakemarkSparkPool(AirflowPlugin):

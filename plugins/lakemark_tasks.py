@@ -10,16 +10,17 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
-import lakemark_alerts  # these two beside this file, in a folder that Airflow puts on the path
+import lakemark_alerts  # these three beside this file, in a folder that Airflow puts on the path
 import lakemark_metrics
 from airflow.sdk import get_current_context, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
+from lakemark_first_come import FIRST_COME
 from structlog.contextvars import bind_contextvars
 
-from include.airflow_names import DAG_PREFIX, PROBLEM_KEY
+from include.airflow_names import DAG_PREFIX, PROBLEM_KEY, SPARK_POOL
+from include.job_report import told
 from include.pipeline_file import Pipeline, load_pipelines
 from include.protocol.errors import LakemarkError, TerminalError
-from include.runner import told
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ TASKS = {  # default arguments of every DAG
     "max_retry_delay": timedelta(minutes=5),
     "on_failure_callback": lakemark_alerts.failed,  # once it is not tried again
 }
+# Of every task that runs on Spark: the pool bounds how many do at once, wherever they wait for it.
+ON_SPARK = {"pool": SPARK_POOL, "weight_rule": FIRST_COME}
 _NAMED = ("generation", "batch_id", "attempt_id")  # what a job's lines are about
 
 
@@ -75,8 +78,13 @@ def telling(pipeline: str) -> Callable[[dict[str, Any]], None]:
     and as metrics."""
 
     def tell(fact: dict[str, Any]) -> None:
-        bind_contextvars(**{name: fact[name] for name in _NAMED if name in fact})
-        log.info("%s", told(fact))
+        log_fact(fact)
         lakemark_metrics.of_job(pipeline, fact)
 
     return tell
+
+
+def log_fact(fact: dict[str, Any]) -> None:
+    """A line of a job, for the log; later lines name the batch and the attempt, too."""
+    bind_contextvars(**{name: fact[name] for name in _NAMED if name in fact})
+    log.info("%s", told(fact))

@@ -8,7 +8,8 @@ It is never told any ranges: the ledger has them. With `--until` it goes on, in 
 settle batches until every partition stands there. Chunk K of backfill N is batch K of generation -N; `--backfill` runs
 all chunks that have not landed, in one session. Standard output is JSON lines: `{"progress": ...}` while it works,
 `{"result": ...}` for every batch, `{"error": ..., "kind": ...}` at last if it failed; the exit code tells the error's
-kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). Logs go to standard error.
+kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). Logs go to standard error. `--journal FILE` puts the lines
+into a file instead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import argparse
 import json
 import sys
 import time
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -41,7 +44,11 @@ from spark_jobs.tables import ensure_target
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    settings = Settings.from_environment()
+    with _journal(options.journal):
+        return _do(options, Settings.from_environment())
+
+
+def _do(options: argparse.Namespace, settings: Settings) -> int:
     try:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
         if options.create_target:
@@ -60,6 +67,16 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     return 0
+
+
+@contextmanager
+def _journal(path: str | None) -> Iterator[None]:
+    """Writes what this job says to a file, where nobody reads the output of a driver on a cluster."""
+    if path is None:
+        yield
+        return
+    with Path(path).open("a") as journal, redirect_stdout(journal):
+        yield
 
 
 def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> None:
@@ -136,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--remote", help="sc://host:port of a Spark Connect server")
     where.add_argument("--master", help="a driver in this process, on this master (default local[*])")
     where.add_argument("--submitted", action="store_true", help="spark-submit has started this, with all options")
+    parser.add_argument("--journal", metavar="FILE", help="writes its lines there")
     parser.add_argument("--started-by", default="cli", help="for the ledger: who, and where to find it")
     return parser
 

@@ -84,8 +84,7 @@ def main() -> int:
     settings = {"LAKEMARK_AIRFLOW_DATABASE": options.database} if options.database else {}
     with ExitStack() as stack:
         if options.submit:
-            master = stack.enter_context(standalone_cluster(settings_in(home), home / "cluster"))
-            settings |= {"LAKEMARK_RUNNER": "spark-submit", "LAKEMARK_SPARK_MASTER": master}
+            settings |= stack.enter_context(standalone_cluster(settings_in(home), home / "cluster"))
         installed = Installed(home, **settings)
         stack.callback(installed.stack.down)
         good = crowd(installed, options)

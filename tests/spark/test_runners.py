@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 from include.artifact import build_artifact
-from include.runner import run_job
+from include.cluster_job import ClusterWatch
+from include.job_report import JobReport
+from include.protocol.batch import BatchKey
+from include.protocol.errors import OutcomeUnknownError, TerminalError
+from include.runner import run_job, submit_job
 from include.settings import Settings
 from tests.support.spark_cluster import standalone_cluster
-from tests.support.world import World, as_dict, changes, newest_by_key
+from tests.support.world import World, as_dict, changes, newest_by_key, wait_until
 
 
-def with_runner(settings: Settings, runner: str, **more: str) -> Settings:
+def with_runner(settings: Settings, **changes: str) -> Settings:
     """The same installation with another runner."""
-    environment = settings.child_environment(LAKEMARK_RUNNER=runner, **more)
-    if runner != "connect":
+    environment = settings.child_environment(**changes)
+    if changes["LAKEMARK_RUNNER"] != "connect":
         del environment["LAKEMARK_SPARK_REMOTE"]
     return Settings.from_environment(environment)
 
@@ -29,29 +33,65 @@ def drained_by(world: World, settings: Settings, name: str) -> list[str]:
     pipeline = world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 50}})
     run = world.steps(pipeline).plan_run()
     results = run_job(settings, name, run, "test", lambda fact: None, print)
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert [r.batch.batch_id for r in world.steps(pipeline).settle_run(run)] == [0, 1]
     return [r["outcome"] for r in results]
 
 
 @pytest.mark.parametrize("runner", ["connect", pytest.param("local", marks=pytest.mark.slow)])
 def test_the_job_runs_on_this_machine(world: World, runner: str) -> None:
-    settings = with_runner(world.settings, runner)
+    settings = with_runner(world.settings, LAKEMARK_RUNNER=runner)
     assert settings.runner == runner
     assert drained_by(world, settings, f"by_{runner}") == ["applied"] * 2
 
 
 @pytest.mark.slow
 def test_the_job_runs_on_a_cluster(world: World, tmp_path: Path) -> None:
-    properties = tmp_path / "cluster.conf"
-    properties.write_text("spark.executor.memory 600m\nspark.driver.host 127.0.0.1\n")
-    with standalone_cluster(world.settings, tmp_path / "cluster") as master:
-        more = {"LAKEMARK_SPARK_MASTER": master, "LAKEMARK_SPARK_PROPERTIES": str(properties)}
-        settings = with_runner(world.settings, "spark-submit", SPARK_LOCAL_IP="127.0.0.1", **more)
-        assert drained_by(world, settings, "by_cluster") == ["applied"] * 2
-    executors = list((tmp_path / "cluster" / "work").glob("app-*/*/stderr"))
-    assert executors, "no executor of the cluster did any work"
-    assert "Finished task" in executors[0].read_text()
+    with standalone_cluster(world.settings, tmp_path / "cluster") as cluster:
+        assert drained_by(world, with_runner(world.settings, **cluster), "by_cluster") == ["applied"] * 2
+        assert executors_that_worked(tmp_path) == 1
+        with_driver = with_runner(world.settings, **cluster, LAKEMARK_SPARK_DEPLOY_MODE="cluster")
+        assert drained_by(world, with_driver, "in_cluster") == ["applied"] * 2
+        assert executors_that_worked(tmp_path) == 2
+        assert len(list((tmp_path / "cluster" / "work").glob("driver-*"))) == 1
+        assert list((Path(world.settings.lake) / "_lakemark" / "jobs").iterdir()) == []
+        an_error_of_a_driver_on_the_cluster_is_the_job_s_own(world, with_driver)
+        a_try_ends_the_driver_that_an_earlier_one_left(world, with_driver)
+
+
+def executors_that_worked(tmp_path: Path) -> int:
+    logs = (tmp_path / "cluster" / "work").glob("app-*/*/stderr")
+    return sum("Finished task" in log.read_text() for log in logs)
+
+
+def an_error_of_a_driver_on_the_cluster_is_the_job_s_own(world: World, settings: Settings) -> None:
+    topic = world.topic()
+    world.produce(topic, changes(range(10), seq=1))
+    pipeline = world.pipeline(topic, "gap_in_cluster", source={"limits": {"records_per_batch_max": 5}})
+    world.steps(pipeline).plan()
+    with pytest.raises(TerminalError, match="never planned"):
+        run_job(settings, pipeline.name, BatchKey(1, 7), "test", lambda fact: None, print)
+
+
+def a_try_ends_the_driver_that_an_earlier_one_left(world: World, settings: Settings) -> None:
+    topic = world.topic()
+    world.produce(topic, changes(range(10), seq=1))
+    pipeline = world.pipeline(topic, "ended_in_cluster")
+    run = world.steps(pipeline).plan_run()
+    assert run is not None
+    first = submit_job(settings, pipeline.name, run, "airflow dags/d/runs/r/tasks/merge?try_number=1")
+    assert first is not None
+    watch = ClusterWatch(first)
+    wait_until(lambda: watch.look()[1], 120)  # it has begun
+    second = submit_job(settings, pipeline.name, run, "airflow dags/d/runs/r/tasks/merge?try_number=2")
+    assert second is not None
+    wait_until(lambda: first.state().is_end, 60)
+    with pytest.raises(OutcomeUnknownError, match="the driver is KILLED"):
+        JobReport(first.about, lambda fact: None, print).results(first.state().ending)
+    wait_until(lambda: second.state().is_end, 120)
+    assert second.state().ending is None
+    second.end()
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
 
 
 def test_the_code_reaches_a_cluster_as_one_file_named_by_its_content(world: World) -> None:

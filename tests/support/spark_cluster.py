@@ -17,18 +17,26 @@ from tests.support.world import wait_until
 
 
 @contextmanager
-def standalone_cluster(settings: Settings, folder: Path) -> Iterator[str]:
-    """Runs the cluster; yields its master's URL."""
+def standalone_cluster(settings: Settings, folder: Path) -> Iterator[dict[str, str]]:
+    """Runs the cluster; yields the environment of an installation that submits its jobs to it."""
     folder.mkdir()
-    port, page, worker_page = free_port(7077), free_port(18080), free_port(18081)
+    port, page, worker_page, rest = free_port(7077), free_port(18080), free_port(18081), free_port(6066)
+    properties = folder / "master.conf"
+    properties.write_text(f"spark.master.rest.enabled true\nspark.master.rest.port {rest}\n")
+    jobs = folder / "jobs.conf"  # a small executor, and a driver that fits beside it; loopback only
+    jobs.write_text(
+        "spark.executor.memory 600m\nspark.driver.memory=800m\n"
+        "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
+    )
     java = find_java(settings.java, settings.home / "java")
     environment = {**settings.environment, "JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home())}
     environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
     spark_class, roles = pyspark_home() / "bin" / "spark-class", "org.apache.spark.deploy"
     url = f"spark://127.0.0.1:{port}"
     master = [f"{roles}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
+    master += ["--properties-file", str(properties)]
     worker = [f"{roles}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(worker_page)]
-    worker += ["--cores", "2", "--memory", "1g", url]
+    worker += ["--cores", "2", "--memory", "2g", url]
     started: list[subprocess.Popen] = []
 
     def alive() -> bool:
@@ -44,7 +52,13 @@ def standalone_cluster(settings: Settings, folder: Path) -> Iterator[str]:
                     subprocess.Popen([spark_class, *command], env=environment, stdout=log, stderr=log, cwd=folder)
                 )
         wait_until(alive, 90)
-        yield url
+        yield {
+            "LAKEMARK_RUNNER": "spark-submit",
+            "LAKEMARK_SPARK_MASTER": url,
+            "LAKEMARK_SPARK_REST": f"http://127.0.0.1:{rest}",
+            "LAKEMARK_SPARK_PROPERTIES": str(jobs),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
     finally:
         for process in started:
             process.kill()

@@ -1,0 +1,176 @@
+"""A job whose driver runs on a standalone Spark cluster: submitted, watched and ended through the master's REST server.
+
+`spark-submit --deploy-mode cluster` takes no Python there; Spark's REST server does (docs: "Spark Standalone Mode, REST
+API"), by running spark-submit on a worker. What the job says comes back through a file in the lake, its journal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+import requests
+
+from include.pipeline_file import variables_of
+from include.protocol.errors import RetryableError
+from include.settings import Settings
+from include.spark_command import cluster_submission
+
+_TIMEOUT_SECONDS = 30.0
+_LASTING = {"SUBMITTED", "RUNNING", "RELAUNCHING", "UNKNOWN"}  # of the states of Spark's DriverState
+_FORGOTTEN = "not known to the master any more"
+_UNREACHABLE = "the master does not answer"
+
+
+@dataclass(frozen=True)
+class DriverState:
+    """How a driver does, in the master's word or ours."""
+
+    name: str
+
+    @property
+    def is_end(self) -> bool:
+        return self.name not in _LASTING and self != UNREACHABLE
+
+    @property
+    def ending(self) -> str | None:
+        """How it ended; None: well."""
+        return None if self.name == "FINISHED" else f"the driver is {self.name}"
+
+
+UNREACHABLE = DriverState(_UNREACHABLE)
+
+
+@dataclass(frozen=True)
+class ClusterJob:
+    """A submitted job. It goes on whatever becomes of the process that submitted it."""
+
+    pipeline: str
+    what: str  # its arguments, for people
+    started_by: str
+    rest: str  # where the master's REST server is
+    driver: str  # the master's id of the driver
+    journal: str  # the file that the job writes what it says to
+
+    @classmethod
+    def submit(cls, settings: Settings, pipeline: str, what: Sequence[str], started_by: str) -> Self:
+        """Raises RetryableError if the master does not take it.
+
+        What an earlier try of the same task has left running is ended first: Airflow tells the triggerer of a task that
+        was cleared, but not before the triggerer has heard of the task.
+        """
+        folder = Path(settings.lake) / "_lakemark" / "jobs"
+        folder.mkdir(parents=True, exist_ok=True)
+        for job in map(cls._recorded, folder.glob(f"{pipeline}-*.json")):
+            if job is not None and _task(job.started_by) == _task(started_by) != "":
+                job.end()
+        journal = folder / f"{pipeline}-{uuid.uuid4().hex}.jsonl"
+        given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(journal)]
+        submission = cluster_submission(settings, given, variables_of(settings.pipelines / f"{pipeline}.yaml"))
+        request = {
+            "action": "CreateSubmissionRequest",
+            "clientSparkVersion": version("pyspark"),
+            "appResource": "",  # what to run is among the arguments of spark-submit
+            "mainClass": "org.apache.spark.deploy.SparkSubmit",
+            "appArgs": submission.arguments,
+            "environmentVariables": dict(submission.environment),
+            "sparkProperties": dict(submission.properties),
+        }
+        rest = str(settings.spark_rest)
+        answer = _ask("POST", f"{rest}/v1/submissions/create", request)
+        if not answer.get("success"):
+            raise _not_taken(rest, answer.get("message", "no reason given"))
+        job = cls(pipeline, " ".join(what), started_by, rest, answer["submissionId"], str(journal))
+        job._record.write_text(json.dumps(job.to_json()))
+        return job
+
+    @property
+    def about(self) -> str:
+        return f"{self.pipeline} {self.what}, {self}"
+
+    def state(self) -> DriverState:
+        try:
+            answer = _ask("GET", f"{self.rest}/v1/submissions/status/{self.driver}")
+        except RetryableError:
+            return UNREACHABLE
+        return DriverState(answer["driverState"] if answer.get("success") else _FORGOTTEN)
+
+    def end(self) -> None:
+        """Stops the driver if it still runs, and removes what it has said. A master that does not answer is no error:
+        an orphan does no harm (I5)."""
+        with suppress(RetryableError):
+            _ask("POST", f"{self.rest}/v1/submissions/kill/{self.driver}")
+        Path(self.journal).unlink(missing_ok=True)
+        self._record.unlink(missing_ok=True)
+
+    @property
+    def _record(self) -> Path:
+        """What remembers this job for as long as it lasts, beside its journal."""
+        return Path(self.journal).with_suffix(".json")
+
+    @classmethod
+    def _recorded(cls, record: Path) -> Self | None:
+        try:
+            return cls.from_json(json.loads(record.read_text()))
+        except (FileNotFoundError, ValueError):  # it has just ended, or is just being recorded
+            return None
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, str]) -> Self:
+        return cls(**facts)
+
+    def __str__(self) -> str:
+        return f"{self.driver} of the cluster"
+
+
+class ClusterWatch:
+    """Looks at a job again and again."""
+
+    def __init__(self, job: ClusterJob) -> None:
+        self._job, self._read = job, 0
+
+    def look(self) -> tuple[DriverState, list[str]]:
+        """The driver's state, and what the job has said since the last look: all of it, if the driver has ended."""
+        state = self._job.state()  # before the journal: what a driver that has ended said is there
+        try:
+            with Path(self._job.journal).open("rb") as journal:
+                journal.seek(self._read)
+                new = journal.read()
+        except FileNotFoundError:  # nothing yet
+            return state, []
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return state, whole.decode(errors="replace").splitlines()
+
+
+def _task(started_by: str) -> str:
+    """Which task's job it is, whichever try; empty if no task's."""
+    return started_by.rpartition("?")[0]
+
+
+def _ask(method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    try:
+        answer = requests.request(method, url, json=body, timeout=_TIMEOUT_SECONDS)
+        return answer.json()
+    except (requests.RequestException, ValueError) as error:
+        raise _not_taken(url, str(error)) from error
+
+
+def _not_taken(where: str, found: str) -> RetryableError:
+    return RetryableError(
+        what="the Spark master takes no jobs",
+        where=where,
+        expected="an answer of its REST server (spark.master.rest.enabled true)",
+        found=re.sub(r"\s+", " ", found)[:500],
+        action="see that the master runs, and that LAKEMARK_SPARK_REST is its REST server's address",
+    )

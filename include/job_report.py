@@ -1,0 +1,115 @@
+"""What a job says on its lines of JSON: for people, and as its results or its error in the end."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from include.protocol.batch import Batch
+from include.protocol.errors import OutcomeUnknownError, error_from_facts
+
+Listen = Callable[[dict[str, Any]], None]
+_LAST_LINES = 30
+
+
+class JobReport:
+    """Takes a job's lines, one after the other.
+
+    Args:
+        about: of which pipeline, and what the job does. listen: takes every JSON line. log: takes every other line.
+    """
+
+    def __init__(self, about: str, listen: Listen, log: Callable[[str], None]) -> None:
+        self._about, self._listen, self._log = about, listen, log
+        self._results: list[dict[str, Any]] = []
+        self._failure: dict[str, Any] | None = None
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+
+    def take(self, line: str) -> None:
+        fact = fact_of(line)
+        if fact is None:
+            self._last.append(line.rstrip())
+            self._log(line.rstrip())
+            return
+        self._listen(fact)
+        if "result" in fact:
+            self._results.append(fact["result"])
+        elif "error" in fact:
+            self._failure = fact
+
+    def results(self, ending: str | None) -> list[dict[str, Any]]:
+        """Every result, if the job has come to its end.
+
+        Args:
+            ending: how it ended; None: well.
+
+        Raises:
+            RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it ended without a word, at an
+            unknown place (I6).
+        """
+        if ending is None:
+            return self._results
+        if self._failure is not None:
+            raise error_from_facts(self._failure)
+        raise OutcomeUnknownError(
+            what="the job ended without a word",
+            where=self._about,
+            expected="a good end, or an error that says what happened",
+            found=f"{ending}; its last lines: {' | '.join(self._last) or 'none'}",
+            action="nothing by hand: the next attempt settles it from the target's log first",
+        )
+
+
+def fact_of(line: str) -> dict[str, Any] | None:
+    """A line of the job's JSON; anything else that lands on its output is a log line."""
+    if not line.startswith('{"'):
+        return None
+    try:
+        fact = json.loads(line)
+    except ValueError:
+        return None
+    return fact if fact.keys() & {"progress", "result", "error"} else None
+
+
+def told(fact: dict[str, Any]) -> str:
+    """A line of the job's JSON, for people."""
+    match fact:
+        case {"progress": "planned", "batch": batch}:
+            return f"batch {batch['batch_id']}: {Batch.from_json(batch).width:,} offsets"
+        case {"progress": "conflict"}:
+            return "another writer of the table was faster; merging again ..."
+        case {"progress": phase}:
+            return f"{phase} ..."
+        case {"result": {"maintained": _} as report}:
+            return "; ".join(maintenance_lines(report))
+        case {"result": result}:
+            counts = ", ".join(f"{number:,} {name}" for name, number in (result["counts"] or {}).items())
+            seconds = ", ".join(f"{name} {s:.1f} s" for name, s in result["phase_seconds"].items())
+            what = f"batch {result['batch_id']}"
+            if result["generation"] < 0:
+                what = f"backfill {-result['generation']} chunk {result['batch_id']}"
+            return "; ".join(filter(None, (f"{what} {result['outcome']}", counts, seconds)))
+        case _:
+            return f"{fact.get('error')}: {fact.get('found')}"
+
+
+def maintenance_lines(report: dict[str, Any]) -> Iterator[str]:
+    """What maintenance has won, for people."""
+    for role, table in report["tables"].items():
+        before, after = table["before"], table["after"]
+        yield (
+            f"{report['maintained']} {role}: {', '.join(table['did']) or 'nothing due'}; "
+            f"files {before['files']:,} to {after['files']:,}, on disk {_size(before['disk_bytes'])} to "
+            f"{_size(after['disk_bytes'])}, hidden rows {before['deleted']:,} to {after['deleted']:,}"
+        )
+    yield from (f"removed {path}" for path in report["removed"])
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.1f} GB"

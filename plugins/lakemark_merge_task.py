@@ -1,0 +1,117 @@
+"""The task that runs a Spark job. Where a cluster runs the job's driver it is deferred, and holds no worker slot."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import TaskDeferred
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from lakemark_metrics import of_job  # these two in plugins/, which Airflow puts on the path
+from lakemark_tasks import log_fact, telling, this_try, work_on
+
+from include.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
+from include.job_report import JobReport, fact_of
+from include.pipeline_file import find_pipeline
+from include.protocol.batch import BatchKey
+from include.protocol.runs import RunPlan
+from include.runner import run_job, submit_job
+from include.settings import Settings
+from include.steps import Steps
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0
+
+
+class MergeTask(BaseOperator):
+    """Runs the batches of a run, or one chunk of a backfill. Safe to clear at any time.
+
+    Args:
+        work: a run's plan or a batch's key, as data, or the output of the task that makes it.
+
+    Returns:
+        The id and the outcome of every batch.
+    """
+
+    template_fields = ("work",)
+    ui_color = "#e3f0ec"
+
+    def __init__(self, *, pipeline: str, work: Any, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.pipeline, self.work = pipeline, work
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        settings = Settings.from_environment()
+        with work_on(self.pipeline):
+            self._name(settings, context)
+            work = _work_of(self.work)
+            job = submit_job(settings, self.pipeline, work, this_try())
+            if job is None:
+                return _outcomes(run_job(settings, self.pipeline, work, this_try(), telling(self.pipeline), log.info))
+        log.info("%s works; this task waits for it in the triggerer", job)
+        facts = job.to_json()
+        raise TaskDeferred(trigger=JobEnds(facts), method_name=self.ended.__name__, kwargs={"job": facts})
+
+    def ended(self, context: Context, job: Mapping[str, str], event: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Resumes the task when the job has ended."""
+        done = ClusterJob.from_json(job)
+        with work_on(self.pipeline):
+            self._name(Settings.from_environment(), context)
+            # What it said is in the log already, from the triggerer.
+            report = JobReport(done.about, lambda fact: of_job(self.pipeline, fact), lambda line: None)
+            for line in ClusterWatch(done).look()[1]:
+                report.take(line)
+            done.end()
+            return _outcomes(report.results(DriverState(event["state"]).ending))
+
+    def _name(self, settings: Settings, context: Context) -> None:
+        """What a mapped task, a chunk, is called in the UI."""
+        if context["ti"].map_index >= 0:
+            pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
+            state = Steps(settings, pipeline).ledger.state()
+            batch = state.planned(self.pipeline, BatchKey(**self.work)).batch
+            context["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
+
+
+class JobEnds(BaseTrigger):
+    """Fires when a job's driver on the cluster has ended; says in the task's log what the job does until then.
+
+    Args:
+        job: a `ClusterJob` as data.
+    """
+
+    def __init__(self, job: dict[str, str]) -> None:
+        super().__init__()
+        self.job = job
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.{type(self).__name__}", {"job": self.job}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        watch, silent = ClusterWatch(ClusterJob.from_json(self.job)), False
+        while True:
+            state, lines = await asyncio.to_thread(watch.look)
+            for fact in filter(None, map(fact_of, lines)):
+                log_fact(fact)
+            if state.is_end:
+                yield TriggerEvent({"state": state.name})
+                return
+            if (state == UNREACHABLE) != silent:
+                silent = not silent
+                log.warning("%s", state.name if silent else "the master answers again")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def on_kill(self) -> None:
+        """Somebody cleared the task, or set its state: the driver on the cluster is stopped."""
+        await asyncio.to_thread(ClusterJob.from_json(self.job).end)
+
+
+def _work_of(facts: Mapping[str, Any]) -> RunPlan | BatchKey:
+    return RunPlan.from_json(facts) if "until" in facts else BatchKey(**facts)
+
+
+def _outcomes(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]
