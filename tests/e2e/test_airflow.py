@@ -315,11 +315,12 @@ def test_the_maintenance_dag_keeps_every_pipelines_tables(installed: Installed) 
     topic = world.topic()
     pipeline = world.pipeline(topic, "kept", maintenance={"small_files_max": 1})
     for seq in (1, 2, 3):
-        world.produce(topic, orders(30, seq))
+        world.produce(topic, [{**order, "id": order["id"] + 100 * seq} for order in orders(30, seq)])
         installed.lakemark("run", "kept")
     wait_until(lambda: api.dag_exists("lakemark__kept"), 90)
-    api.unpause("lakemark_maintenance")
-    run_id = api.trigger("lakemark_maintenance")
+    api.unpause("lakemark_maintenance")  # last night's run starts by itself
+    [run] = wait_until(lambda: api.runs("lakemark_maintenance"), 90)
+    run_id = run["dag_run_id"]
     assert installed.ended("lakemark_maintenance", run_id, 1200) == "success"
     names = [path.stem for path in sorted(world.settings.pipelines.glob("*.yaml"))]
     lines = "".join(line["event"] for line in api.task_log("lakemark_maintenance", run_id, "report", 1))
