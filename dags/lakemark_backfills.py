@@ -67,6 +67,12 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
             title="Read from",
             description="The archive is not there yet",
         ),
+        "rule": Param(
+            None,
+            type=["null", "string"],
+            title="Rule",
+            description="Of the quarantine: only records that broke this rule; empty: all that are pending",
+        ),
         "records_per_chunk": Param(
             None,
             type=["null", "integer"],
@@ -134,11 +140,12 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             with work_on(pipeline.name):
                 number = -keys[0]["generation"]
                 record = backfills.steps.ledger.state().backfills[number]
-                chunks = backfills.verify_landed(record.backfill)
-                if record.backfill.into == "new" and record.outcome is None:
-                    run_swap(settings, pipeline.name, number, asked_by(dag_run), log.info)
-                elif record.outcome is None:
-                    backfills.end(number, "applied", asked_by(dag_run))
+                by = asked_by(dag_run)
+
+                def swap() -> None:
+                    run_swap(settings, pipeline.name, number, by, log.info)
+
+                chunks = backfills.finish(record.backfill, swap, by)
             return [c.to_json() for c in chunks]
 
         previewed, ended = preview(), cancel()

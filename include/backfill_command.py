@@ -50,7 +50,7 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
         return _list(backfills, options)
     if options.cancel is not None:
         chunks = backfills.cancel(options.cancel, who())
-        report(options, [chunk.to_json() for chunk in chunks], map(_chunk_line, chunks))
+        report(options, [chunk.to_json() for chunk in chunks], map(chunk_line, chunks))
         return 0
     if options.resume is not None:
         planned = backfills.steps.ledger.state().backfill(pipeline.name, options.resume)
@@ -70,22 +70,22 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
             return 0
         planned = backfills.plan(wish, uuid.uuid4().hex, options.reason, who())
         say(f"backfill {planned.number}: {planned.records_max:,} offsets in {len(planned.chunks)} chunks")
-    chunks = _run(settings, backfills, planned)
+    chunks = run_planned(settings, backfills, planned)
     facts = {"backfill": planned.number, "into": planned.into, "chunks": [chunk.to_json() for chunk in chunks]}
-    report(options, facts, map(_chunk_line, chunks))
+    report(options, facts, map(chunk_line, chunks))
     return 0
 
 
-def _run(settings: Settings, backfills: Backfills, planned: Backfill) -> list[Chunk]:
+def run_planned(settings: Settings, backfills: Backfills, planned: Backfill) -> list[Chunk]:
+    """Runs what has not landed of a planned backfill, to its end."""
     name = planned.pipeline
-    run_backfill(settings, name, planned.number, "cli", lambda fact: say(told(fact)), say)
-    chunks = backfills.verify_landed(planned)
-    if planned.into == "new":
+
+    def swap() -> None:
         say("the new table takes the target's place ...")
         run_swap(settings, name, planned.number, who(), say)
-    else:
-        backfills.end(planned.number, "applied", who())
-    return chunks
+
+    run_backfill(settings, name, planned.number, "cli", lambda fact: say(told(fact)), say)
+    return backfills.finish(planned, swap, who())
 
 
 def _list(backfills: Backfills, options: argparse.Namespace) -> int:
@@ -103,7 +103,8 @@ def _list(backfills: Backfills, options: argparse.Namespace) -> int:
     return 0
 
 
-def _chunk_line(chunk: Chunk) -> str:
+def chunk_line(chunk: Chunk) -> str:
+    """How far a chunk is, for people."""
     counts = ", ".join(f"{number:,} {name}" for name, number in (chunk.counts or {}).items())
     ranges = " ".join(r.as_argument() for r in chunk.ranges)
     where = f" in version {chunk.table_version}" if chunk.table_version is not None else ""

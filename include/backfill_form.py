@@ -11,10 +11,11 @@ from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
 
 T = TypeVar("T")
-RANGES, TIMES, BATCHES, NEW_TABLE, CANCEL = (
+RANGES, TIMES, BATCHES, QUARANTINE, NEW_TABLE, CANCEL = (
     "offset ranges",
     "a time span",
     "batches",
+    "the quarantine",
     "everything, into a new table",
     "cancel a backfill",
 )
@@ -22,6 +23,7 @@ HELP = {
     RANGES: "those below, one per line",
     TIMES: "by Kafka's own timestamps",
     BATCHES: "what batches of the present generation read",
+    QUARANTINE: "pending records, judged again; the good ones are merged",
     NEW_TABLE: "all that was ever applied; the new table takes the target's place at the end",
     CANCEL: "nothing more of it will land; what has landed stays",
 }
@@ -42,7 +44,8 @@ def wish_of(form: Mapping[str, Any]) -> Wish:
         until=_read("To", moment, form["until"]) if what == TIMES and form["until"] else None,
         batches=_read("Batches", batch_ids, form["batches"] or "") if what == BATCHES else None,
         into="new" if what == NEW_TABLE else "same",
-        source=form["source"],
+        source="quarantine" if what == QUARANTINE else form["source"],
+        rule=form.get("rule") if what == QUARANTINE else None,
         records_per_chunk_max=form["records_per_chunk"],
     )
 

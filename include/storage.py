@@ -21,6 +21,8 @@ class Tables:
     target: str
     quarantine: str
     ledger: str
+    resolutions: str  # what became of quarantined records: replayed or discarded
+    quality: str  # what suites said
     backfills: str  # folder of the tables that are to take the target's place
 
     @classmethod
@@ -30,8 +32,14 @@ class Tables:
             target=table_path(settings, pipeline.target.table),
             quarantine=f"{own}/quarantine/{pipeline.name}",
             ledger=f"{own}/ledger/{pipeline.name}",
+            resolutions=f"{own}/resolutions/{pipeline.name}",
+            quality=f"{own}/quality/{pipeline.name}",
             backfills=f"{own}/backfill/{pipeline.name}",
         )
+
+    def records_of(self, backfill: Backfill) -> str | None:
+        """Where the records of a replay are; None for what reads Kafka."""
+        return None if backfill.records is None else f"{self.backfills}/{backfill.records}"
 
     def target_of(self, backfill: Backfill) -> str:
         """Where its chunks land."""

@@ -37,7 +37,7 @@ class BatchEvent:
     committed_at: str | None  # ISO 8601, UTC
     counts: Mapping[str, int] | None  # read, applied, superseded, stale, quarantined, filtered
     quarantine_version: int | None
-    quality: str | None = None  # verdict of the quality suite; None: the pipeline has none
+    quality: str | None = None  # passed, warned or quarantined; None: the pipeline has no suite
 
     @classmethod
     def of(cls, pipeline: Pipeline, record: BatchRecord) -> Self:
@@ -55,6 +55,7 @@ class BatchEvent:
             committed_at=commit.committed_at,
             counts=commit.counts and commit.counts.to_json(),
             quarantine_version=commit.quarantine_version,
+            quality=commit.quality and commit.quality["outcome"],
         )
 
     def to_json(self) -> dict[str, Any]:

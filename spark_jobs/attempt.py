@@ -24,17 +24,22 @@ from include.protocol.guard import AlreadyApplied, guard
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
 from include.protocol.planning import verify_source
 from include.protocol.ranges import TopicPartition
+from include.quality.evidence import Subject, record
+from include.quality.judge import Judge, judge_of
+from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
 from spark_jobs.decode import decode
 from spark_jobs.failures import classed, is_conflict
-from spark_jobs.records import read_records
+from spark_jobs.quality import BROKEN, judgement
+from spark_jobs.records import read_frozen, read_records
 from spark_jobs.reduce import latest_changes
 from spark_jobs.tables import append_quarantine, ensure_target, merge_changes
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
 Say = Callable[[dict[str, Any]], None]
+_REASON = "_lakemark_reason"
 _MERGES_MAX = 5  # in one attempt, while other work on the table is faster
 _PROBLEM_MAX = 2000  # characters of an error that the ledger keeps
 
@@ -69,6 +74,7 @@ class _Work:
     target: str  # path of the table that it is merged into
     generation: int  # the ledger's
     next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; a backfill moves none
+    records: str | None = None  # path of a replay's own records; None: they come from Kafka
 
 
 @dataclass
@@ -136,8 +142,9 @@ class Attempt:
         state, name = self._ledger.state(), self.pipeline.name
         batch = state.planned(name, self.key).batch
         if batch.is_chunk:
-            target = self._tables.target_of(state.backfill(name, -batch.generation))
-            return _Work(batch, target, state.generation, {})
+            backfill = state.backfill(name, -batch.generation)
+            target, records = self._tables.target_of(backfill), self._tables.records_of(backfill)
+            return _Work(batch, target, state.generation, {}, records)
         # The batch to be applied is the last one planned: where it ends, the ledger's next offsets are.
         return _Work(batch, self._tables.target, state.generation, state.next_offsets)
 
@@ -148,27 +155,56 @@ class Attempt:
                 spark = stack.enter_context(self.open_session())
             with phases.phase("read"):
                 passing("attempt.before_read")
-                self._verify_source(batch)
-                records = read_records(spark, self.pipeline.source, batch)
+                records = self._read(spark, work)
                 read = records.count()
                 passing("attempt.after_read")
-                self._verify_source(batch)
+                if work.records is None:
+                    self._verify_source(batch)
+            judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
-                judged = decode(records, self.pipeline, batch).localCheckpoint(eager=True)
+                judged = decode(records, self.pipeline, batch, judge).localCheckpoint(eager=True)
                 changes, counts = _reduce(judged, self.pipeline, read)
+            verdict = None
+            if judge is not None:
+                with phases.phase("judge"):
+                    verdict = self._judged(spark, batch, judge, judged)
+                passing("attempt.judged")
+            verify_gate(str(batch), verdict, self._ceiling, counts.quarantined, counts.read)
             if counts.quarantined:
                 with phases.phase("quarantine"):
-                    metadata = self._metadata(work, "quarantine", counts)
+                    metadata = self._metadata(work, "quarantine", counts, verdict)
                     append_quarantine(spark, self._tables.quarantine, judged, metadata)
                 passing("attempt.quarantine_landed")
             with phases.phase("merge"):
-                landed = self._merge(spark, work, changes, counts)
+                landed = self._merge(spark, work, changes, counts, verdict)
             passing("attempt.landed")
         if landed:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
         return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
 
-    def _merge(self, spark: SparkSession, work: _Work, changes: DataFrame, counts: SourceCounts) -> bool:
+    def _read(self, spark: SparkSession, work: _Work) -> DataFrame:
+        if work.records is not None:
+            return read_frozen(spark, work.records, work.batch)
+        self._verify_source(work.batch)
+        return read_records(spark, self.pipeline.source, work.batch)
+
+    def _judged(self, spark: SparkSession, batch: Batch, judge: Judge, judged: DataFrame) -> Verdict:
+        """What the suite says; written down whatever comes of it."""
+        rows = judged.where("judged").select("row.*", F.col("broken").alias(BROKEN), F.col("reason").alias(_REASON))
+        accepted = rows.where(F.col(_REASON).isNull()).select(*(f"`{c.name}`" for c in self.pipeline.source.columns))
+        found = judgement(spark, self.settings, judge, rows, accepted, BROKEN)
+        subject = Subject(batch.pipeline, self.attempt_id, batch.generation, batch.batch_id)
+        record(self._tables.quality, subject, found)
+        return found
+
+    @property
+    def _ceiling(self) -> Ceiling:
+        quality = self.pipeline.quality
+        return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
+
+    def _merge(
+        self, spark: SparkSession, work: _Work, changes: DataFrame, counts: SourceCounts, verdict: Verdict | None
+    ) -> bool:
         """True when this attempt's commit is the batch's, False when another attempt's is.
 
         Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
@@ -176,7 +212,7 @@ class Attempt:
         conflict with other work (a backfill's chunk, a foreign writer) only the MERGE is done again.
         """
         ensure_target(spark, work.target, self.pipeline)
-        metadata = self._metadata(work, "target", counts)
+        metadata = self._metadata(work, "target", counts, verdict)
         passing("attempt.before_merge")
         for tries_left in reversed(range(_MERGES_MAX)):
             try:
@@ -208,9 +244,11 @@ class Attempt:
     def _verify_source(self, batch: Batch) -> None:
         verify_source(batch, source_extent(self.pipeline.source))
 
-    def _metadata(self, work: _Work, role: Literal["target", "quarantine"], counts: SourceCounts) -> CommitMetadata:
-        version = self.settings.code_version
-        return CommitMetadata.of(work.batch, role, counts, work.next_offsets, self.attempt_id, version)
+    def _metadata(
+        self, work: _Work, role: Literal["target", "quarantine"], counts: SourceCounts, verdict: Verdict | None
+    ) -> CommitMetadata:
+        version, quality = self.settings.code_version, verdict and verdict.to_json()
+        return CommitMetadata.of(work.batch, role, counts, work.next_offsets, self.attempt_id, version, quality)
 
     def _ended(
         self, batch: Batch, outcome: str, phase_seconds: dict[str, float], problem: str | None = None

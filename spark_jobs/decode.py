@@ -1,4 +1,4 @@
-"""Judges records: decodes them and says of each whether it is a change, filtered, or for the quarantine."""
+"""Decodes records and judges them: whether each is a change, filtered, or for the quarantine; which rules it breaks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
+from include.quality.judge import Judge
+from spark_jobs import quality
 
 # Columns that no schema of a pipeline can have taken: `_lakemark` names are Lakemark's own.
 _RECORD, _DECODED, _CORRUPT = f"{LINEAGE}_record", f"{LINEAGE}_decoded", f"{LINEAGE}_corrupt"
+_REASON, _FILTERED, _BROKEN = f"{LINEAGE}_reason", f"{LINEAGE}_filtered", f"{LINEAGE}_broken"
 
 
-def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
-    """Records, judged.
+def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | None = None) -> DataFrame:
+    """Records, decoded and judged.
+
+    A suite judges what can be decoded and is not filtered, except deletes: they carry a key and nothing to judge.
 
     Columns: key, value, topic, partition, offset, timestamp as read; `row`, a struct of the schema's columns and the
-    lineage struct `_lakemark`; `reason` string, why the record is quarantined (null: it is not); `filtered` boolean.
+    lineage struct `_lakemark`; `reason` string, why the record is quarantined (null: it is not); `filtered` boolean;
+    `judged` boolean, whether the suite speaks of it; `broken`, a struct of booleans, which of its row rules it breaks;
+    `rules` array<string>, their names (null: none).
     """
     schema = f"{pipeline.source.schema_}, {_CORRUPT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
@@ -27,11 +34,26 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     # Conditions of the pipeline file speak of the schema's columns by their bare names; Kafka's own, some of which a
     # schema may use as well (`key`, `timestamp` ...), are out of their way in a struct.
     named = decoded.select(_RECORD, _DECODED, *(_column(name).alias(name) for name in columns))
-    return named.select(
+    lineage = _lineage(pipeline, batch)
+    decided = named.select("*", lineage, _reason(pipeline).alias(_REASON), _filtered(pipeline).alias(_FILTERED))
+    judged = F.col(_REASON).isNull() & ~F.col(_FILTERED) & ~F.col(f"{LINEAGE}.deleted")
+    if judge is None:
+        broken, breaks, rules, judged = F.lit(None), F.lit(None), F.lit(None).cast("array<string>"), F.lit(False)
+    else:
+        broken, breaks, rules = (
+            quality.broken(judge, judged),
+            quality.reason(judge, _BROKEN),
+            quality.rules(judge, _BROKEN),
+        )
+    decided = decided.withColumn(_BROKEN, broken)
+    return decided.select(
         f"{_RECORD}.*",
-        F.struct(*(_column(name).alias(name) for name in columns), _lineage(pipeline, batch)).alias("row"),
-        _reason(pipeline).alias("reason"),
-        _filtered(pipeline).alias("filtered"),
+        F.struct(*(F.col(f"`{name}`") for name in (*columns, LINEAGE))).alias("row"),
+        F.coalesce(_REASON, breaks).alias("reason"),
+        F.col(_FILTERED).alias("filtered"),
+        judged.alias("judged"),
+        F.col(_BROKEN).alias("broken"),
+        rules.alias("rules"),
     )
 
 

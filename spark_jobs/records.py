@@ -1,4 +1,4 @@
-"""Reads exactly a batch's offset ranges from Kafka."""
+"""Reads exactly a batch's records: its offset ranges from Kafka, or a replay's copy of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from include.kafka_options import spark_options
 from include.pipeline_file import Source
@@ -37,5 +38,16 @@ def read_records(spark: SparkSession, source: Source, batch: Batch) -> DataFrame
         .select("key", "value", "topic", "partition", "offset", "timestamp")
         # Everything later comes from this one read, and a lost client's copy goes with its session (a persisted
         # frame would stay in the server's cache).
+        .localCheckpoint(eager=True)
+    )
+
+
+def read_frozen(spark: SparkSession, path: str, batch: Batch) -> DataFrame:
+    """The records of a replay's chunk, from the copy that was made when it was planned. Columns as `read_records`."""
+    return (
+        spark.read.format("delta")
+        .load(path)
+        .where(F.col("chunk") == batch.batch_id)
+        .select("key", "value", "topic", "partition", "offset", "timestamp")
         .localCheckpoint(eager=True)
     )

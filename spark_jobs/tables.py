@@ -12,7 +12,7 @@ from spark_jobs.marking import marked_write
 
 _QUARANTINE_COLUMNS = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, reason STRING, "
-    "generation INT, batch_id BIGINT"
+    "generation INT, batch_id BIGINT, rules ARRAY<STRING>"
 )
 
 
@@ -92,17 +92,19 @@ def merge_changes(
 
 
 def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:
-    """Keeps the records that are not merged, each with its reason; a second call for a batch does nothing."""
+    """Keeps the records that are not merged, each with its reason and every rule that it breaks; a second call for a
+    batch does nothing."""
     _create(spark, path, f"({_QUARANTINE_COLUMNS}) USING delta")
     batch = metadata.batch
     rows = judged.where("reason IS NOT NULL").selectExpr(
         *("topic", "partition", "offset", "timestamp", "key", "value", "reason"),
         f"{batch.generation} AS generation",
         f"CAST({batch.batch_id} AS BIGINT) AS batch_id",
+        "rules",
     )
     try:
         with marked_write(spark, metadata):
-            rows.write.format("delta").mode("append").save(path)
+            rows.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
     except Exception as error:
         if not is_same_marker(error):  # another attempt has just kept the same records
             raise

@@ -15,6 +15,7 @@ from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import LedgerState
 from include.protocol.planning import next_offsets, verify_source
 from include.protocol.settlement import verify_ledger_not_behind, verify_target_not_behind
+from include.quarantine import Quarantine
 from include.settings import Settings
 from include.steps import Steps
 from include.target_log import LogEntry, TableLog
@@ -52,7 +53,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     recomputed: Recomputed | None = None
     if deep and log is not None:
         try:
-            recomputed, deep_findings = recompute(pipeline, state, commits, log.table, steps.tables.quarantine)
+            aside = Quarantine(pipeline.name, steps.tables, steps.ledger.events(), state).set_aside()
+            recomputed, deep_findings = recompute(pipeline, state, commits, log.table, aside)
             findings += deep_findings
         except LakemarkError as error:
             findings.append(_finding(error))

@@ -18,7 +18,6 @@ from deltalake import DeltaTable, QueryBuilder
 from sqlglot import exp
 
 from include.audit.report import Finding, Recomputed
-from include.delta_tables import open_table
 from include.kafka_source import records_of, source_extent
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
@@ -34,12 +33,13 @@ _POSITION = ("_topic", "_partition", "_offset")
 
 
 def recompute(
-    pipeline: Pipeline, state: LedgerState, commits: Sequence[LandedCommit], target: DeltaTable, quarantine: str
+    pipeline: Pipeline, state: LedgerState, commits: Sequence[LandedCommit], target: DeltaTable, aside: pa.Table
 ) -> tuple[Recomputed, list[Finding]]:
     """The comparison, and what differs.
 
     Args:
         commits: batches in the target's log; together with the ledger's committed ones they are what was applied.
+        aside: records of the quarantine that no batch has applied: topic, partition, offset, value.
 
     Raises:
         RetryableError: Kafka does not answer. TerminalError: a condition or type is beyond this second opinion.
@@ -57,11 +57,7 @@ def recompute(
         database.register("chunk", arrow)
         database.execute("INSERT INTO records SELECT * FROM chunk")
     _register(database, "target", target)
-    aside = open_table(quarantine)
-    if aside is not None:
-        _register(database, "aside", aside)
-    else:
-        database.execute("CREATE TABLE aside AS SELECT * FROM records WHERE false")
+    database.register("aside", aside)
     _compute(database, pipeline)
     _compare(database, pipeline, held, purged_from(target.metadata().configuration))
     findings = [*_record_findings(database, pipeline), *_row_findings(database, pipeline, target.version())]
@@ -76,6 +72,9 @@ def _applied(state: LedgerState, commits: Sequence[LandedCommit], source: Source
     ranges = {r for record in state.batches if record.commit for r in _same_topics(record.batch, source)}
     swap = next((g for g in reversed(state.generations) if g.origin.startswith("backfill ")), None)
     for commit in commits:
+        backfill = state.backfills.get(-commit.metadata.batch.generation)
+        if backfill is not None and backfill.backfill.records is not None:
+            continue  # a replay: of what its ranges span it read single records, which batches had read before
         found = _same_topics(commit.metadata.batch, source)
         if swap is not None and swap.target_version is not None and commit.table_version <= swap.target_version:
             # A backfill's table has taken the place of what landed before: it reaches as far as this, and no further.

@@ -3,6 +3,9 @@
 Backfill n of a pipeline is its generation -n: rows, quarantined records and commits that it wrote say so, and nothing
 of it is counted as the live pipeline's progress. Every chunk has a marker of its own, so chunks land in any order, each
 once. Changes are order-proof (I9): a chunk never replaces a newer row.
+
+A replay is a backfill that reads no offsets from Kafka but records of the quarantine, from a copy that was made when it
+was planned: what it reads is frozen, too.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_json, offsets_to_json
 
+Chunks = tuple[tuple[OffsetRange, ...], ...]
 Into = Literal["same", "new"]
 Outcome = Literal["applied", "swapped", "cancelled"]
 
@@ -27,13 +31,15 @@ class Backfill:
     pipeline: str
     number: int  # 1, 2 ... of the pipeline
     request_id: str  # the same request is recorded once: a DAG run's id
-    chunks: tuple[tuple[OffsetRange, ...], ...]
+    chunks: Chunks
     topic_ids: Mapping[str, str]
     cluster_id: str
     into: Into  # the target itself, or a new table that takes its place at the end
     next_offsets: Mapping[TopicPartition, int]  # where the live pipeline goes on after a swap; empty without one
     reason: str
     requested_by: str
+    records: str | None = None  # of a replay: the table of its records, in the folder of the pipeline's backfills
+    records_total: int | None = None  # of a replay: how many these are; its ranges only span them
 
     @property
     def generation(self) -> int:
@@ -41,6 +47,8 @@ class Backfill:
 
     @property
     def records_max(self) -> int:
+        if self.records_total is not None:
+            return self.records_total
         return sum(r.width for r in chain.from_iterable(self.chunks))
 
     def batch(self, chunk: int) -> Batch:
@@ -68,6 +76,8 @@ class Backfill:
             "next_offsets": offsets_to_json(self.next_offsets),
             "reason": self.reason,
             "requested_by": self.requested_by,
+            "records": self.records,
+            "records_total": self.records_total,
         }
 
     @classmethod

@@ -31,6 +31,7 @@ class CommitMetadata:
     next_offsets: Mapping[TopicPartition, int]  # of every partition, once this batch has landed (I10)
     attempt_id: str
     code_version: str
+    quality: Mapping[str, Any] | None = None  # the suite's verdict in short; None: there is no suite
 
     @classmethod
     def of(
@@ -41,8 +42,9 @@ class CommitMetadata:
         next_offsets: Mapping[TopicPartition, int],
         attempt_id: str,
         code_version: str,
+        quality: Mapping[str, Any] | None = None,
     ) -> Self:
-        return cls(batch, batch.fingerprint, role, counts, next_offsets, attempt_id, code_version)
+        return cls(batch, batch.fingerprint, role, counts, next_offsets, attempt_id, code_version, quality)
 
     def dumps(self) -> str:
         return json.dumps(
@@ -54,6 +56,7 @@ class CommitMetadata:
                 "next_offsets": offsets_to_json(self.next_offsets),
                 "attempt_id": self.attempt_id,
                 "code_version": self.code_version,
+                **({"quality": self.quality} if self.quality is not None else {}),
             },
             separators=(",", ":"),
         )
@@ -77,6 +80,7 @@ class CommitMetadata:
                 next_offsets=offsets_from_json(data["next_offsets"]),
                 attempt_id=data["attempt_id"],
                 code_version=data["code_version"],
+                quality=data.get("quality"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise TableDamaged(

@@ -62,6 +62,14 @@ class PipelineFileError(TerminalError):
     """A pipeline file is not valid."""
 
 
+class SuiteError(TerminalError):
+    """A quality suite is not valid."""
+
+
+class QualityGate(TerminalError):
+    """A batch broke rules that let nothing of it land; it stays planned."""
+
+
 class RangeGap(TerminalError):
     """An attempt at batch n while the target's marker is below n-1 (I4)."""
 
@@ -109,6 +117,8 @@ ERRORS_BY_NAME: dict[str, type[LakemarkError]] = {
         OutcomeUnknownError,
         TerminalError,
         PipelineFileError,
+        SuiteError,
+        QualityGate,
         RangeGap,
         BatchMismatch,
         FencedGeneration,

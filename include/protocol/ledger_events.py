@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from include.protocol.backfill import Backfill, Outcome
 from include.protocol.batch import Batch, BatchKey
@@ -93,6 +94,7 @@ class BatchCommitted:
     quarantine_version: int | None = None  # None when the batch quarantined nothing
     settle_seconds: float | None = None
     table_id: str | None = None  # Delta's id of the target, by which another table in its place is noticed
+    quality: Mapping[str, Any] | None = None  # the quality suite's verdict; None: there is no suite
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ def to_row(event: Event) -> dict[str, Any]:
                 "counts": event.counts and event.counts.to_json(),
                 "quarantine_version": event.quarantine_version,
                 "settle_seconds": event.settle_seconds,
+                "quality": event.quality,
             }
             return _row(event.generation, event.batch_id, "committed", event.attempt_id, details)
         case BackfillPlanned(backfill):

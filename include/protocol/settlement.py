@@ -81,6 +81,7 @@ def settle(
             counts=counts,
             quarantine_version=quarantine.table_version if quarantine else None,
             table_id=landed.table_id,
+            quality=landed.metadata.quality,
         )
     )
 

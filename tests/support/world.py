@@ -156,6 +156,12 @@ class World:
     def load(self, name: str) -> Pipeline:
         return find_pipeline(name, self.settings.pipelines, self.settings.environment)
 
+    def write_suite(self, name: str, rules: Iterable[dict[str, Any]]) -> None:
+        """Writes a quality suite, as Great Expectations would."""
+        self.settings.expectations.mkdir(exist_ok=True)
+        suite = {"name": name, "expectations": list(rules), "meta": {"great_expectations_version": "1.24.1"}}
+        (self.settings.expectations / f"{name}.json").write_text(json.dumps(suite))
+
     def steps(self, pipeline: Pipeline) -> Steps:
         return Steps(self.settings, pipeline)
 

@@ -1,0 +1,170 @@
+"""Rules that judge a batch as a whole: expectations as aggregates and queries of Spark SQL. Pure.
+
+An aggregate costs next to nothing, all of them are computed in one pass; a query is a pass of its own. What is neither,
+Great Expectations computes itself (`spark_jobs.quality`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from include.quality.sql import BATCH, REFERENCE, NotUnderstood, literal, quoted, row_condition, within
+from include.quality.suite import Rule
+
+
+@dataclass(frozen=True)
+class AggregateRule:
+    """A rule about one figure of the batch; both texts are aggregates over its rows."""
+
+    rule: Rule
+    observed: str
+    holds: str  # boolean; null counts as false
+
+    @property
+    def sees_every_value(self) -> bool:
+        """Whether Spark has to keep values apart for it, which slows down all figures that are computed with it."""
+        return "DISTINCT" in self.observed
+
+
+@dataclass(frozen=True)
+class SchemaRule:
+    """A rule about the declared columns: it holds or not, whatever the rows."""
+
+    rule: Rule
+    observed: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Another table that a query reads."""
+
+    text: str  # as it stands in the query
+    table: str  # lake://layer/table
+    version: int | None  # None: the newest one; which one it was is told with the result
+
+
+@dataclass(frozen=True)
+class QueryRule:
+    """A rule about rows that should not be: `query` finds them, in the batch (`{batch}`) and other tables."""
+
+    rule: Rule
+    query: str
+    references: tuple[Reference, ...]
+    element_count: str  # aggregate: how many rows it speaks of
+    row_weight: str  # aggregate over the query's rows: how many of the batch's rows they stand for
+
+
+def schema_rule(rule: Rule, types: Mapping[str, str]) -> SchemaRule | None:
+    """The rule, judged by the declared types, None if it is none such. Raises NotUnderstood."""
+    if rule.type not in _OF_TYPE:
+        return None
+    given = rule.kwargs.get(_OF_TYPE[rule.type])
+    allowed = given if isinstance(given, list) else [given]
+    unknown = [name for name in allowed if name not in _SPARK_TYPES.values()]
+    if unknown or not allowed:
+        raise NotUnderstood(f"{_OF_TYPE[rule.type]}: {' | '.join(sorted(set(_SPARK_TYPES.values())))}", given)
+    word = re.match(r"\w+", types[rule.kwargs["column"]])
+    assert word is not None, "the schema was read before"
+    observed = _SPARK_TYPES[word[0].upper()]
+    return SchemaRule(rule, observed, observed in allowed)
+
+
+def aggregate_rule(rule: Rule) -> AggregateRule | None:
+    """The rule as aggregates, None if it is none such. Raises NotUnderstood."""
+    kwargs = rule.kwargs
+    if rule.type in _OF_TABLE:
+        observed = _where("count(*)", kwargs)
+        expected = _equals if rule.type.endswith("_to_equal") else within
+        return AggregateRule(rule, observed, expected(observed, kwargs))
+    if rule.type in _OF_COLUMN:
+        observed = _where(_OF_COLUMN[rule.type].format(column=quoted(kwargs["column"])), kwargs)
+        return AggregateRule(rule, observed, within(observed, kwargs))
+    return None
+
+
+def query_rule(rule: Rule) -> QueryRule | None:
+    """The rule as a query for what breaks it, None if it is none such. Raises NotUnderstood."""
+    kwargs = rule.kwargs
+    if rule.type == "unexpected_rows_expectation":
+        text = str(kwargs.get("unexpected_rows_query")).strip().rstrip(";")
+        found = [Reference(m[0], m[1], int(m[2]) if m[2] else None) for m in REFERENCE.finditer(text)]
+        return QueryRule(rule, text, tuple(found), "count(*)", "count(*)")
+    if rule.type == "expect_column_values_to_be_unique":
+        return _duplicates(rule, [kwargs["column"]], f"{quoted(kwargs['column'])} IS NOT NULL")
+    if rule.type == "expect_compound_columns_to_be_unique":
+        nulls = [f"{quoted(name)} IS NULL" for name in rule.columns]
+        joined = {"all_values_are_missing": " AND ", "any_value_is_missing": " OR ", "never": None}
+        ignored = kwargs.get("ignore_row_if") or "all_values_are_missing"
+        if ignored not in joined or len(nulls) < 2:
+            raise NotUnderstood(f"a column_list of two or more, ignore_row_if: {' | '.join(joined)}", dict(kwargs))
+        how = joined[ignored]
+        return _duplicates(rule, rule.columns, f"NOT ({how.join(nulls)})" if how else "true")
+    return None
+
+
+def _duplicates(rule: Rule, names: Any, applies: str) -> QueryRule:
+    columns = ", ".join(map(quoted, names))
+    condition = f"{row_condition(rule.kwargs)} AND {applies}"
+    query = (
+        f"SELECT {columns}, count(*) AS _lakemark_rows FROM {BATCH} WHERE {condition} "
+        f"GROUP BY {columns} HAVING count(*) > 1"
+    )
+    return QueryRule(rule, query, (), f"count_if({condition})", "coalesce(sum(_lakemark_rows), 0)")
+
+
+def _where(aggregate: str, kwargs: Mapping[str, Any]) -> str:
+    condition = row_condition(kwargs)
+    return aggregate if condition == "true" else f"({aggregate} FILTER (WHERE {condition}))"
+
+
+def _equals(observed: str, kwargs: Mapping[str, Any]) -> str:
+    return f"({observed} = {literal(kwargs.get('value'))})"
+
+
+_OF_TABLE = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_equal")
+_OF_COLUMN = {
+    "expect_column_min_to_be_between": "min({column})",
+    "expect_column_max_to_be_between": "max({column})",
+    "expect_column_mean_to_be_between": "avg({column})",
+    "expect_column_sum_to_be_between": "sum({column})",
+    "expect_column_stdev_to_be_between": "stddev_samp({column})",
+    "expect_column_unique_value_count_to_be_between": "count(DISTINCT {column})",
+}
+_OF_TYPE = {"expect_column_values_to_be_of_type": "type_", "expect_column_values_to_be_in_type_list": "type_list"}
+_SPARK_TYPES = {  # the words of DDL, as classes of pyspark.sql.types
+    "BOOLEAN": "BooleanType",
+    "BYTE": "ByteType",
+    "TINYINT": "ByteType",
+    "SHORT": "ShortType",
+    "SMALLINT": "ShortType",
+    "INT": "IntegerType",
+    "INTEGER": "IntegerType",
+    "LONG": "LongType",
+    "BIGINT": "LongType",
+    "FLOAT": "FloatType",
+    "REAL": "FloatType",
+    "DOUBLE": "DoubleType",
+    "DEC": "DecimalType",
+    "DECIMAL": "DecimalType",
+    "NUMERIC": "DecimalType",
+    "STRING": "StringType",
+    "BINARY": "BinaryType",
+    "DATE": "DateType",
+    "TIMESTAMP": "TimestampType",
+    "TIMESTAMP_LTZ": "TimestampType",
+    "TIMESTAMP_NTZ": "TimestampNTZType",
+    "ARRAY": "ArrayType",
+    "MAP": "MapType",
+    "STRUCT": "StructType",
+}
+SCHEMA_RULES = tuple(_OF_TYPE)
+AGGREGATE_RULES = (*_OF_TABLE, *_OF_COLUMN)
+QUERY_RULES = (
+    "unexpected_rows_expectation",
+    "expect_column_values_to_be_unique",
+    "expect_compound_columns_to_be_unique",
+)

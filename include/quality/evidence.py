@@ -1,0 +1,119 @@
+"""What suites said, kept as a Delta table: one row per rule of every judgement, written without a JVM.
+
+A judgement belongs to an attempt (`attempt_id`), whatever came of it; which attempt's batch landed says the target's
+commit. So rows are only ever added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+from deltalake.exceptions import DeltaError
+
+from include.delta_tables import open_table, query
+from include.protocol.errors import RetryableError
+from include.quality.verdict import Verdict
+
+SCHEMA = pa.schema(
+    [
+        pa.field("judged_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("pipeline", pa.string(), nullable=False),
+        pa.field("generation", pa.int64()),  # of a batch; null: the table itself was judged
+        pa.field("batch_id", pa.int64()),
+        pa.field("table_version", pa.int64()),  # of a table that was judged
+        pa.field("attempt_id", pa.string(), nullable=False),
+        pa.field("suite", pa.string(), nullable=False),
+        pa.field("suite_fingerprint", pa.string(), nullable=False),
+        pa.field("outcome", pa.string(), nullable=False),  # of the whole suite
+        pa.field("rule", pa.string(), nullable=False),
+        pa.field("expectation", pa.string(), nullable=False),
+        pa.field("policy", pa.string(), nullable=False),
+        pa.field("success", pa.bool_(), nullable=False),
+        pa.field("element_count", pa.int64()),
+        pa.field("unexpected_count", pa.int64()),
+        pa.field("unexpected_percent", pa.float64()),
+        pa.field("observed", pa.string()),  # JSON
+        pa.field("sample", pa.string()),  # JSON: values of some rows that break the rule
+        pa.field("config", pa.string(), nullable=False),  # JSON: the expectation, as written
+        pa.field("result", pa.string(), nullable=False),  # JSON: as Great Expectations has it
+    ]
+)
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was judged: a batch, or the table at a version."""
+
+    pipeline: str
+    attempt_id: str
+    generation: int | None = None
+    batch_id: int | None = None
+    table_version: int | None = None
+
+
+def record(path: str, subject: Subject, verdict: Verdict) -> None:
+    """Adds a judgement. Raises RetryableError if the file system refuses it."""
+    rows = pa.Table.from_pylist(_rows(subject, verdict, datetime.now(UTC)), SCHEMA)
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            write_deltalake(path, rows, mode="append")
+            return
+        except (DeltaError, OSError) as error:  # two who create it at once: the second finds it there
+            if not tries_left:
+                raise RetryableError(
+                    what="what a quality suite said could not be written down",
+                    where=path,
+                    expected="a folder that may be written, and room in it",
+                    found=" ".join(str(error).split())[:500],
+                    action="mend that, then rerun the task; nothing landed",
+                ) from error
+
+
+def judgements(path: str, since: datetime | None = None) -> list[dict[str, Any]]:
+    """All rows, oldest first; JSON columns as data.
+
+    Raises:
+        TableDamaged: see `open_table`.
+    """
+    if not Path(path).exists() or (table := open_table(path)) is None:
+        return []
+    where = f"where judged_at >= timestamp '{since.astimezone(UTC).isoformat()}'" if since else ""
+    found = query(table, f"select * from t {where} order by judged_at, attempt_id, rule")
+    json_columns = ("observed", "sample", "config", "result")
+    return [{**row, **{name: json.loads(row[name] or "null") for name in json_columns}} for row in found]
+
+
+def _rows(subject: Subject, verdict: Verdict, now: datetime) -> Iterable[dict[str, Any]]:
+    return [
+        {
+            "judged_at": now,
+            "pipeline": subject.pipeline,
+            "generation": subject.generation,
+            "batch_id": subject.batch_id,
+            "table_version": subject.table_version,
+            "attempt_id": subject.attempt_id,
+            "suite": verdict.suite.name,
+            "suite_fingerprint": verdict.suite.fingerprint,
+            "outcome": verdict.outcome,
+            "rule": found.rule.name,
+            "expectation": found.rule.type,
+            "policy": found.policy,
+            "success": found.success,
+            "element_count": found.result.get("element_count"),
+            "unexpected_count": found.result.get("unexpected_count"),
+            "unexpected_percent": found.result.get("unexpected_percent"),
+            "observed": json.dumps(found.result.get("observed_value"), default=str),
+            "sample": json.dumps(found.result.get("partial_unexpected_list", []), default=str),
+            "config": json.dumps(dict(found.rule.config)),
+            "result": json.dumps(dict(found.result), default=str),
+        }
+        for found in verdict.results
+    ]

@@ -1,0 +1,47 @@
+"""Great Expectations, as Lakemark uses it: in memory, silent, and telling nobody of it. Importing it takes seconds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from include.quality.suite import Rule, Suite, suite_error
+
+
+def gx_context() -> Any:
+    """A context of its own that keeps nothing, sends no usage statistics and draws no progress bars."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when it is imported first
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.analytics_enabled = False
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    return context
+
+
+def verify_with_gx(path: Path, suite: Suite) -> None:
+    """Great Expectations' own opinion of a suite's arguments: their names and types.
+
+    Raises:
+        SuiteError: it does not take one of the rules.
+    """
+    gx_context()
+    for rule in suite.rules:
+        try:
+            to_expectation(rule)
+        except Exception as error:  # pydantic's, of the version that it brings along, and its own
+            found = "; ".join(line.strip() for line in str(error).splitlines()[1:]) or str(error)
+            raise suite_error(path, f"rule {rule.name}", f"what {rule.type} takes", found) from error
+
+
+def to_expectation(rule: Rule) -> Any:
+    """The rule as Great Expectations' own object; raises its ValidationError for wrong arguments.
+
+    Needs a context: make one first.
+    """
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    known = ("type", "kwargs", "meta", "description", "severity", "notes")
+    return ExpectationConfiguration(**{k: v for k, v in rule.config.items() if k in known}).to_domain_obj()

@@ -1,0 +1,143 @@
+"""A suite made ready to judge: every rule as what has to be computed for it, with its policy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from include.pipeline_file import Pipeline
+from include.quality.batch_rules import (
+    AGGREGATE_RULES,
+    QUERY_RULES,
+    SCHEMA_RULES,
+    AggregateRule,
+    QueryRule,
+    SchemaRule,
+    aggregate_rule,
+    query_rule,
+    schema_rule,
+)
+from include.quality.row_rules import ROW_RULES, RowRule, row_rule
+from include.quality.sql import NotUnderstood
+from include.quality.suite import Policy, Rule, Suite, suite_error
+from include.settings import Settings
+
+OWN_RULES = (*ROW_RULES, *AGGREGATE_RULES, *QUERY_RULES, *SCHEMA_RULES)
+# What Great Expectations itself computes, on the same rows: a pass of its own, or more, and seconds to import it.
+GX_RULES = (
+    "expect_column_distinct_values_to_be_in_set",
+    "expect_column_distinct_values_to_contain_set",
+    "expect_column_distinct_values_to_equal_set",
+    "expect_column_kl_divergence_to_be_less_than",
+    "expect_column_median_to_be_between",
+    "expect_column_most_common_value_to_be_in_set",
+    "expect_column_proportion_of_non_null_values_to_be_between",
+    "expect_column_proportion_of_unique_values_to_be_between",
+    "expect_column_quantile_values_to_be_between",
+    "expect_column_to_exist",
+    "expect_column_value_z_scores_to_be_less_than",
+    "expect_column_values_to_not_be_outliers",
+    "expect_table_column_count_to_be_between",
+    "expect_table_column_count_to_equal",
+    "expect_table_columns_to_match_ordered_list",
+    "expect_table_columns_to_match_set",
+)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What a suite needs computed, by how it is computed.
+
+    `quarantines` holds the row rules whose policy sets a row aside that breaks them.
+    """
+
+    suite: Suite
+    policies: Mapping[str, Policy]  # by the rule's name
+    rows: tuple[RowRule, ...]
+    figures: tuple[AggregateRule, ...]
+    queries: tuple[QueryRule, ...]
+    schema: tuple[SchemaRule, ...]
+    by_gx: tuple[Rule, ...]
+
+    @classmethod
+    def of(cls, path: Path, types: Mapping[str, str], default: Policy) -> Self:
+        """Reads a suite's file and makes it ready.
+
+        Args:
+            types: of the columns that it may speak of, as Spark DDL. default: the policy of rules that name none.
+
+        Raises:
+            SuiteError: file, rule, what is allowed and what was found.
+        """
+        suite = Suite.load(path)
+        rows, figures, queries, schema, by_gx = [], [], [], [], []
+        policies: dict[str, Policy] = {}
+        for rule in suite.rules:
+            _verify_columns(path, rule, types)
+            try:
+                if found := row_rule(rule, types):
+                    rows.append(found)
+                elif found := aggregate_rule(rule):
+                    figures.append(found)
+                elif found := query_rule(rule):
+                    queries.append(found)
+                elif found := schema_rule(rule, types):
+                    schema.append(found)
+                elif rule.type in GX_RULES:
+                    by_gx.append(rule)
+                else:
+                    near = difflib.get_close_matches(rule.type, (*OWN_RULES, *GX_RULES), n=3)
+                    known = " | ".join(near) or "an expectation of docs/quality.md"
+                    raise suite_error(path, f"rule {rule.name}, type", known, rule.type)
+            except NotUnderstood as error:
+                raise suite_error(path, f"rule {rule.name}", error.expected, error.found) from error
+            except KeyError as error:
+                raise suite_error(path, f"rule {rule.name}, kwargs", f"a value for {error.args[0]}", "none") from error
+            is_row_rule = bool(rows) and rows[-1].rule is rule
+            policies[rule.name] = _policy(path, rule, default, is_row_rule)
+        return cls(suite, policies, tuple(rows), tuple(figures), tuple(queries), tuple(schema), tuple(by_gx))
+
+    @property
+    def quarantines(self) -> tuple[RowRule, ...]:
+        return tuple(row for row in self.rows if self.policies[row.rule.name] == "quarantine")
+
+
+def judge_of(settings: Settings, pipeline: Pipeline) -> Judge | None:
+    """Of a pipeline's batches, None if its file names no suite. Raises SuiteError."""
+    quality = pipeline.quality
+    if quality.suite is None:
+        return None
+    types = {column.name: column.type for column in pipeline.source.columns}
+    return Judge.of(suite_path(settings, quality.suite), types, quality.on_fail)
+
+
+def suite_path(settings: Settings, name: str) -> Path:
+    return settings.expectations / f"{name}.json"
+
+
+def _policy(path: Path, rule: Rule, default: Policy, is_row_rule: bool) -> Policy:
+    """What the rule says, or what its severity says, or the pipeline's own. A rule about the whole of a batch has no
+    row to set aside: it lets nothing land instead."""
+    if rule.on_fail == "quarantine" and not is_row_rule:
+        raise suite_error(
+            path,
+            f"rule {rule.name}, meta.lakemark.on_fail",
+            "fail | warn: it judges a batch as a whole, there is no row to set aside",
+            "quarantine",
+        )
+    if rule.on_fail is not None:
+        return rule.on_fail
+    if rule.config.get("severity") in ("warning", "info"):
+        return "warn"
+    return "fail" if default == "quarantine" and not is_row_rule else default
+
+
+def _verify_columns(path: Path, rule: Rule, types: Mapping[str, str]) -> None:
+    for name in rule.columns:
+        if name not in types:
+            near = difflib.get_close_matches(name, types, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise suite_error(path, f"rule {rule.name}", f"a column of {', '.join(types)}{hint}", name)

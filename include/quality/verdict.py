@@ -1,0 +1,149 @@
+"""What a suite says of a batch or a table, and what follows. Pure.
+
+Results have the shape of Great Expectations' own, so that its reports can show them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from include.protocol.errors import QualityGate
+from include.quality.suite import Policy, Rule, Suite
+
+Outcome = Literal["passed", "warned", "quarantined", "failed"]  # the worst thing that came of it
+SAMPLES_MAX = 20  # values of broken rows that a result keeps: Great Expectations' own default
+_TOLD_MAX = 50  # broken rules that a commit's metadata names
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    rule: Rule
+    policy: Policy
+    success: bool
+    result: Mapping[str, Any]  # as Great Expectations has it under `result`
+
+    @property
+    def unexpected(self) -> int:
+        """Rows that break it; 0 for a rule that is not about rows."""
+        return self.result.get("unexpected_count") or 0
+
+    @property
+    def figures(self) -> str:
+        """For people: what was found."""
+        if "unexpected_count" in self.result:
+            samples = self.result["partial_unexpected_list"]
+            shown = f", like {json.dumps(samples[0], default=str)}" if samples else ""
+            return f"{self.unexpected:,} of {self.result['element_count']:,} rows break it{shown}"
+        return f"observed {json.dumps(self.result.get('observed_value'), default=str)}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    suite: Suite
+    results: tuple[RuleResult, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        broken = {r.policy for r in self.results if not r.success}
+        if "fail" in broken:
+            return "failed"
+        if any(r.unexpected for r in self.results if r.policy == "quarantine"):
+            return "quarantined"
+        return "warned" if broken else "passed"
+
+    def to_json(self) -> dict[str, Any]:
+        """The short form, for a commit's metadata: which suite, what came of it, which rules rows broke."""
+        broken = {r.rule.name: r.unexpected for r in self.results if not r.success or r.unexpected}
+        return {
+            "suite": self.suite.name,
+            "fingerprint": self.suite.fingerprint,
+            "outcome": self.outcome,
+            "rules": len(self.results),
+            "broken": dict(list(broken.items())[:_TOLD_MAX]),
+        }
+
+
+def result_of_rows(rule: Rule, policy: Policy, elements: int, missing: int | None, unexpected: int) -> RuleResult:
+    """Of a rule about rows. Samples come later (`with_samples`).
+
+    Args:
+        elements: rows that it speaks of. missing: of these, those it cannot judge; None where it judges all.
+    """
+    judged = elements - (missing or 0)
+    percent = unexpected / judged * 100 if judged else None
+    result: dict[str, Any] = {"element_count": elements, "unexpected_count": unexpected, "unexpected_percent": percent}
+    result["partial_unexpected_list"] = []
+    if missing is not None:
+        result |= {
+            "missing_count": missing,
+            "missing_percent": missing / elements * 100 if elements else None,
+            "unexpected_percent_total": unexpected / elements * 100 if elements else None,
+            "unexpected_percent_nonmissing": percent,
+        }
+    success = not judged or (judged - unexpected) / judged >= rule.mostly
+    return RuleResult(rule, policy, success, result)
+
+
+def with_samples(result: RuleResult, samples: Sequence[Any]) -> RuleResult:
+    shown = {**result.result, "partial_unexpected_list": list(samples[:SAMPLES_MAX])}
+    return RuleResult(result.rule, result.policy, result.success, shown)
+
+
+def result_of_figure(rule: Rule, policy: Policy, observed: Any, holds: bool | None, **more: Any) -> RuleResult:
+    """Of a rule about one figure; a figure that there is not (of no rows) breaks it, as Great Expectations has it."""
+    return RuleResult(rule, policy, bool(holds), {"observed_value": observed, **more})
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """How much of a batch may be quarantined, for whatever reason; more than that and nothing of it lands."""
+
+    percent: float | None
+    records: int | None
+
+    def is_exceeded(self, quarantined: int, read: int) -> bool:
+        too_many = self.records is not None and quarantined > self.records
+        return too_many or (self.percent is not None and read > 0 and quarantined / read * 100 > self.percent)
+
+    def __str__(self) -> str:
+        percent = f"{self.percent:g} %" if self.percent is not None else None
+        records = f"{self.records:,} records" if self.records is not None else None
+        return " and ".join(filter(None, (percent, records)))
+
+
+def verify_gate(where: str, verdict: Verdict | None, ceiling: Ceiling, quarantined: int, read: int) -> None:
+    """Nothing, if the batch may land.
+
+    Raises:
+        QualityGate: a rule whose policy is `fail` does not hold, or more is quarantined than the ceiling allows.
+    """
+    failed = [r for r in verdict.results if not r.success and r.policy == "fail"] if verdict else []
+    if failed and verdict:
+        raise _shut(
+            where,
+            f"suite {verdict.suite.name} to hold where its policy is `fail`",
+            "; ".join(f"{r.rule.name}: {r.figures}" for r in failed),
+        )
+    if ceiling.is_exceeded(quarantined, read):
+        broken = [r for r in verdict.results if r.unexpected and r.policy == "quarantine"] if verdict else []
+        rules = "".join(f"; {r.rule.name}: {r.figures}" for r in broken)
+        share = quarantined / read * 100
+        raise _shut(
+            where,
+            f"at most {ceiling} in the quarantine",
+            f"{quarantined:,} of {read:,} ({share:.3g} %)" + rules,
+        )
+
+
+def _shut(where: str, expected: str, found: str) -> QualityGate:
+    return QualityGate(
+        what="the batch is not good enough; nothing of it has landed, and it stays planned",
+        where=where,
+        expected=expected,
+        found=found,
+        action="mend the source, the pipeline file or the suite, then clear the merge task or `lakemark run`: the same "
+        "offsets are read and judged again",
+    )

@@ -1,0 +1,337 @@
+"""The quarantine as a workflow: what waits in it, what became of the rest, and the copy that a replay reads.
+
+The quarantine itself is only ever added to. A record of it is *pending* if every batch that read it set it aside, and
+nobody has resolved it; `resolutions` holds what was replayed or discarded, and by whom. Computed with DuckDB from the
+tables, the ledger and the target's log: nothing else remembers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, QueryBuilder, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from include.delta_tables import open_table
+from include.protocol.backfill import Backfill, Chunks
+from include.protocol.batch import FENCE, Batch
+from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState
+from include.protocol.ranges import OffsetRange
+from include.storage import Tables
+from include.target_log import TableLog
+
+_RESOLUTIONS = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("resolution", pa.string(), nullable=False),  # replayed, discarded
+        pa.field("replay", pa.int64()),  # number of the backfill that applied it
+        pa.field("reason", pa.string()),  # a person's
+        pa.field("resolved_by", pa.string(), nullable=False),
+        pa.field("resolved_at", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+_LANDED = {"generation": pa.int64(), "batch_id": pa.int64(), "place": pa.int64()}
+_READS = {
+    "generation": pa.int64(),
+    "batch_id": pa.int64(),
+    "topic": pa.string(),
+    "partition": pa.int64(),
+    "start_offset": pa.int64(),
+    "end_offset": pa.int64(),
+}
+_EMPTY_QUARANTINE = (
+    'CREATE TABLE aside (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, key BLOB, '
+    "value BLOB, reason VARCHAR, generation INTEGER, batch_id BIGINT, rules VARCHAR[])"
+)
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which pending records are meant; all of them, unless it says so."""
+
+    ranges: Sequence[OffsetRange] = ()
+    rule: str | None = None  # broke this rule
+
+    def condition(self) -> str:
+        """As SQL over `pending`."""
+        parts = []
+        if self.ranges:
+            parts.append(
+                " OR ".join(
+                    f"(topic = {_literal(r.topic)} AND partition = {r.partition} "
+                    f'AND "offset" >= {r.start_offset} AND "offset" < {r.end_offset})'
+                    for r in self.ranges
+                )
+            )
+        if self.rule is not None:
+            parts.append(f"list_contains(rules, {_literal(self.rule)})")
+        return " AND ".join(f"({part})" for part in parts) or "true"
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Of one pipeline, as it is at one moment."""
+
+    pipeline: str
+    tables: Tables
+    events: Sequence[Event]
+    state: LedgerState
+
+    def summary(self) -> list[dict[str, Any]]:
+        """By reason, most first: reason, pending, replayed, discarded, applied (a backfill or a reset read it again and
+        found it good)."""
+        return self._rows(
+            "SELECT reason, count(*) FILTER (state = 'pending') AS pending, "
+            "count(*) FILTER (state = 'replayed') AS replayed, count(*) FILTER (state = 'discarded') AS discarded, "
+            "count(*) FILTER (state = 'applied') AS applied FROM records GROUP BY reason "
+            "ORDER BY pending DESC, reason"
+        )
+
+    def pending(self, chosen: Chosen, limit: int) -> list[dict[str, Any]]:
+        """Pending records, the oldest first: topic, partition, offset, timestamp, key, value, reason, rules; generation
+        and batch_id of the batch that set it aside last."""
+        return self._rows(
+            f"SELECT * EXCLUDE (state) FROM records WHERE state = 'pending' AND {chosen.condition()} "
+            f'ORDER BY timestamp, topic, partition, "offset" LIMIT {limit}'
+        )
+
+    def count_pending(self, chosen: Chosen) -> int:
+        [row] = self._rows(f"SELECT count(*) AS n FROM records WHERE state = 'pending' AND {chosen.condition()}")
+        return row["n"]
+
+    def set_aside(self) -> pa.Table:
+        """Records that no batch has applied: topic, partition, offset, value."""
+        query = "SELECT topic, partition, \"offset\", value FROM records WHERE state IN ('pending', 'discarded')"
+        return self._database.execute(query).to_arrow_table()
+
+    def freeze(self, chosen: Chosen, path: str, records_per_chunk: int) -> tuple[Chunks, int]:
+        """Copies the pending records that are meant into a table of a replay's own.
+
+        Columns: chunk int, and of the quarantine topic, partition, offset, timestamp, key, value.
+
+        Returns:
+            The ranges that each chunk's records span, and how many records there are in all.
+
+        Raises:
+            TerminalError: there are none.
+        """
+        self._database.execute(
+            "CREATE OR REPLACE TABLE frozen AS SELECT CAST((row_number() OVER (ORDER BY timestamp, topic, partition, "
+            f'"offset") - 1) // {records_per_chunk} AS INTEGER) AS chunk, topic, partition, "offset", timestamp, key, '
+            f"value FROM records WHERE state = 'pending' AND {chosen.condition()}"
+        )
+        spans = self._rows(
+            'SELECT chunk, topic, partition, min("offset") AS first, max("offset") AS last, count(*) AS records '
+            "FROM frozen GROUP BY ALL ORDER BY chunk, topic, partition"
+        )
+        if not spans:
+            raise TerminalError(
+                what="nothing in the quarantine is to be replayed",
+                where=self.pipeline,
+                expected="pending records that fit",
+                found="none",
+                action=f"see `lakemark quarantine list {self.pipeline}`; nothing was changed",
+            )
+        write_deltalake(path, self._database.execute("SELECT * FROM frozen").to_arrow_table(), mode="overwrite")
+        chunks: list[list[OffsetRange]] = [[] for _ in range(spans[-1]["chunk"] + 1)]
+        for span in spans:
+            chunks[span["chunk"]].append(OffsetRange(span["topic"], span["partition"], span["first"], span["last"] + 1))
+        return tuple(map(tuple, chunks)), sum(span["records"] for span in spans)
+
+    def discard(self, chosen: Chosen, reason: str, discarded_by: str) -> int:
+        """Records that nobody wants the pending records that are meant; returns how many. The records stay."""
+        query = f"SELECT topic, partition, \"offset\" FROM records WHERE state = 'pending' AND {chosen.condition()}"
+        found = self._rows(query)
+        self._resolve(found, "discarded", None, reason, discarded_by, None)
+        return len(found)
+
+    def settle_replay(self, replay: Backfill, resolved_by: str) -> int:
+        """Records what a replay has applied: of its landed chunks all that it did not set aside again. Once, however
+        often it is called; returns how many."""
+        applied = 0
+        for batch in self._landed_chunks(replay):
+            query = f'SELECT topic, partition, "offset" FROM ({self._applied_by(self._database, replay, batch)})'
+            found = self._rows(query)
+            self._resolve(found, "replayed", replay.number, replay.reason, resolved_by, batch)
+            applied += len(found)
+        return applied
+
+    def _applied_by(self, database: duckdb.DuckDBPyConnection, replay: Backfill, batch: Batch) -> str:
+        """Query for what a landed chunk of a replay has applied: all that it did not set aside again."""
+        _register(database, replay.records or "", self.tables.records_of(replay) or "")
+        return (
+            f'SELECT topic, partition, "offset" FROM "{replay.records}" WHERE chunk = {batch.batch_id} '
+            'AND (topic, partition, "offset") NOT IN (SELECT (topic, partition, "offset") FROM aside '
+            f"WHERE generation = {batch.generation} AND batch_id = {batch.batch_id})"
+        )
+
+    def _resolve(
+        self,
+        records: Iterable[dict[str, Any]],
+        resolution: str,
+        replay: int | None,
+        reason: str,
+        resolved_by: str,
+        batch: Batch | None,
+    ) -> None:
+        """Args: batch: whose marker the commit carries, so that it lands once."""
+        about = {"resolution": resolution, "replay": replay, "reason": reason, "resolved_by": resolved_by}
+        rows = [{**record, **about, "resolved_at": datetime.now(UTC)} for record in records]
+        if not rows:
+            return
+        marker = batch and [Transaction(batch.app_id, batch.batch_id)]
+        for tries_left in reversed(range(_TRIES)):
+            table = open_table(self.tables.resolutions)
+            if batch and table and table.transaction_version(batch.app_id) is not None:
+                return
+            try:
+                write_deltalake(
+                    self.tables.resolutions,
+                    pa.Table.from_pylist(rows, _RESOLUTIONS),
+                    mode="append",
+                    commit_properties=CommitProperties(app_transactions=marker),
+                )
+                return
+            except (CommitFailedError, DeltaError, OSError) as error:
+                if not tries_left:
+                    raise RetryableError(
+                        what="what became of quarantined records could not be written down",
+                        where=self.tables.resolutions,
+                        expected="a folder that may be written, and room in it",
+                        found=" ".join(str(error).split())[:500],
+                        action="mend that and do it again; nothing is done twice",
+                    ) from error
+
+    @cached_property
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        """Tables: aside, resolved, landed (batches, in order), reads (which of them read what offsets from Kafka), and
+        `records`: every record once, with its state."""
+        database = duckdb.connect()
+        database.execute("SET TimeZone = 'UTC'")
+        if not _register(database, "aside", self.tables.quarantine):
+            database.execute(_EMPTY_QUARANTINE)
+        if not _register(database, "told", self.tables.resolutions):
+            database.register("told", _RESOLUTIONS.empty_table())
+        resolved = ['SELECT topic, partition, "offset", resolution, resolved_at FROM told']
+        for record in self.state.backfills.values():
+            if record.backfill.records is not None and record.outcome is None:  # not told of yet
+                resolved += [
+                    f"SELECT *, 'replayed', now() FROM ({self._applied_by(database, record.backfill, batch)})"
+                    for batch in self._landed_chunks(record.backfill)
+                ]
+        database.execute(f"CREATE TABLE resolved AS {' UNION ALL '.join(resolved)}")
+        landed = list(self._landed())
+        database.register("landed", _table(_LANDED, [(*batch.key, n) for n, (batch, _) in enumerate(landed)]))
+        reads = [(*batch.key, *r) for batch, is_replay in landed if not is_replay for r in map(_parts, batch.ranges)]
+        database.register("reads", _table(_READS, reads))
+        columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
+        rules = "rules" if "rules" in columns else "CAST(NULL AS VARCHAR[]) AS rules"  # of before there were suites
+        database.execute(
+            f"""CREATE TABLE records AS
+            WITH judged AS (
+                SELECT topic, partition, "offset", timestamp, key, value, reason, {rules}, generation, batch_id, place
+                FROM aside JOIN landed USING (generation, batch_id)
+            ),
+            found_good AS (
+                SELECT DISTINCT topic, partition, "offset" FROM judged j JOIN reads r
+                ON j.topic = r.topic AND j.partition = r.partition
+                AND j."offset" >= r.start_offset AND j."offset" < r.end_offset
+                WHERE (r.generation, r.batch_id, j.topic, j.partition, j."offset") NOT IN
+                    (SELECT (generation, batch_id, topic, partition, "offset") FROM judged)
+            ),
+            newest AS (
+                SELECT * EXCLUDE (place) FROM judged
+                QUALIFY row_number() OVER (PARTITION BY topic, partition, "offset" ORDER BY place DESC) = 1
+            ),
+            last_word AS (
+                SELECT topic, partition, "offset", arg_max(resolution, resolved_at) AS resolution
+                FROM resolved GROUP BY ALL
+            )
+            SELECT n.*, CASE
+                WHEN l.resolution IS NOT NULL THEN l.resolution WHEN g.topic IS NOT NULL THEN 'applied' ELSE 'pending'
+            END AS state
+            FROM newest n LEFT JOIN last_word l USING (topic, partition, "offset")
+            LEFT JOIN found_good g USING (topic, partition, "offset")"""
+        )
+        return database
+
+    def _landed(self) -> Iterator[tuple[Batch, bool]]:
+        """Every batch that has landed, of all generations and backfills, in order; and whether it is a replay's."""
+        planned: dict[tuple[int, int], Batch] = {}
+        for event in self.events:
+            match event:
+                case BatchPlanned(batch):
+                    planned[batch.key] = batch
+                case BatchCommitted():
+                    yield planned[event.generation, event.batch_id], False
+                case BackfillPlanned(backfill) if backfill.into == "same" or self._is_swapped(backfill):
+                    for batch in self._landed_chunks(backfill):
+                        yield batch, backfill.records is not None
+
+    def _landed_chunks(self, backfill: Backfill) -> list[Batch]:
+        return list(filter(self._has_landed, map(backfill.batch, range(len(backfill.chunks)))))
+
+    def _is_swapped(self, backfill: Backfill) -> bool:
+        return self.state.backfills[backfill.number].outcome == "swapped"
+
+    def _has_landed(self, batch: Batch) -> bool:
+        log = self._target_log
+        marker = log and log.marker_of(batch)
+        return marker is not None and marker != FENCE
+
+    @cached_property
+    def _target_log(self) -> TableLog | None:
+        return TableLog.open(self.tables.target)
+
+    def _rows(self, sql: str) -> list[dict[str, Any]]:
+        return self._database.execute(sql).to_arrow_table().to_pylist()
+
+
+def record_line(record: dict[str, Any]) -> str:
+    """A quarantined record, for people."""
+    value = record["value"]
+    text = "null" if value is None else value.decode(errors="replace")
+    return f"{record['topic']}-{record['partition']}@{record['offset']}  {record['reason']}  {_cut(text, 200)}"
+
+
+def record_json(record: dict[str, Any]) -> dict[str, Any]:
+    """The same as data; bytes as text."""
+    texts = {name: None if record[name] is None else record[name].decode(errors="replace") for name in ("key", "value")}
+    return {**record, **texts, "timestamp": record["timestamp"].isoformat()}
+
+
+def _register(database: duckdb.DuckDBPyConnection, name: str, path: str) -> bool:
+    table = open_table(path)
+    if table is None:
+        return False
+    found = QueryBuilder().register("t", table).execute("select * from t").read_all()
+    database.register(name, pa.table(found))
+    return True
+
+
+def _table(columns: dict[str, pa.DataType], rows: Sequence[tuple]) -> pa.Table:
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    arrays = [pa.array(list(v), type=type_) for v, type_ in zip(values, columns.values(), strict=True)]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def _parts(r: OffsetRange) -> tuple[str, int, int, int]:
+    return r.topic, r.partition, r.start_offset, r.end_offset
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

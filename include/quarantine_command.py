@@ -1,0 +1,92 @@
+"""`lakemark quarantine list | show | replay | discard`: what became of records that were set aside."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from typing import Any
+
+from include.backfill_command import chunk_line, run_planned
+from include.backfills import Backfills, Wish, preview_lines
+from include.cli_output import add_command, argument, named_pipeline, report, say, who
+from include.protocol.ranges import OffsetRange
+from include.quarantine import Chosen, record_json, record_line
+from include.settings import Settings
+from include.steps import Steps
+
+
+def add_quarantine_command(commands: Any) -> None:
+    """Adds `quarantine` to the command's subparsers."""
+    quarantine = commands.add_parser("quarantine", help="records that were set aside: look, replay, discard")
+    actions = quarantine.add_subparsers(required=True, metavar="ACTION")
+    add_command(actions, "list", list_reasons, "how many records wait, and what became of the others, by reason")
+    show_ = add_command(actions, "show", show, "pending records, the oldest first")
+    show_.add_argument("--limit", type=int, default=20, metavar="N", help="at most N of them (20)")
+    replay_ = add_command(actions, "replay", replay, "judge pending records again and merge the good ones")
+    replay_.add_argument("--records-per-chunk", type=int, metavar="N", help="default: the pipeline's batch size")
+    replay_.add_argument("--dry-run", action="store_true", help="only say how many, and how long it may take")
+    replay_.add_argument("--reason", default="", help="recorded in the ledger")
+    discard_ = add_command(actions, "discard", discard, "put pending records on record as not wanted; they stay there")
+    discard_.add_argument("--reason", required=True, help="recorded with each of them")
+    for sub in (show_, replay_, discard_):
+        sub.add_argument("--rule", metavar="NAME", help="only records that broke this rule")
+        sub.add_argument(
+            "--range",
+            dest="ranges",
+            action="append",
+            default=[],
+            type=argument(OffsetRange.parse),
+            metavar="T-P:START-END",
+            help="only records of these offsets, END exclusive",
+        )
+
+
+def list_reasons(settings: Settings, options: argparse.Namespace) -> int:
+    found = _backfills(settings, options).quarantine.summary()
+    lines = [
+        f"{row['pending']:>9,} pending  {row['replayed']:>9,} replayed  {row['discarded']:>9,} discarded  "
+        f"{row['applied']:>9,} applied since  {row['reason']}"
+        for row in found
+    ]
+    report(options, found, lines or ["nothing was ever quarantined"])
+    return 0
+
+
+def show(settings: Settings, options: argparse.Namespace) -> int:
+    found = _backfills(settings, options).quarantine.pending(_chosen(options), options.limit)
+    report(options, [record_json(row) for row in found], map(record_line, found) if found else ["nothing is pending"])
+    return 0
+
+
+def replay(settings: Settings, options: argparse.Namespace) -> int:
+    backfills = _backfills(settings, options)
+    wish = Wish(
+        ranges=options.ranges,
+        source="quarantine",
+        rule=options.rule,
+        records_per_chunk_max=options.records_per_chunk,
+    )
+    if options.dry_run:
+        facts = backfills.preview(wish)
+        report(options, facts, preview_lines(facts))
+        return 0
+    planned = backfills.plan(wish, uuid.uuid4().hex, options.reason, who())
+    say(f"replay {planned.number}: {planned.records_max:,} records in {len(planned.chunks)} chunks")
+    chunks = run_planned(settings, backfills, planned)
+    facts = {"backfill": planned.number, "into": planned.into, "chunks": [chunk.to_json() for chunk in chunks]}
+    report(options, facts, map(chunk_line, chunks))
+    return 0
+
+
+def discard(settings: Settings, options: argparse.Namespace) -> int:
+    found = _backfills(settings, options).quarantine.discard(_chosen(options), options.reason, who())
+    report(options, {"discarded": found}, [f"{found:,} records discarded"])
+    return 0
+
+
+def _backfills(settings: Settings, options: argparse.Namespace) -> Backfills:
+    return Backfills(Steps(settings, named_pipeline(settings, options.pipeline)))
+
+
+def _chosen(options: argparse.Namespace) -> Chosen:
+    return Chosen(options.ranges, options.rule)

@@ -1,0 +1,202 @@
+"""Judges a batch by its suite: row rules where records are decoded, all figures at once after that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from include.quality.batch_rules import QueryRule
+from include.quality.judge import Judge
+from include.quality.row_rules import RowRule
+from include.quality.sql import BATCH
+from include.quality.verdict import (
+    SAMPLES_MAX,
+    RuleResult,
+    Verdict,
+    result_of_figure,
+    result_of_rows,
+    with_samples,
+)
+from include.settings import Settings
+from include.storage import table_path
+from spark_jobs.tables import table_name
+
+_VIEW = "lakemark_batch"
+BROKEN = "_lakemark_broken"  # struct of booleans, one per row rule
+
+
+def broken(judge: Judge, judged: Column) -> Column:
+    """Which row rules a row breaks: a struct of booleans, over the columns' bare names; none if it is not `judged`."""
+    return F.struct(*((judged & F.expr(row.broken)).alias(_field(n)) for n, row in enumerate(judge.rows)))
+
+
+def reason(judge: Judge, broken: str) -> Column:
+    """Why a row is quarantined: the names of the rules that it breaks and whose policy that is; null if none."""
+    broken_ones = _names(judge, judge.quarantines, broken)
+    return F.when(_any(judge, judge.quarantines, broken), F.concat(F.lit("breaks "), F.array_join(broken_ones, "; ")))
+
+
+def rules(judge: Judge, broken: str) -> Column:
+    """The names of all rules that a row breaks, whatever their policy: array<string>, null if there is none."""
+    return F.when(_any(judge, judge.rows, broken), _names(judge, judge.rows, broken))
+
+
+def judgement(
+    spark: SparkSession, settings: Settings, judge: Judge, rows: DataFrame, accepted: DataFrame, broken: str
+) -> Verdict:
+    """What the suite says.
+
+    Args:
+        rows: what is judged, by the columns' bare names, with the struct that `broken` made. accepted: of these, what
+            would be merged; by the bare names.
+    """
+    results: dict[str, RuleResult] = {}
+    for result in (
+        *_of_rows(judge, rows, broken),
+        *_of_schema(judge),
+        *_of_figures(judge, accepted),
+        *_of_queries(spark, settings, judge, accepted),
+        *_of_gx(judge, accepted),
+    ):
+        results[result.rule.name] = result
+    return Verdict(judge.suite, tuple(results[rule.name] for rule in judge.suite.rules))
+
+
+def _of_rows(judge: Judge, rows: DataFrame, broken: str) -> list[RuleResult]:
+    if not judge.rows:
+        return []
+    counts = {text for row in judge.rows for text in (row.domain, row.applies)}  # many rules speak of the same rows
+    places = {text: f"n{n}" for n, text in enumerate(sorted(counts))}
+    found = rows.agg(
+        *(F.expr(f"count_if({text})").alias(place) for text, place in places.items()),
+        *(F.count_if(F.col(f"{broken}.{_field(n)}")).alias(_field(n)) for n in range(len(judge.rows))),
+    ).first()
+    results = []
+    for n, row in enumerate(judge.rows):
+        elements, applies = found[places[row.domain]], found[places[row.applies]]
+        missing = elements - applies if row.counts_missing else None
+        results.append(result_of_rows(row.rule, judge.policies[row.rule.name], elements, missing, found[_field(n)]))
+    return _sampled(judge, rows, broken, results)
+
+
+def _sampled(judge: Judge, rows: DataFrame, broken: str, results: list[RuleResult]) -> list[RuleResult]:
+    """With values of some rows that break each rule: a few of each, never all of them (they would fill the driver)."""
+    frames = [
+        rows.where(F.col(f"{broken}.{_field(n)}"))
+        .limit(SAMPLES_MAX)
+        .select(F.lit(n).alias("rule"), _shown(judge.rows[n].shown).alias("shown"))
+        for n, result in enumerate(results)
+        if result.unexpected
+    ]
+    if not frames:
+        return results
+    samples: dict[int, list[Any]] = {}
+    for found in reduce(DataFrame.unionAll, frames).collect():
+        samples.setdefault(found["rule"], []).append(_value(found["shown"], judge.rows[found["rule"]].shown))
+    return [with_samples(result, samples.get(n, [])) for n, result in enumerate(results)]
+
+
+def _of_schema(judge: Judge) -> Iterable[RuleResult]:
+    for schema in judge.schema:
+        yield result_of_figure(schema.rule, judge.policies[schema.rule.name], schema.observed, schema.holds)
+
+
+def _of_figures(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
+    """All that one pass can tell, in one pass; figures for which values are kept apart in another."""
+    for costly in (False, True):
+        rules = [rule for rule in judge.figures if rule.sees_every_value == costly]
+        if not rules:
+            continue
+        found = accepted.agg(
+            *(F.expr(rule.observed).cast("string").alias(f"o{n}") for n, rule in enumerate(rules)),
+            *(F.expr(rule.holds).alias(f"h{n}") for n, rule in enumerate(rules)),
+        ).first()
+        for n, rule in enumerate(rules):
+            yield result_of_figure(rule.rule, judge.policies[rule.rule.name], _number(found[f"o{n}"]), found[f"h{n}"])
+
+
+def _of_queries(spark: SparkSession, settings: Settings, judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
+    if not judge.queries:
+        return
+    accepted.createOrReplaceTempView(_VIEW)
+    for query in judge.queries:
+        policy = judge.policies[query.rule.name]
+        text, versions = _pinned(spark, settings, query)
+        unexpected = spark.sql(text)
+        count = unexpected.agg(F.expr(query.row_weight).alias("n")).first()["n"]
+        elements = accepted.agg(F.expr(query.element_count).alias("n")).first()["n"]
+        result = result_of_rows(query.rule, policy, elements, None, count)
+        if count:
+            shown = [c for c in unexpected.columns if not c.startswith("_lakemark")]
+            found = unexpected.limit(SAMPLES_MAX).select(_shown(shown).alias("shown")).collect()
+            result = with_samples(result, [_value(row["shown"], shown) for row in found])
+        # A query over several tables may find more rows than there are in the batch: it holds if it finds none.
+        result = replace(result, success=count == 0 if query.references else result.success)
+        yield replace(result, result={**result.result, **({"versions": versions} if versions else {})})
+
+
+def _pinned(spark: SparkSession, settings: Settings, query: QueryRule) -> tuple[str, Mapping[str, int]]:
+    """The query with every other table at one version, and which versions these are."""
+    text, versions = query.query.replace(BATCH, _VIEW), {}
+    for reference in query.references:
+        name = table_name(table_path(settings, reference.table))
+        version = reference.version
+        if version is None:
+            version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()["version"]
+        versions[reference.table] = version
+        text = text.replace(reference.text, f"{name} VERSION AS OF {version}")
+    return text, versions
+
+
+def _of_gx(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
+    if not judge.by_gx:
+        return []
+    from spark_jobs.gx_engine import validate  # Great Expectations takes seconds to import
+
+    return validate(judge.by_gx, judge.policies, accepted)
+
+
+def _any(judge: Judge, rows: Sequence[RowRule], broken: str) -> Column:
+    return reduce(or_, (_is_broken(judge, row, broken) for row in rows), F.lit(False))
+
+
+def _names(judge: Judge, rows: Sequence[RowRule], broken: str) -> Column:
+    found = (F.when(_is_broken(judge, row, broken), F.lit(row.rule.name)) for row in rows)
+    return F.array_compact(F.array(F.lit(None).cast("string"), *found))
+
+
+def _is_broken(judge: Judge, row: RowRule, broken: str) -> Column:
+    return F.col(f"{broken}.{_field(judge.rows.index(row))}")
+
+
+def _field(number: int) -> str:
+    return f"r{number}"
+
+
+def _shown(columns: Sequence[str]) -> Column:
+    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in columns)))
+
+
+def _value(shown: str, columns: Sequence[str]) -> Any:
+    """A sample, as Great Expectations shows it: the value of one column, or all of several."""
+    values = json.loads(shown)
+    return values.get(columns[0]) if len(columns) == 1 else {name: values.get(name) for name in columns}
+
+
+def _number(text: str | None) -> Any:
+    """A figure as JSON has it."""
+    if text is None:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,167 @@
+"""The quality gate in real batches: what is set aside, what stops, what is only told, and what is written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from include.pipeline_file import Pipeline
+from include.protocol.errors import QualityGate
+from include.protocol.ranges import OffsetRange
+from include.quality.evidence import judgements
+from tests.support.world import World, as_dict
+
+SCHEMA = "id BIGINT, seq BIGINT, name STRING, price DOUBLE, op STRING"
+
+
+def rule(kind: str, on_fail: str | None = None, **kwargs: Any) -> dict[str, Any]:
+    meta = {"lakemark": {"on_fail": on_fail}} if on_fail else {}
+    return {"type": kind, "kwargs": kwargs, "meta": meta}
+
+
+NAMED = rule("expect_column_values_to_not_be_null", column="name")
+CHEAP = rule("expect_column_values_to_be_between", column="price", min_value=0, max_value=100)
+
+
+def with_suite(world: World, *rules: dict[str, Any], again: Pipeline | None = None, **quality: Any) -> Pipeline:
+    """A pipeline with these rules; `again`: that one, written anew."""
+    world.write_suite("shop", rules)
+    topic, name = (again.source.topics[0], again.name) if again else (world.topic(1), None)
+    return world.pipeline(
+        topic,
+        name,
+        source={"schema": SCHEMA},
+        change={"keys": ["id"], "order_by": ["seq"], "delete_when": "op = 'd'"},
+        quality={"suite": "shop", **quality},
+    )
+
+
+def send(world: World, pipeline: Pipeline, *rows: dict[str, Any]) -> None:
+    usual = {"seq": 1, "name": "n", "price": 1.0, "op": "u"}
+    world.produce(pipeline.source.topics[0], [{**usual, **row} for row in rows], partitions=1)
+
+
+def test_a_broken_row_is_set_aside_with_every_rule_that_it_breaks(world: World) -> None:
+    warned = rule("expect_column_values_to_match_regex", "warn", column="name", regex="^n")
+    pipeline = with_suite(world, NAMED, CHEAP, warned)
+    send(
+        world,
+        pipeline,
+        {"id": 1},
+        {"id": 2, "name": None, "price": 500},
+        {"id": 3, "price": -1, "name": "x"},
+        {"id": 4, "name": "other"},
+        {"id": 5, "price": None},
+    )
+    world.run_batch(pipeline)
+    assert sorted(as_dict(world.rows(pipeline))) == [1, 4, 5]
+    aside = {row["offset"]: (row["reason"], row["rules"]) for row in world.quarantine(pipeline)}
+    null, price, regex = (
+        "column_values_to_not_be_null(name)",
+        "column_values_to_be_between(price)",
+        "column_values_to_match_regex(name)",
+    )
+    assert aside == {1: (f"breaks {null}; {price}", [null, price]), 2: (f"breaks {price}", [price, regex])}
+    [commit] = [record.commit for record in world.steps(pipeline).ledger.state().batches]
+    assert commit is not None and commit.counts is not None and commit.quality is not None
+    assert (commit.counts.read, commit.counts.applied, commit.counts.quarantined) == (5, 3, 2)
+    assert commit.quality["outcome"] == "quarantined"
+    assert commit.quality["broken"] == {null: 1, price: 2, regex: 2}
+    found = {row["rule"]: row for row in judgements(world.steps(pipeline).tables.quality)}
+    assert {name: (row["policy"], row["success"], row["unexpected_count"]) for name, row in found.items()} == {
+        null: ("quarantine", False, 1),
+        price: ("quarantine", False, 2),
+        regex: ("warn", False, 2),
+    }
+    assert sorted(found[price]["sample"]) == [-1.0, 500.0]
+    assert {row["attempt_id"] for row in found.values()} == {commit.attempt_id}
+
+
+def test_a_delete_is_not_judged(world: World) -> None:
+    pipeline = with_suite(world, NAMED)
+    send(world, pipeline, {"id": 1}, {"id": 2})
+    world.run_batch(pipeline)
+    send(world, pipeline, {"id": 1, "seq": 2, "name": None, "op": "d"})
+    world.run_batch(pipeline)
+    assert sorted(as_dict(world.rows(pipeline))) == [2]
+
+
+def test_i1_a_failed_gate_lets_nothing_land_and_the_rerun_after_a_fix_applies_the_same_batch(world: World) -> None:
+    strict = {**CHEAP, "meta": {"lakemark": {"on_fail": "fail"}}}
+    pipeline = with_suite(world, NAMED, strict)
+    send(world, pipeline, {"id": 1}, {"id": 2, "name": None}, {"id": 3, "price": 101})
+    with pytest.raises(QualityGate, match=r"column_values_to_be_between\(price\): 1 of 3 rows break it, like 101\.0"):
+        world.run_batch(pipeline)
+    assert world.rows(pipeline) == []
+    assert world.quarantine(pipeline) == []
+    planned = world.steps(pipeline).ledger.state().pending
+    assert planned is not None and planned.batch.ranges == (OffsetRange(pipeline.source.topics[0], 0, 0, 3),)
+    assert {row["outcome"] for row in judgements(world.steps(pipeline).tables.quality)} == {"failed"}
+
+    send(world, pipeline, {"id": 4})  # not of the batch, whatever comes
+    world.write_suite("shop", [NAMED])
+    world.run_batch(pipeline)
+    assert sorted(as_dict(world.rows(pipeline))) == [1, 3]
+    state = world.steps(pipeline).ledger.state()
+    assert [record.batch for record in state.batches] == [planned.batch]
+    assert [a.outcome for a in state.batches[0].attempts] == ["QualityGate", "applied"]
+
+
+def test_a_ceiling_stops_a_batch_that_would_mostly_be_set_aside(world: World) -> None:
+    pipeline = with_suite(world, NAMED, quarantine_max_percent=50)
+    send(world, pipeline, {"id": 1}, {"id": 2, "name": None}, {"id": 3, "name": None})
+    with pytest.raises(QualityGate, match=r"at most 50 % in the quarantine; found 2 of 3 \(66.7 %\)"):
+        world.run_batch(pipeline)
+    assert world.rows(pipeline) == []
+    send(world, pipeline, {"id": 4})
+    world.run_batch(with_suite(world, NAMED, again=pipeline, quarantine_max_percent=70))
+    assert sorted(as_dict(world.rows(pipeline))) == [1]
+
+
+def test_rules_about_the_whole_batch(world: World) -> None:
+    other = world.pipeline(world.topic(1), "names", source={"schema": "id BIGINT, seq BIGINT, name STRING"})
+    send(world, other, {"id": 1, "name": "n"}, {"id": 2, "name": "m"})
+    world.run_batch(other)
+    pipeline = with_suite(
+        world,
+        NAMED,
+        rule("expect_table_row_count_to_be_between", "warn", min_value=4),
+        rule("expect_column_max_to_be_between", "warn", column="price", max_value=5, min_value=1),
+        rule("expect_column_sum_to_be_between", "warn", column="price", max_value=5),
+        rule("expect_column_unique_value_count_to_be_between", "warn", column="name", min_value=2, max_value=2),
+        rule("expect_column_values_to_be_unique", "warn", column="id"),
+        rule("expect_compound_columns_to_be_unique", "warn", column_list=["id", "name"]),
+        rule("expect_column_values_to_be_of_type", "warn", column="id", type_="LongType"),
+        rule(
+            "unexpected_rows_expectation",
+            "warn",
+            unexpected_rows_query="SELECT b.* FROM {batch} b LEFT ANTI JOIN {lake://silver/names} n ON b.name = n.name",
+        ),
+    )
+    send(
+        world,
+        pipeline,
+        {"id": 1, "price": 5.0},
+        {"id": 1, "seq": 2, "price": 2.0},
+        {"id": 2, "name": "stranger"},
+        {"id": 3, "name": None},
+    )
+    world.run_batch(pipeline)
+    found = {row["expectation"]: row for row in judgements(world.steps(pipeline).tables.quality)}
+    said = {name.removeprefix("expect_"): (row["success"], row["observed"]) for name, row in found.items()}
+    assert said == {
+        "column_values_to_not_be_null": (False, None),
+        "table_row_count_to_be_between": (False, 3),
+        "column_max_to_be_between": (True, 5.0),
+        "column_sum_to_be_between": (False, 8.0),
+        "column_unique_value_count_to_be_between": (True, 2),
+        "column_values_to_be_unique": (False, None),
+        "compound_columns_to_be_unique": (False, None),
+        "column_values_to_be_of_type": (True, "LongType"),
+        "unexpected_rows_expectation": (False, None),
+    }
+    assert found["expect_column_values_to_be_unique"]["unexpected_count"] == 2
+    strangers = found["unexpected_rows_expectation"]
+    assert [row["name"] for row in strangers["sample"]] == ["stranger"]
+    assert strangers["result"]["versions"] == {"lake://silver/names": 1}
