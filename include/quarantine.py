@@ -243,7 +243,7 @@ class Quarantine:
                 FROM aside JOIN landed USING (generation, batch_id)
             ),
             found_good AS (
-                SELECT DISTINCT topic, partition, "offset" FROM judged j JOIN reads r
+                SELECT DISTINCT j.topic, j.partition, j."offset" FROM judged j JOIN reads r
                 ON j.topic = r.topic AND j.partition = r.partition
                 AND j."offset" >= r.start_offset AND j."offset" < r.end_offset
                 WHERE (r.generation, r.batch_id, j.topic, j.partition, j."offset") NOT IN

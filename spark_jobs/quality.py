@@ -131,8 +131,9 @@ def _of_queries(spark: SparkSession, settings: Settings, judge: Judge, accepted:
         text, versions = _pinned(spark, settings, query)
         unexpected = spark.sql(text)
         count = unexpected.agg(F.expr(query.row_weight).alias("n")).first()["n"]
-        elements = accepted.agg(F.expr(query.element_count).alias("n")).first()["n"]
-        result = result_of_rows(query.rule, policy, elements, None, count)
+        elements, applies = accepted.agg(F.expr(query.element_count), F.expr(query.applies_count)).first()
+        missing = elements - applies if query.applies_count != query.element_count else None
+        result = result_of_rows(query.rule, policy, elements, missing, count)
         if count:
             shown = [c for c in unexpected.columns if not c.startswith("_lakemark")]
             found = unexpected.limit(SAMPLES_MAX).select(_shown(shown).alias("shown")).collect()

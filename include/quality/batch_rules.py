@@ -55,6 +55,7 @@ class QueryRule:
     query: str
     references: tuple[Reference, ...]
     element_count: str  # aggregate: how many rows it speaks of
+    applies_count: str  # aggregate: of these, how many it can judge
     row_weight: str  # aggregate over the query's rows: how many of the batch's rows they stand for
 
 
@@ -92,7 +93,7 @@ def query_rule(rule: Rule) -> QueryRule | None:
     if rule.type == "unexpected_rows_expectation":
         text = str(kwargs.get("unexpected_rows_query")).strip().rstrip(";")
         found = [Reference(m[0], m[1], int(m[2]) if m[2] else None) for m in REFERENCE.finditer(text)]
-        return QueryRule(rule, text, tuple(found), "count(*)", "count(*)")
+        return QueryRule(rule, text, tuple(found), "count(*)", "count(*)", "count(*)")
     if rule.type == "expect_column_values_to_be_unique":
         return _duplicates(rule, [kwargs["column"]], f"{quoted(kwargs['column'])} IS NOT NULL")
     if rule.type == "expect_compound_columns_to_be_unique":
@@ -108,12 +109,14 @@ def query_rule(rule: Rule) -> QueryRule | None:
 
 def _duplicates(rule: Rule, names: Any, applies: str) -> QueryRule:
     columns = ", ".join(map(quoted, names))
-    condition = f"{row_condition(rule.kwargs)} AND {applies}"
+    domain = row_condition(rule.kwargs)
+    condition = f"{domain} AND {applies}"
     query = (
         f"SELECT {columns}, count(*) AS _lakemark_rows FROM {BATCH} WHERE {condition} "
         f"GROUP BY {columns} HAVING count(*) > 1"
     )
-    return QueryRule(rule, query, (), f"count_if({condition})", "coalesce(sum(_lakemark_rows), 0)")
+    weight = "coalesce(sum(_lakemark_rows), 0)"
+    return QueryRule(rule, query, (), f"count_if({domain})", f"count_if({condition})", weight)
 
 
 def _where(aggregate: str, kwargs: Mapping[str, Any]) -> str:

@@ -33,8 +33,8 @@ class RowRule:
 
     @property
     def counts_missing(self) -> bool:
-        """Whether it counts rows that it cannot judge, as Great Expectations does for rules about one column."""
-        return len(self.shown) == 1
+        """Whether there are rows that it speaks of and cannot judge."""
+        return self.applies != self.domain
 
 
 def row_rule(rule: Rule, types: Mapping[str, str]) -> RowRule | None:
@@ -76,8 +76,9 @@ def _of_one_column(rule: Rule) -> RowRule:
 
 
 def _of_several(rule: Rule, missing: str, expected: str) -> RowRule:
-    domain = f"(coalesce({row_condition(rule.kwargs)}, false) AND NOT {missing})"
-    return RowRule(rule, domain, domain, _broken(domain, expected), rule.columns)
+    domain = f"coalesce({row_condition(rule.kwargs)}, false)"
+    applies = f"({domain} AND NOT {missing})"
+    return RowRule(rule, domain, applies, _broken(applies, expected), rule.columns)
 
 
 def _broken(applies: str, expected: str) -> str:

@@ -14,7 +14,7 @@ from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from tests.conftest import world_in
 from tests.support.jvm_faults import JvmPoint, own_driver
-from tests.support.world import World, as_dict, newest_by_key
+from tests.support.world import Sent, World, as_dict, newest_by_key
 
 # What passes the points that `lakemark run` does not.
 _COMMANDS = {"generation.fenced": ("reset", "--reason=test"), "rebuild.set_aside": ("ledger", "rebuild")}
@@ -32,30 +32,36 @@ def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def pipeline(world: World) -> Pipeline:
-    """With one batch in its table, of a topic with two partitions."""
-    pipeline = world.pipeline(world.topic(), "killed")
+    """With one batch in its table, of a topic with two partitions, and a suite that finds something in every batch."""
+    world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
+    pipeline = world.pipeline(world.topic(), "killed", quality={"suite": "named"})
     more_records(world, pipeline)
     world.run_batch(pipeline)
     return pipeline
 
 
 def more_records(world: World, pipeline: Pipeline) -> None:
-    """Records for one batch, most of them newer than what is there, two of them for the quarantine."""
+    """Records for one batch, most of them newer than what is there, three of them for the quarantine."""
     [topic], base = pipeline.source.topics, len(world.sent)
     changes = [{"id": i % KEYS, "seq": base + i * 7 % 90 - 20, "name": f"n{base}", "op": "u"} for i in range(60)]
-    world.produce(topic, [*changes, b"{", None])
+    nameless = {"id": KEYS, "seq": base, "op": "u"}
+    world.produce(topic, [*changes, b"{", None, nameless])
+
+
+def is_good(record: Sent) -> bool:
+    return isinstance(record.value, dict) and "name" in record.value
 
 
 def assert_right(world: World, pipeline: Pipeline, deep: bool = False) -> None:
     done = world.lakemark("run", pipeline.name, "--until-caught-up")
     assert done.returncode == 0, done.stderr
-    good = [record for record in world.sent if isinstance(record.value, dict)]
+    good = list(filter(is_good, world.sent))
     assert as_dict(world.rows(pipeline)) == newest_by_key(good)
     report = audit(world.settings, pipeline, deep)
     assert report.findings == ()
     assert not deep or report.recomputed.rows_equal == KEYS
     aside = {(row["topic"], row["partition"], row["offset"]) for row in world.quarantine(pipeline)}
-    assert aside == {(r.topic, r.partition, r.offset) for r in world.sent if not isinstance(r.value, dict)}
+    assert aside == {(r.topic, r.partition, r.offset) for r in world.sent if not is_good(r)}
 
 
 @pytest.mark.parametrize("point", _POINTS)

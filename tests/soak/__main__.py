@@ -56,11 +56,17 @@ def main(arguments: list[str] | None = None) -> int:
 def _soak(folder: Path, stack: Stack, chance: random.Random, options: argparse.Namespace) -> bool:
     world = world_in(folder, stack)
     victims = []
+    world.write_suite("soak", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}}])
     for number in range(options.pipelines):
         limits = {"limits": {"records_per_batch_max": 3 * options.records_per_round}}
         table = {"cluster_by": ["id"]} if number == 1 else {}
         pipeline = world.pipeline(
-            world.topic(PARTITIONS), f"soak_{number}", source=limits, change={"delete_when": "op = 'd'"}, target=table
+            world.topic(PARTITIONS),
+            f"soak_{number}",
+            source=limits,
+            change={"delete_when": "op = 'd'"},
+            target=table,
+            quality={"suite": "soak"},
         )
         victims.append(Victim(world, stack, pipeline, Expected(), random.Random(chance.random())))
     injected: Counter[str] = Counter()
