@@ -18,7 +18,7 @@ from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
 from include.protocol.counts import account
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.guard import verify_fingerprint
-from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState, fold
+from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState
 from include.protocol.maintenance import purged_from, verify_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
@@ -226,8 +226,7 @@ class Backfills:
     @property
     def quarantine(self) -> Quarantine:
         """As it is now."""
-        events = self.steps.ledger.events()
-        return Quarantine(self._name, self.steps.tables, events, fold(events))
+        return Quarantine.of(self.steps)
 
     def _preview_of_replay(self, wish: Wish) -> dict[str, Any]:
         records = self.quarantine.count_pending(_chosen(wish))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -22,8 +22,9 @@ from include.delta_tables import open_table
 from include.protocol.backfill import Backfill, Chunks
 from include.protocol.batch import FENCE, Batch
 from include.protocol.errors import RetryableError, TerminalError
-from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState
+from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
 from include.protocol.ranges import OffsetRange
+from include.steps import Steps
 from include.storage import Tables
 from include.target_log import TableLog
 
@@ -86,6 +87,12 @@ class Quarantine:
     tables: Tables
     events: Sequence[Event]
     state: LedgerState
+    with_bytes: bool = True  # whether keys and values are read, too
+
+    @classmethod
+    def of(cls, steps: Steps, with_bytes: bool = True) -> Self:
+        events = steps.ledger.events()
+        return cls(steps.pipeline.name, steps.tables, events, fold(events), with_bytes)
 
     def summary(self) -> list[dict[str, Any]]:
         """By reason, most first: reason, pending, replayed, discarded, applied (a backfill or a reset read it again and
@@ -218,7 +225,8 @@ class Quarantine:
         `records`: every record once, with its state."""
         database = duckdb.connect()
         database.execute("SET TimeZone = 'UTC'")
-        if not _register(database, "aside", self.tables.quarantine):
+        leave_out = () if self.with_bytes else ("key", "value")
+        if not _register(database, "aside", self.tables.quarantine, leave_out):
             database.execute(_EMPTY_QUARANTINE)
         if not _register(database, "told", self.tables.resolutions):
             database.register("told", _RESOLUTIONS.empty_table())
@@ -310,11 +318,14 @@ def record_json(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, **texts, "timestamp": record["timestamp"].isoformat()}
 
 
-def _register(database: duckdb.DuckDBPyConnection, name: str, path: str) -> bool:
+def _register(database: duckdb.DuckDBPyConnection, name: str, path: str, leave_out: Sequence[str] = ()) -> bool:
+    """The table under a name, if there is one; columns that are left out are null."""
     table = open_table(path)
     if table is None:
         return False
-    found = QueryBuilder().register("t", table).execute("select * from t").read_all()
+    names = [field.name for field in table.schema().fields]
+    columns = ", ".join(f'cast(null as bytea) as "{n}"' if n in leave_out else f'"{n}"' for n in names)
+    found = QueryBuilder().register("t", table).execute(f"select {columns} from t").read_all()
     database.register(name, pa.table(found))
     return True
 

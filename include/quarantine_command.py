@@ -10,7 +10,7 @@ from include.backfill_command import chunk_line, run_planned
 from include.backfills import Backfills, Wish, preview_lines
 from include.cli_output import add_command, argument, named_pipeline, report, say, who
 from include.protocol.ranges import OffsetRange
-from include.quarantine import Chosen, record_json, record_line
+from include.quarantine import Chosen, Quarantine, record_json, record_line
 from include.settings import Settings
 from include.steps import Steps
 
@@ -42,7 +42,7 @@ def add_quarantine_command(commands: Any) -> None:
 
 
 def list_reasons(settings: Settings, options: argparse.Namespace) -> int:
-    found = _backfills(settings, options).quarantine.summary()
+    found = Quarantine.of(_steps(settings, options), with_bytes=False).summary()
     lines = [
         f"{row['pending']:>9,} pending  {row['replayed']:>9,} replayed  {row['discarded']:>9,} discarded  "
         f"{row['applied']:>9,} applied since  {row['reason']}"
@@ -53,13 +53,13 @@ def list_reasons(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def show(settings: Settings, options: argparse.Namespace) -> int:
-    found = _backfills(settings, options).quarantine.pending(_chosen(options), options.limit)
+    found = Quarantine.of(_steps(settings, options)).pending(_chosen(options), options.limit)
     report(options, [record_json(row) for row in found], map(record_line, found) if found else ["nothing is pending"])
     return 0
 
 
 def replay(settings: Settings, options: argparse.Namespace) -> int:
-    backfills = _backfills(settings, options)
+    backfills = Backfills(_steps(settings, options))
     wish = Wish(
         ranges=options.ranges,
         source="quarantine",
@@ -79,13 +79,13 @@ def replay(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def discard(settings: Settings, options: argparse.Namespace) -> int:
-    found = _backfills(settings, options).quarantine.discard(_chosen(options), options.reason, who())
+    found = Quarantine.of(_steps(settings, options), with_bytes=False).discard(_chosen(options), options.reason, who())
     report(options, {"discarded": found}, [f"{found:,} records discarded"])
     return 0
 
 
-def _backfills(settings: Settings, options: argparse.Namespace) -> Backfills:
-    return Backfills(Steps(settings, named_pipeline(settings, options.pipeline)))
+def _steps(settings: Settings, options: argparse.Namespace) -> Steps:
+    return Steps(settings, named_pipeline(settings, options.pipeline))
 
 
 def _chosen(options: argparse.Namespace) -> Chosen:

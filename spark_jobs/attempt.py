@@ -35,7 +35,7 @@ from spark_jobs.failures import classed, is_conflict
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import read_frozen, read_records
 from spark_jobs.reduce import latest_changes
-from spark_jobs.tables import append_quarantine, ensure_target, merge_changes
+from spark_jobs.tables import append_quarantine, ensure_target, merge_changes, replace_quarantine
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
 Say = Callable[[dict[str, Any]], None]
@@ -75,6 +75,15 @@ class _Work:
     generation: int  # the ledger's
     next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; a backfill moves none
     records: str | None = None  # path of a replay's own records; None: they come from Kafka
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What an attempt has found in its records, before anything is written."""
+
+    counts: SourceCounts
+    verdict: Verdict | None
+    set_aside: str | None  # digest of what goes to the quarantine, and why
 
 
 @dataclass
@@ -163,20 +172,21 @@ class Attempt:
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = decode(records, self.pipeline, batch, judge).localCheckpoint(eager=True)
-                changes, counts = _reduce(judged, self.pipeline, read)
+                changes, counts, set_aside = _reduce(judged, self.pipeline, read)
             verdict = None
             if judge is not None:
                 with phases.phase("judge"):
                     verdict = self._judged(spark, batch, judge, judged)
                 passing("attempt.judged")
             verify_gate(str(batch), verdict, self._ceiling, counts.quarantined, counts.read)
-            if counts.quarantined:
+            found = _Found(counts, verdict, set_aside)
+            keep = self._how_to_keep(work, found)
+            if keep is not None:
                 with phases.phase("quarantine"):
-                    metadata = self._metadata(work, "quarantine", counts, verdict)
-                    append_quarantine(spark, self._tables.quarantine, judged, metadata)
+                    keep(spark, self._tables.quarantine, judged, self._metadata(work, "quarantine", found))
                 passing("attempt.quarantine_landed")
             with phases.phase("merge"):
-                landed = self._merge(spark, work, changes, counts, verdict)
+                landed = self._merge(spark, work, changes, found)
             passing("attempt.landed")
         if landed:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
@@ -197,14 +207,24 @@ class Attempt:
         record(self._tables.quality, subject, found)
         return found
 
+    def _how_to_keep(self, work: _Work, found: _Found) -> Callable[..., None] | None:
+        """What has to be done to the quarantine; None if it is as this attempt finds the batch (I8, I11).
+
+        An earlier attempt may have got as far as that, and then the pipeline file or the suite was changed: what it set
+        aside is replaced, or records that only this one sets aside would be in neither table.
+        """
+        marker, earlier = landed_and_marker(self._tables.quarantine, work.batch)
+        if marker is None or marker < work.batch.batch_id:
+            return append_quarantine if found.counts.quarantined else None
+        same = earlier is not None and earlier.metadata.set_aside == found.set_aside
+        return None if same else replace_quarantine
+
     @property
     def _ceiling(self) -> Ceiling:
         quality = self.pipeline.quality
         return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
 
-    def _merge(
-        self, spark: SparkSession, work: _Work, changes: DataFrame, counts: SourceCounts, verdict: Verdict | None
-    ) -> bool:
+    def _merge(self, spark: SparkSession, work: _Work, changes: DataFrame, found: _Found) -> bool:
         """True when this attempt's commit is the batch's, False when another attempt's is.
 
         Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
@@ -212,7 +232,7 @@ class Attempt:
         conflict with other work (a backfill's chunk, a foreign writer) only the MERGE is done again.
         """
         ensure_target(spark, work.target, self.pipeline)
-        metadata = self._metadata(work, "target", counts, verdict)
+        metadata = self._metadata(work, "target", found)
         passing("attempt.before_merge")
         for tries_left in reversed(range(_MERGES_MAX)):
             try:
@@ -244,11 +264,17 @@ class Attempt:
     def _verify_source(self, batch: Batch) -> None:
         verify_source(batch, source_extent(self.pipeline.source))
 
-    def _metadata(
-        self, work: _Work, role: Literal["target", "quarantine"], counts: SourceCounts, verdict: Verdict | None
-    ) -> CommitMetadata:
-        version, quality = self.settings.code_version, verdict and verdict.to_json()
-        return CommitMetadata.of(work.batch, role, counts, work.next_offsets, self.attempt_id, version, quality)
+    def _metadata(self, work: _Work, role: Literal["target", "quarantine"], found: _Found) -> CommitMetadata:
+        return CommitMetadata.of(
+            work.batch,
+            role,
+            found.counts,
+            work.next_offsets,
+            self.attempt_id,
+            self.settings.code_version,
+            found.verdict and found.verdict.to_json(),
+            found.set_aside,
+        )
 
     def _ended(
         self, batch: Batch, outcome: str, phase_seconds: dict[str, float], problem: str | None = None
@@ -267,23 +293,27 @@ class Attempt:
         return Tables.of(self.settings, self.pipeline)
 
 
-def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame, SourceCounts]:
-    """The newest change per key, kept for the MERGE, and where all other records went."""
+def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame, SourceCounts, str | None]:
+    """The newest change per key, kept for the MERGE; where all other records went; a digest of those set aside."""
     changes = latest_changes(judged, pipeline).localCheckpoint(eager=True)
     accepted = F.col("reason").isNull() & ~F.col("filtered")
     seen = judged.select(
         F.count_if(F.col("reason").isNotNull()).alias("quarantined"),
         F.count_if(F.col("reason").isNull() & F.col("filtered")).alias("filtered"),
         F.count_if(accepted).alias("accepted"),
+        F.hex(
+            F.bit_xor(F.when(F.col("reason").isNotNull(), F.xxhash64("topic", "partition", "offset", "reason")))
+        ).alias("set_aside"),
     ).first()
     newest = changes.count()
-    return changes, SourceCounts(
+    counts = SourceCounts(
         read=read,
         quarantined=seen["quarantined"],
         filtered=seen["filtered"],
         superseded=seen["accepted"] - newest,
         changes=newest,
     )
+    return changes, counts, seen["set_aside"]
 
 
 def _host() -> str:

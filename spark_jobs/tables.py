@@ -8,7 +8,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.commit_metadata import CommitMetadata
 from include.target_log import TableLog
 from spark_jobs.failures import is_same_marker
-from spark_jobs.marking import marked_write
+from spark_jobs.marking import marked_write, with_metadata
 
 _QUARANTINE_COLUMNS = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, reason STRING, "
@@ -95,16 +95,28 @@ def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadat
     """Keeps the records that are not merged, each with its reason and every rule that it breaks; a second call for a
     batch does nothing."""
     _create(spark, path, f"({_QUARANTINE_COLUMNS}) USING delta")
+    try:
+        with marked_write(spark, metadata):
+            _set_aside(judged, metadata).write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+    except Exception as error:
+        if not is_same_marker(error):  # another attempt has just kept the same records
+            raise
+
+
+def replace_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:
+    """Puts what this attempt sets aside in the place of what an earlier attempt at the batch did."""
     batch = metadata.batch
-    rows = judged.where("reason IS NOT NULL").selectExpr(
+    of_batch = f"generation = {batch.generation} AND batch_id = {batch.batch_id}"
+    with with_metadata(spark, metadata.dumps()):
+        rows = _set_aside(judged, metadata).write.format("delta").mode("overwrite").option("replaceWhere", of_batch)
+        rows.option("mergeSchema", "true").save(path)
+
+
+def _set_aside(judged: DataFrame, metadata: CommitMetadata) -> DataFrame:
+    batch = metadata.batch
+    return judged.where("reason IS NOT NULL").selectExpr(
         *("topic", "partition", "offset", "timestamp", "key", "value", "reason"),
         f"{batch.generation} AS generation",
         f"CAST({batch.batch_id} AS BIGINT) AS batch_id",
         "rules",
     )
-    try:
-        with marked_write(spark, metadata):
-            rows.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
-    except Exception as error:
-        if not is_same_marker(error):  # another attempt has just kept the same records
-            raise

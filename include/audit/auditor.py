@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from include.audit.batches import batch_findings, chain_findings, foreign_findings, foreign_on_record, generations_begun
+from include.audit.batches import (
+    batch_findings,
+    chain_findings,
+    foreign_findings,
+    foreign_on_record,
+    generations_begun,
+    set_aside_findings,
+)
 from include.audit.recompute import recompute
 from include.audit.report import AuditReport, Finding, Recomputed
 from include.delta_tables import query
@@ -34,6 +41,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         log = TableLog.open(steps.tables.target)
         entries = log.entries(pipeline.name) if log else []
         quarantined = _quarantined(steps.tables.quarantine)
+        aside_log = TableLog.open(steps.tables.quarantine)
+        aside = list(aside_log.landed_commits(pipeline.name)) if aside_log else []
     except LakemarkError as error:
         return AuditReport(pipeline.name, findings=(_finding(error),))
     commits = [e.landed for e in entries if e.landed]
@@ -44,6 +53,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *_source_findings(steps, state),
         *chain_findings(pipeline.name, entries, state),
         *foreign_findings(pipeline.name, entries),
+        *set_aside_findings(by_key.values(), aside),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
@@ -53,8 +63,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     recomputed: Recomputed | None = None
     if deep and log is not None:
         try:
-            aside = Quarantine(pipeline.name, steps.tables, steps.ledger.events(), state).set_aside()
-            recomputed, deep_findings = recompute(pipeline, state, commits, log.table, aside)
+            unapplied = Quarantine.of(steps).set_aside()
+            recomputed, deep_findings = recompute(pipeline, state, commits, log.table, unapplied)
             findings += deep_findings
         except LakemarkError as error:
             findings.append(_finding(error))

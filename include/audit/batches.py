@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from include.audit.report import Finding
+from include.protocol.batch import BatchKey
 from include.protocol.counts import account
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
@@ -62,6 +63,25 @@ def batch_findings(
             where,
             "rows of the quarantine table were removed or added by hand: restore them from its older versions",
         )
+
+
+def set_aside_findings(landed: Iterable[LandedCommit], aside: Sequence[LandedCommit]) -> Iterator[Finding]:
+    """Whether the quarantine holds of every batch the very records that its commit says (I8, I11).
+
+    Args:
+        aside: the quarantine's commits of batches, newest first.
+    """
+    newest: dict[BatchKey, LandedCommit] = {}
+    for commit in aside:
+        newest.setdefault(commit.metadata.batch.key, commit)
+    for commit in landed:
+        kept = newest.get(commit.metadata.batch.key)
+        if kept is not None and commit.metadata.set_aside not in (None, kept.metadata.set_aside):
+            yield Finding(
+                "the quarantine holds other records of the batch than its commit set aside",
+                f"{commit.metadata.batch}, version {commit.table_version}",
+                "two attempts with different suites or pipeline files ran at once: backfill the batch",
+            )
 
 
 def generations_begun(entries: Sequence[LogEntry], state: LedgerState) -> dict[int, GenerationStarted]:

@@ -16,6 +16,7 @@ from include.protocol.errors import TableDamaged
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 FORMAT = 1
+_OPTIONAL = ("quality", "set_aside")  # of its fields
 Role = Literal["target", "quarantine"]
 FENCE_ROLE = "fence"  # the commit that ends a generation, see `generations`
 CANCEL_ROLE = "backfill cancelled"  # the commit after which no chunk of a backfill can land
@@ -32,6 +33,7 @@ class CommitMetadata:
     attempt_id: str
     code_version: str
     quality: Mapping[str, Any] | None = None  # the suite's verdict in short; None: there is no suite
+    set_aside: str | None = None  # digest of the records that this attempt quarantines, and why; None: there are none
 
     @classmethod
     def of(
@@ -43,8 +45,9 @@ class CommitMetadata:
         attempt_id: str,
         code_version: str,
         quality: Mapping[str, Any] | None = None,
+        set_aside: str | None = None,
     ) -> Self:
-        return cls(batch, batch.fingerprint, role, counts, next_offsets, attempt_id, code_version, quality)
+        return cls(batch, batch.fingerprint, role, counts, next_offsets, attempt_id, code_version, quality, set_aside)
 
     def dumps(self) -> str:
         return json.dumps(
@@ -56,7 +59,7 @@ class CommitMetadata:
                 "next_offsets": offsets_to_json(self.next_offsets),
                 "attempt_id": self.attempt_id,
                 "code_version": self.code_version,
-                **({"quality": self.quality} if self.quality is not None else {}),
+                **{name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None},
             },
             separators=(",", ":"),
         )
@@ -80,7 +83,7 @@ class CommitMetadata:
                 next_offsets=offsets_from_json(data["next_offsets"]),
                 attempt_id=data["attempt_id"],
                 code_version=data["code_version"],
-                quality=data.get("quality"),
+                **{name: data.get(name) for name in _OPTIONAL},
             )
         except (KeyError, TypeError, ValueError) as error:
             raise TableDamaged(

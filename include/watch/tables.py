@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from include.delta_tables import open_table, query
 from include.pipeline_file import Pipeline
+from include.quarantine import Quarantine
 from include.settings import Settings
+from include.steps import Steps
 from include.storage import Tables
 from include.target_log import LogEntry, TableLog
 
@@ -23,9 +26,38 @@ def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[
     return [_version(entry) for entry in log.newest_entries(pipeline.name, limit)] if log else []
 
 
+def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> dict[str, Any]:
+    """What the suite said of the newest batches, oldest first: `judgements` (at, generation, batch_id, outcome, broken)
+    and the last one's `rules` (rule, policy, success, element_count, unexpected_count, observed). No values of records.
+
+    Raises:
+        TableDamaged: see `open_table`.
+    """
+    table = open_table(Tables.of(settings, pipeline).quality)
+    if table is None:
+        return {"suite": pipeline.quality.suite, "judgements": [], "rules": []}
+    newest = query(
+        table,
+        "select attempt_id, max(judged_at) as at, max(generation) as generation, max(batch_id) as batch_id, "
+        "max(outcome) as outcome, sum(case when success then 0 else 1 end) as broken, max(suite) as suite "
+        f"from t group by attempt_id order by at desc limit {int(limit)}",
+    )
+    rules = query(
+        table,
+        "select rule, policy, success, element_count, unexpected_count, observed from t "
+        f"where attempt_id = '{newest[0]['attempt_id']}'",
+    )
+    return {
+        "suite": newest[0]["suite"],
+        "judgements": [{**row, "at": row["at"].isoformat()} for row in reversed(newest)],
+        "rules": [{**row, "observed": json.loads(row["observed"] or "null")} for row in rules],
+    }
+
+
 def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -> list[dict[str, Any]]:
-    """What was quarantined: reason, records, newest (ISO 8601, UTC), samples (topic, partition, offset, at, generation,
-    batch_id, key, value, as text), most records first.
+    """What was quarantined: reason, records, newest (ISO 8601, UTC), pending, replayed, discarded, applied (as
+    `Quarantine.summary`), samples (topic, partition, offset, at, generation, batch_id, key, value, as text), most
+    records first.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -33,6 +65,7 @@ def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -
     table = open_table(Tables.of(settings, pipeline).quarantine)
     if table is None:
         return []
+    became = {row.pop("reason"): row for row in Quarantine.of(Steps(settings, pipeline), with_bytes=False).summary()}
     reasons = query(table, "select reason, count(*) as records, max(timestamp) as newest from t group by reason")
     rows = query(
         table,
@@ -45,6 +78,7 @@ def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -
             "reason": found["reason"],
             "records": found["records"],
             "newest": found["newest"].isoformat() if found["newest"] else None,
+            **became.get(found["reason"], {}),
             "samples": [_sample(row) for row in rows if row["reason"] == found["reason"]],
         }
         for found in sorted(reasons, key=lambda found: -found["records"])

@@ -24,11 +24,12 @@ from include.airflow_names import DAG_PREFIX
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 from include.watch.overview import Overview, Seen
-from include.watch.tables import newest_versions, quarantine_by_reason
+from include.watch.tables import newest_versions, quality_over_time, quarantine_by_reason
 from include.watch.verdict import STATES, Scheduler
 
 FILES = Path(__file__).parent / "files"
 BATCHES_MAX = 200  # of one answer
+JUDGEMENTS_MAX = 60
 _SETTINGS = Settings.from_environment()
 _OVERVIEW = Overview(_SETTINGS)
 _SAFE = {
@@ -147,5 +148,5 @@ def versions(found: SeenDep, limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] 
 
 @app.get("/api/pipelines/{name}/quality", dependencies=[Depends(may_read)])
 def quality(found: SeenDep) -> dict[str, Any]:
-    """The place of the quality suites' verdicts; pipelines have no suites yet."""
-    return {"verdicts": [], "why": "pipelines have no quality suites yet"}
+    """What the suite said of the newest batches; no values of records."""
+    return quality_over_time(_SETTINGS, found.pipeline, JUDGEMENTS_MAX)

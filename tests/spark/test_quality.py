@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.errors import QualityGate
 from include.protocol.ranges import OffsetRange
@@ -165,3 +166,16 @@ def test_rules_about_the_whole_batch(world: World) -> None:
     strangers = found["unexpected_rows_expectation"]
     assert [row["name"] for row in strangers["sample"]] == ["stranger"]
     assert strangers["result"]["versions"] == {"lake://silver/names": 1}
+
+
+def test_i8_i11_a_suite_changed_between_two_attempts_loses_nothing(world: World) -> None:
+    """The first attempt dies after it has set a record aside; the second one sets another one aside."""
+    pipeline = with_suite(world, NAMED)
+    send(world, pipeline, {"id": 1}, {"id": 2, "name": None}, {"id": 3, "price": 500})
+    killed = world.lakemark("run", pipeline.name, LAKEMARK_TEST_FAULT="attempt.quarantine_landed=kill")
+    assert "killed by SIGKILL" in killed.stderr
+    assert [row["offset"] for row in world.quarantine(pipeline)] == [1]
+    world.run_batch(with_suite(world, CHEAP, again=pipeline))
+    assert sorted(as_dict(world.rows(pipeline))) == [1, 2]
+    assert [row["offset"] for row in world.quarantine(pipeline)] == [2]
+    assert audit(world.settings, pipeline, deep=True).findings == ()

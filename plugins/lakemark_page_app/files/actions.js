@@ -13,7 +13,7 @@ export function actions(facts, batch) {
   return h("div", { class: "actions" },
     h("button", { type: "button", "data-key": "backfill", click: () => askBackfill(backfill, batch) },
       batch ? `Backfill batch ${batch.batch_id} …` : "Backfill …"),
-    h("button", { type: "button", disabled: true, title: "Comes with the quarantine's workflow: not there yet" }, "Replay quarantine …"),
+    h("button", { type: "button", "data-key": "replay", click: () => askReplay(backfill) }, "Replay quarantine …"),
     h("button", { type: "button", "data-key": "reset", click: () => askReset(reset, facts.name) }, "Reset …"),
     airflowLink(`dags/${facts.dag_id}`, { class: "button" }, "Runs"));
 }
@@ -47,6 +47,16 @@ function askBackfill(dagId, batch) {
     only_preview: preview.checked,
     reason: reason.value || null,
   }));
+}
+
+function askReplay(dagId) {
+  const rule = h("input", { name: "rule" }), reason = h("input", { name: "reason", maxlength: 500 });
+  const preview = h("input", { type: "checkbox", name: "preview" });
+  dialog("Replay the quarantine", "Start", dagId, [
+    h("p", {}, "Pending records are decoded and judged again, by the pipeline file and the suite as they are now. Good ones are merged, never over newer rows; the others go on waiting."),
+    field("Only records that broke this rule (empty: all)", rule),
+    h("label", { class: "check" }, preview, " Only preview: say how many these are, and stop"), field("Reason, for the ledger", reason)],
+  () => ({ what: "the quarantine", rule: rule.value.trim() || null, only_preview: preview.checked, reason: reason.value || null }));
 }
 
 function askReset(dagId, name) {

@@ -4,7 +4,7 @@ import { h, number, s } from "./dom.js";
 
 const WIDTH = 1000; // of a strip's own coordinates; it is drawn as wide as there is room
 const FATES = ["applied", "superseded", "stale", "filtered", "quarantined"];
-const PHASES = ["session", "read", "decode", "quarantine", "merge", "settle"];
+const PHASES = ["session", "read", "decode", "judge", "quarantine", "merge", "settle"];
 
 /** The extent of a partition: what Kafka has lost, what is committed, planned or failed, what waits; backfills below. */
 export function partitionStrip(partition, failed, backfills) {
@@ -44,6 +44,18 @@ export function batchStrip(partition, batches, stateOf, selected, select) {
       s("rect", { class: `${stateOf(batch)} cut ${batch.batch_id === selected ? "selected" : ""}`, y: 1, height: 14,
           x: x(start), width: Math.max(1.5, x(end) - x(start)), click: () => select(batch.batch_id) },
         s("title", {}, `batch ${batch.batch_id}: ${number(start)} to ${number(end)}`))));
+}
+
+/** What the quality suite said of batch after batch, the newest to the right; higher where more rules were broken. */
+export function judgementStrip(judgements) {
+  const width = WIDTH / Math.max(judgements.length, 30), most = Math.max(1, ...judgements.map((j) => j.broken));
+  return s("svg", { class: "strip", viewBox: `0 0 ${WIDTH} 24`, preserveAspectRatio: "none", role: "img",
+      "aria-label": `${judgements.filter((j) => j.outcome === "passed").length} of ${judgements.length} judgements passed` },
+    judgements.map((j, n) => {
+      const height = 6 + (18 * j.broken) / most;
+      return s("rect", { class: `cut outcome-${j.outcome}`, x: n * width, y: 24 - height, width, height },
+        s("title", {}, `batch ${j.batch_id}: ${j.outcome}, ${number(j.broken)} rules broken, ${new Date(j.at).toLocaleString()}`));
+    }));
 }
 
 /** Counts by fate: one bar, its parts in proportion, its title in numbers. */

@@ -2,7 +2,7 @@
 
 import { actions } from "./actions.js";
 import { age, ago, airflowLink, h, mayDraw, number } from "./dom.js";
-import { batchStrip, FATES, fates, legend, partitionStrip, PHASES, phases, total } from "./drawing.js";
+import { batchStrip, FATES, fates, judgementStrip, legend, partitionStrip, PHASES, phases, total } from "./drawing.js";
 import { heading, stateMark } from "./list.js";
 
 const PAGE = 40; // batches
@@ -150,11 +150,14 @@ export function pipelineView(root, name) {
     return later("Quarantine", slow.quarantine, (reasons) => reasons.length === 0
       ? h("p", { class: "quiet" }, "Nothing was quarantined.")
       : reasons.map((r) => h("details", { "data-open": `q ${r.reason}` },
-          h("summary", {}, h("strong", {}, number(r.records)), ` ${r.reason} · newest of `, r.newest ? new Date(r.newest).toLocaleString() : "–"),
+          h("summary", {}, h("strong", {}, number(r.records)), ` ${r.reason} · ${becameOf(r)} · newest of `, r.newest ? new Date(r.newest).toLocaleString() : "–"),
           r.samples.map((sample) => h("figure", {},
             h("figcaption", { class: "quiet" }, `${sample.topic}-${sample.partition} offset ${number(sample.offset)}, batch ${sample.batch_id}`),
             h("pre", {}, sample.value ?? "null"))))));
   }
+
+  const becameOf = (r) => ["pending", "replayed", "discarded", "applied"].filter((name) => r[name])
+    .map((name) => `${number(r[name])} ${name === "applied" ? "applied since" : name}`).join(", ");
 
   function versions() {
     return later("Table versions", slow.versions, (list) => list.length === 0
@@ -166,7 +169,16 @@ export function pipelineView(root, name) {
   }
 
   function quality() {
-    return later("Quality", slow.quality, (q) => h("p", { class: "quiet" }, q.why));
+    return later("Quality", slow.quality, (q) => q.judgements.length === 0
+      ? h("p", { class: "quiet" }, q.suite ? `Suite ${q.suite} has judged no batch yet.` : "The pipeline file names no suite.")
+      : [h("p", {}, `Suite ${q.suite}, the newest ${number(q.judgements.length)} judgements:`), judgementStrip(q.judgements),
+        h("div", { class: "scroll" }, h("table", {},
+          h("thead", {}, h("tr", {}, ["Rule", "Policy", "Held", "Broken", "Observed"].map((name) => h("th", { scope: "col" }, name)))),
+          h("tbody", {}, q.rules.map((r) => h("tr", {},
+            h("th", { scope: "row" }, r.rule), h("td", {}, r.policy),
+            h("td", { class: r.success ? null : "problem" }, r.success ? "yes" : "no"),
+            h("td", { class: "number" }, r.unexpected_count === null ? "" : `${number(r.unexpected_count)} of ${number(r.element_count)}`),
+            h("td", {}, r.observed === null ? "" : String(r.observed)))))))]);
   }
 
   function later(title, answer, drawn) {
