@@ -142,6 +142,33 @@ def test_a_backfill_from_the_form(installed: Installed) -> None:
     assert json.loads(installed.lakemark("backfill", "refilled", "--list", "--json"))[0]["state"] == "applied"
 
 
+def test_a_failed_gate_is_told_and_the_quarantine_is_replayed_from_the_form(installed: Installed) -> None:
+    world, api = installed.world, installed.api
+    topic, rule = world.topic(), {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}
+
+    def gated(on_fail: str, *rules: dict) -> Pipeline:
+        world.write_suite("gated", rules)
+        return world.pipeline(topic, "gated", quality={"suite": "gated", "on_fail": on_fail})
+
+    pipeline = gated("fail", rule)
+    world.produce(topic, [*orders(5, 1), {"id": 9, "seq": 1}])
+    dag_id = installed.dag(pipeline)
+    run_id, state = installed.run(dag_id)
+    assert state == "failed"
+    assert "1 of 6 rows break it" in wait_until(lambda: api.run_note(dag_id, run_id))
+    assert api.tasks(dag_id, run_id)["merge"]["try_number"] == 1  # a person must act
+    gated("quarantine", rule)
+    api.clear(dag_id, run_id, "merge")
+    assert installed.ended(dag_id, run_id) == "success"
+    assert sorted(as_dict(world.rows(pipeline))) == [0, 1, 2, 3, 4]
+    [event] = api.asset_events("lake://silver/gated")
+    assert event["extra"]["quality"] == "quarantined"
+    gated("quarantine")
+    assert refill(installed, pipeline, what="the quarantine")[1] == "success"
+    assert sorted(as_dict(world.rows(pipeline))) == [0, 1, 2, 3, 4, 9]
+    assert "1 replayed" in " ".join(installed.lakemark("quarantine", "list", "gated").split())
+
+
 @pytest.mark.slow
 def test_backfills_whole_life(installed: Installed) -> None:
     """Only a preview, a wrong form, chunks restarted one by one, a new table that takes the target's place, cancel."""

@@ -36,7 +36,9 @@ def pipeline(installed: Installed) -> Pipeline:
     """Four batches, records in quarantine, and one that waits."""
     world = installed.world
     topic = world.topic()
-    pipeline = world.pipeline(topic, "paged", source={"limits": {"records_per_batch_max": 30}})
+    world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
+    limits = {"limits": {"records_per_batch_max": 30}}
+    pipeline = world.pipeline(topic, "paged", source=limits, quality={"suite": "named"})
     installed.dag(pipeline)
     world.produce(topic, [*changes(range(100), 1), b"<script>alert(1)</script>", b"no json"])
     installed.run("lakemark__paged")
@@ -97,7 +99,10 @@ def test_what_it_tells_of_a_pipeline(installed: Installed, pipeline: Pipeline) -
     assert attempt["log"].startswith("dags/lakemark__paged/runs/manual__")
     assert attempt["log"].endswith("/tasks/merge?try_number=1")
     [reason] = ask("/paged/quarantine")
-    assert (reason["reason"], reason["records"]) == ("not decodable with the declared schema", 2)
+    assert (reason["reason"], reason["records"], reason["pending"]) == ("not decodable with the declared schema", 2, 2)
+    quality = ask("/paged/quality")
+    assert [(j["batch_id"], j["outcome"]) for j in quality["judgements"]] == [(n, "passed") for n in range(4)]
+    assert [(r["rule"], r["success"]) for r in quality["rules"]] == [("column_values_to_not_be_null(name)", True)]
     assert [v["by"] for v in ask("/paged/versions")[:2]] == ["batch 3", "batch 2"]
     assert not any(v["foreign"] for v in ask("/paged/versions"))
 
@@ -159,6 +164,11 @@ def test_in_a_browser(installed: Installed, pipeline: Pipeline, browser: Browser
     # what was quarantined is text, never markup
     frame.get_by_text("not decodable with the declared schema").click()
     assert "<script>alert(1)</script>" in frame.locator("section[aria-label=Quarantine]").inner_text()
+
+    # what the suite said, and how to replay
+    assert "Suite named" in frame.locator("section[aria-label=Quality]").inner_text()
+    frame.get_by_role("button", name="Replay quarantine …").click()
+    frame.get_by_role("dialog", name="Replay the quarantine").get_by_role("button", name="Cancel").click()
 
     # it goes on by itself
     page.evaluate("document.documentElement.classList.replace('light', 'dark')")
