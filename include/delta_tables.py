@@ -7,13 +7,14 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from include.protocol.errors import TableDamaged, TerminalError
 
@@ -51,6 +52,14 @@ def query(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
         return pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
     except (DeltaError, OSError, ValueError) as error:
         raise _damaged(table.table_uri, _first_line(error)) from error
+
+
+def keep_few_files(table: DeltaTable, files_max: int = 100) -> None:
+    """Makes one file of many small ones: a table of years of small appends stays as quick to read as one of hours.
+    Changes no row; a race that is lost to another writer is made up for later."""
+    if len(table.file_uris()) > files_max:
+        with suppress(CommitFailedError):
+            table.optimize.compact()
 
 
 def commit_markers(table: DeltaTable, markers: Mapping[str, int], metadata: str) -> bool:

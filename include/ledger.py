@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.delta_tables import open_table, query
+from include.delta_tables import keep_few_files, open_table, query
 from include.protocol.errors import RetryableError
 from include.protocol.ledger_events import Event, LedgerState, fold
 from include.protocol.ledger_rows import from_row, to_row
@@ -92,7 +91,7 @@ class Ledger:
                 self._create()
                 continue  # somebody else may have created it too, and recorded something
             if self._commit(table, len(rows), events):
-                self._compact(table)
+                keep_few_files(table, _FILES_MAX)
                 return after
         raise RetryableError(
             what="other writers of the ledger were faster",
@@ -148,13 +147,6 @@ class Ledger:
             found=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:400]}",
             action="check that the disk has space left and that this user may write there, then run the same again",
         )
-
-    @staticmethod
-    def _compact(table: DeltaTable) -> None:
-        """Keeps a ledger of years as quick to read as one of hours. Changes no row; a lost race is made up later."""
-        if len(table.file_uris()) > _FILES_MAX:
-            with suppress(CommitFailedError):
-                table.optimize.compact()
 
 
 def _rows(table: DeltaTable) -> list[dict]:

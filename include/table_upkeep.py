@@ -18,7 +18,7 @@ from include.protocol.ledger_events import LedgerState
 from include.protocol.maintenance import SMALL_BYTES, TableShape
 from include.storage import Tables
 
-_LEDGER_FILES_MAX = 20
+_APPENDED_FILES_MAX = 20
 
 
 def shape_of(path: str, keep_hours: float) -> TableShape | None:
@@ -53,15 +53,16 @@ def shape_of(path: str, keep_hours: float) -> TableShape | None:
     )
 
 
-def keep_ledger(path: str, keep_hours: float) -> list[str]:
-    """Compacts a ledger of many small files, removes files and log entries that are older than `keep_hours` and no
-    longer needed. Returns what was done; changes no row."""
+def keep_appended(path: str, keep_hours: float) -> list[str]:
+    """Compacts a table that is written without Spark (a ledger, what suites said) if it has many small files, removes
+    files and log entries that are older than `keep_hours` and no longer needed. Returns what was done; changes no row.
+    """
     table = open_table(path)
     if table is None:
         return []
     done = []
     with suppress(DeltaError):  # a writer was faster: the next time
-        if len(table.file_uris()) > _LEDGER_FILES_MAX:
+        if len(table.file_uris()) > _APPENDED_FILES_MAX:
             table.optimize.compact()
             done.append("compacted")
         table = DeltaTable(path)
@@ -73,11 +74,12 @@ def keep_ledger(path: str, keep_hours: float) -> list[str]:
 
 
 def remove_spent_tables(tables: Tables, state: LedgerState) -> list[str]:
-    """Removes the tables that backfills made and that nobody will read: swapped ones, whose rows the target has, and
-    cancelled ones. Returns their paths."""
-    ended = [r.backfill for r in state.backfills.values() if r.outcome in ("swapped", "cancelled")]
-    paths = [tables.target_of(backfill) for backfill in ended if backfill.into == "new"]
-    found = [path for path in paths if Path(path).exists()]
+    """Removes the tables that backfills made and that nobody will read: swapped ones, whose rows the target has,
+    cancelled ones, and the records of replays that have ended. Returns their paths."""
+    ended = [record for record in state.backfills.values() if record.outcome is not None]
+    swapped = [tables.target_of(r.backfill) for r in ended if r.backfill.into == "new" and r.outcome != "applied"]
+    paths = [*swapped, *(tables.records_of(record.backfill) for record in ended)]
+    found = [path for path in paths if path is not None and Path(path).exists()]
     for path in found:
         shutil.rmtree(path)
     return found

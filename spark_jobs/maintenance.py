@@ -32,12 +32,13 @@ from include.protocol.maintenance import (
 )
 from include.settings import Settings
 from include.storage import Tables
-from include.table_upkeep import keep_ledger, remove_spent_tables, shape_of
+from include.table_upkeep import keep_appended, remove_spent_tables, shape_of
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.marking import with_metadata
 from spark_jobs.tables import table_name
 
 _TRIES = 5
+_APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
 # VACUUM lists folders in so many Spark tasks, whatever their number: its default of 10,000 costs half a minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 Say = Callable[[dict[str, Any]], None]
@@ -69,7 +70,7 @@ class Maintenance:
         did = {
             "target": [*self._purge(), *self._optimize("target"), *self._vacuum("target")],
             "quarantine": [*self._optimize("quarantine"), *self._vacuum("quarantine")],
-            "ledger": keep_ledger(self._tables.ledger, self._rules.vacuum_after_hours),
+            **{role: keep_appended(self._paths[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         after = {role: self._shape(role) for role in self._paths}
         return {
@@ -152,4 +153,4 @@ class Maintenance:
 
     @property
     def _paths(self) -> dict[str, str]:
-        return {"target": self._tables.target, "quarantine": self._tables.quarantine, "ledger": self._tables.ledger}
+        return {role: getattr(self._tables, role) for role in ("target", "quarantine", *_APPENDED)}

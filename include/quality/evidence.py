@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 
-from include.delta_tables import open_table, query
+from include.delta_tables import keep_few_files, open_table, query
 from include.protocol.errors import RetryableError
 from include.quality.verdict import Verdict
 
@@ -65,7 +65,7 @@ def record(path: str, subject: Subject, verdict: Verdict) -> None:
     for tries_left in reversed(range(_TRIES)):
         try:
             write_deltalake(path, rows, mode="append")
-            return
+            break
         except (DeltaError, OSError) as error:  # two who create it at once: the second finds it there
             if not tries_left:
                 raise RetryableError(
@@ -75,6 +75,9 @@ def record(path: str, subject: Subject, verdict: Verdict) -> None:
                     found=" ".join(str(error).split())[:500],
                     action="mend that, then rerun the task; nothing landed",
                 ) from error
+    table = open_table(path)
+    if table is not None:
+        keep_few_files(table)
 
 
 def judgements(path: str, since: datetime | None = None) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from include.protocol.maintenance import (
     wants_optimize,
 )
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.table_upkeep import keep_ledger, shape_of
+from include.table_upkeep import keep_appended, shape_of
 from tests.support.batches import batch, committed
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -91,10 +91,10 @@ def test_a_ledger_of_many_files_becomes_few_and_says_the_same(tmp_path: Path) ->
     for n in range(25):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
     before, rows = shape_of(ledger.path, 168), ledger.rows()
-    assert "compacted" in keep_ledger(ledger.path, 168)
+    assert "compacted" in keep_appended(ledger.path, 168)
     after = shape_of(ledger.path, 168)
     assert (before.files, after.files, after.records) == (25, 1, 50)
     assert (before.removable_files, after.removable_files, shape_of(ledger.path, 0).removable_files) == (0, 0, 25)
     assert ledger.rows() == rows
     ledger.append(lambda state: [BatchPlanned(batch(25))])
-    assert keep_ledger(str(tmp_path / "none"), 168) == []
+    assert keep_appended(str(tmp_path / "none"), 168) == []
