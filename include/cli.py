@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     from include.backfill_command import add_backfill_command
     from include.ledger_commands import add_ledger_commands
+    from include.quality_command import add_quality_command
     from include.quarantine_command import add_quarantine_command
 
     parser = argparse.ArgumentParser(prog="lakemark", description="Exactly-once micro-batches from Kafka to Delta.")
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     add("maintain", maintain, "keep a pipeline's tables quick to read and small on disk", "*", True)
     add_ledger_commands(commands)
     add_backfill_command(commands)
+    add_quality_command(commands)
     add_quarantine_command(commands)
     explain_ = add("explain", explain, "what a pipeline does, and what it guarantees", None, True)
     explain_.add_argument("pipeline", nargs="?", help="name of a pipeline")

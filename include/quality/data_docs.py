@@ -1,0 +1,223 @@
+"""Great Expectations' Data Docs of what suites said: its own static site, one page per judgement and suite.
+
+The pages are Great Expectations'. They fetch scripts and style sheets from other hosts, which many networks forbid and
+which tell those hosts who reads them: those lines are taken out, a style sheet of our own is put in, and the index,
+which a script would draw, is written plainly.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from include.pipeline_file import Pipeline
+from include.quality.evidence import judgements
+from include.quality.gx_context import gx_context
+from include.settings import Settings
+from include.storage import Tables
+
+_SITE = "lakemark"
+_STYLE = Path(__file__).with_name("data_docs.css")
+_FOREIGN = re.compile(
+    r'<link[^>]*href="https?://[^"]*"[^>]*>|<img[^>]*src="https?://[^"]*"[^>]*>|<script\b.*?</script>|<footer>.*?</footer>',
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """All rows of one judgement."""
+
+    pipeline: str
+    rows: Sequence[Mapping[str, Any]]
+
+    @property
+    def suite(self) -> str:
+        """What its suite is called in the site, where several pipelines may use one of the same name."""
+        return f"{self.pipeline}.{self.rows[0]['suite']}"
+
+    @property
+    def subject(self) -> str:
+        """What was judged."""
+        first = self.rows[0]
+        if first["batch_id"] is None:
+            return f"version {first['table_version']}"
+        generation, number = first["generation"], first["batch_id"]
+        if generation < 0:
+            return f"backfill {-generation} chunk {number}"
+        return f"batch {number}" if generation == 1 else f"generation {generation} batch {number}"
+
+
+def build(settings: Settings, pipelines: Iterable[Pipeline], folder: Path, newest: int) -> Path:
+    """Builds the site in a folder, in the place of what was there; returns its index.
+
+    Args:
+        newest: how many judgements of each pipeline it shows, the newest ones.
+
+    Raises:
+        TableDamaged: see `open_table`.
+    """
+    from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
+    )
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
+        site = Path(scratch) / "site"
+        context = gx_context()
+        context.add_data_docs_site(_SITE, _site_builder(site))
+        links: list[tuple[_Judgement, str]] = []
+        suites: dict[str, tuple[_Judgement, str]] = {}
+        for judgement in _newest(settings, pipelines, newest):
+            suite = ExpectationSuiteIdentifier(name=judgement.suite)
+            suites[judgement.suite] = judgement, "/".join(("expectations", *suite.to_tuple())) + ".html"
+            run = RunIdentifier(run_name=judgement.subject.replace(" ", "-"), run_time=judgement.rows[0]["judged_at"])
+            identifier = ValidationResultIdentifier(
+                expectation_suite_identifier=suite,
+                run_id=run,
+                batch_identifier=judgement.rows[0]["attempt_id"],
+            )
+            context.validation_results_store.set(identifier, _result(judgement, run))
+            links.append((judgement, "/".join(("validations", *identifier.to_tuple())) + ".html"))
+        for judgement, _ in suites.values():
+            context.suites.add(_suite(judgement))
+        context.build_data_docs(site_names=[_SITE])
+        for page in site.rglob("*.html"):
+            page.write_text(_readable(page.read_text(), os.path.relpath(site, page.parent)))
+        shutil.copy(_STYLE, site / "lakemark.css")
+        (site / "index.html").write_text(_index(reversed(links), {name: link for name, (_, link) in suites.items()}))
+        if folder.exists():
+            folder.rename(Path(scratch) / "before")
+        site.rename(folder)
+    return folder / "index.html"
+
+
+def _newest(settings: Settings, pipelines: Iterable[Pipeline], newest: int) -> list[_Judgement]:
+    """The newest judgements of every pipeline, oldest first."""
+    found: list[_Judgement] = []
+    for pipeline in pipelines:
+        by_attempt: dict[str, list[Mapping[str, Any]]] = {}
+        for row in judgements(Tables.of(settings, pipeline).quality):
+            by_attempt.setdefault(row["attempt_id"], []).append(row)
+        found += [_Judgement(pipeline.name, rows) for rows in list(by_attempt.values())[-newest:]]
+    return sorted(found, key=lambda judgement: judgement.rows[0]["judged_at"])
+
+
+def _site_builder(site: Path) -> dict[str, Any]:
+    return {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(site)},
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+    }
+
+
+def _configuration(row: Mapping[str, Any]) -> Any:
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    known = ("type", "kwargs", "meta", "description", "severity", "notes")
+    return ExpectationConfiguration(**{name: row["config"][name] for name in known if name in row["config"]})
+
+
+def _suite(judgement: _Judgement) -> Any:
+    import great_expectations as gx
+
+    expectations = [_configuration(row).to_domain_obj() for row in judgement.rows]
+    return gx.ExpectationSuite(judgement.suite, expectations=expectations)
+
+
+def _result(judgement: _Judgement, run: Any) -> Any:
+    """The judgement, as Great Expectations would have returned it."""
+    from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
+
+    quiet = {"raised_exception": False, "exception_traceback": None, "exception_message": None}
+    results = [
+        ExpectationValidationResult(
+            success=row["success"],
+            expectation_config=_configuration(row),
+            result=_shown(row),
+            exception_info=quiet,
+        )
+        for row in judgement.rows
+    ]
+    held, all_rules = sum(row["success"] for row in judgement.rows), len(judgement.rows)
+    return ExpectationSuiteValidationResult(
+        success=held == all_rules,
+        results=results,
+        suite_name=judgement.suite,
+        suite_parameters={},
+        statistics={
+            "evaluated_expectations": all_rules,
+            "successful_expectations": held,
+            "unsuccessful_expectations": all_rules - held,
+            "success_percent": held / all_rules * 100,
+        },
+        meta={
+            "great_expectations_version": version("great-expectations"),
+            "run_id": run.to_json_dict(),
+            "batch_kwargs": {"data_asset_name": judgement.pipeline},  # which the page looks for
+            "active_batch_definition": {
+                "datasource_name": "lakemark",
+                "data_connector_name": "kafka",
+                "data_asset_name": judgement.pipeline,
+                "batch_identifiers": {"batch": judgement.subject, "attempt": judgement.rows[0]["attempt_id"]},
+            },
+        },
+    )
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A result, as Great Expectations' page for its kind of rule reads it."""
+    if row["expectation"] != "unexpected_rows_expectation":
+        return dict(row["result"])
+    return {"observed_value": row["unexpected_count"], "details": {"unexpected_rows": row["sample"]}}
+
+
+def _readable(page: str, to_site: str) -> str:
+    """A page without anything from another host."""
+    own = f'<link rel="stylesheet" href="{to_site}/lakemark.css">'
+    return _FOREIGN.sub("", page).replace("</head>", f"{own}</head>", 1)
+
+
+def _index(links: Iterable[tuple[_Judgement, str]], suites: Mapping[str, str]) -> str:
+    """The first page: every judgement, the newest first; and the suites' links by name."""
+
+    def row(judgement: _Judgement, link: str) -> str:
+        first = judgement.rows[0]
+        broken = sum(not r["success"] for r in judgement.rows)
+        cells = (
+            first["judged_at"].strftime("%Y-%m-%d %H:%M:%S UTC"),
+            html.escape(judgement.pipeline),
+            f'<a href="{html.escape(link)}">{html.escape(judgement.subject)}</a>',
+            f'<span class="{html.escape(first["outcome"])}">{html.escape(first["outcome"])}</span>',
+            f"{broken} of {len(judgement.rows)}",
+        )
+        return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+    rows = "\n".join(row(judgement, link) for judgement, link in links)
+    names = "\n".join(
+        f'<li><a href="{html.escape(link)}">{html.escape(name)}</a></li>' for name, link in sorted(suites.items())
+    )
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Data quality</title>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="lakemark.css"></head>
+<body><h1>Data quality</h1>
+<p class="quiet">What suites said, the newest first. The pages behind it are Great Expectations' Data Docs.</p>
+<table><thead><tr><th>judged</th><th>pipeline</th><th>what</th><th>outcome</th><th>rules not held</th></tr></thead>
+<tbody>
+{rows or '<tr><td colspan="5">no suite has judged anything yet</td></tr>'}
+</tbody></table>
+<h2>Suites</h2><ul>
+{names}
+</ul></body></html>
+"""
