@@ -122,10 +122,10 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
 def _validate_suites(settings: Settings, pipeline: Pipeline) -> None:
     """Raises SuiteError, also for what only Great Expectations itself finds wrong."""
     from include.quality.gx_context import verify_with_gx
-    from include.quality.judge import judge_of, suite_path
+    from include.quality.judge import judge_of, suite_path, table_judge
 
-    judge = judge_of(settings, pipeline)
-    if judge is not None:
+    judges = [judge_of(settings, pipeline), table_judge(settings, pipeline) if pipeline.quality.table else None]
+    for judge in filter(None, judges):
         verify_with_gx(suite_path(settings, judge.suite.name), judge.suite)
 
 

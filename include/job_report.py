@@ -84,6 +84,8 @@ def told(fact: dict[str, Any]) -> str:
             return f"{phase} ..."
         case {"result": {"maintained": _} as report}:
             return "; ".join(maintenance_lines(report))
+        case {"result": {"checked": _} as report}:
+            return check_line(report)
         case {"result": result}:
             counts = ", ".join(f"{number:,} {name}" for name, number in (result["counts"] or {}).items())
             seconds = ", ".join(f"{name} {s:.1f} s" for name, s in result["phase_seconds"].items())
@@ -105,6 +107,15 @@ def maintenance_lines(report: dict[str, Any]) -> Iterator[str]:
             f"{_size(after['disk_bytes'])}, hidden rows {before['deleted']:,} to {after['deleted']:,}"
         )
     yield from (f"removed {path}" for path in report["removed"])
+
+
+def check_line(report: dict[str, Any]) -> str:
+    """What a check of a table has found, for people."""
+    broken = "; ".join(f"{rule}: {rows:,} rows" if rows else rule for rule, rows in report["broken"].items())
+    return (
+        f"{report['checked']} version {report['table_version']}: {report['outcome']}, "
+        f"{report['rules'] - len(report['broken'])} of {report['rules']} rules hold{'; ' + broken if broken else ''}"
+    )
 
 
 def _size(number: float) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
+from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -118,6 +119,20 @@ class Target(_Section):
         return table
 
 
+class TableChecks(_Section):
+    """Rules about the target itself, at one version of it."""
+
+    suite: str = Field(pattern=NAME, description="include/expectations/NAME.json")
+    schedule: str | None = Field(default=None, description="Cron; null: only by hand.")
+
+    @field_validator("schedule")
+    @classmethod
+    def _is_cron(cls, text: str | None) -> str | None:
+        if text is not None and not croniter.is_valid(text):
+            raise PydanticCustomError("cron", "a cron expression like `0 6 * * *`, or null")
+        return text
+
+
 class Quality(_Section):
     """What is demanded of a batch before it lands (docs/quality.md)."""
 
@@ -131,6 +146,7 @@ class Quality(_Section):
         default=None, ge=0, le=100, description="The batch fails if more of its records would be quarantined."
     )
     quarantine_max_records: int | None = Field(default=None, ge=0, description="The same as a number.")
+    table: TableChecks | None = Field(default=None, description="Checks of the target itself, on a schedule.")
 
 
 class Upkeep(_Section):

@@ -1,4 +1,4 @@
-"""`lakemark quality show | docs`: what suites said."""
+"""`lakemark quality check | show | docs`: what suites say of tables, and what they said."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from include.cli_output import add_command, named_pipeline, report
+from include.cli_output import add_command, named_pipeline, report, say
 from include.pipeline_file import load_pipelines
 from include.settings import Settings
 from include.storage import Tables
@@ -17,6 +17,8 @@ def add_quality_command(commands: Any) -> None:
     """Adds `quality` to the command's subparsers."""
     quality = commands.add_parser("quality", help="what quality suites said")
     actions = quality.add_subparsers(required=True, metavar="ACTION")
+    check_ = add_command(actions, "check", check, "judge the target itself by the suite that the file names for it")
+    check_.add_argument("--version", type=int, metavar="V", help="of the table; default: the newest")
     show_ = add_command(actions, "show", show, "every rule of the newest judgement, with its figures")
     show_.add_argument("--batch", type=int, metavar="N", help="of this batch of the present generation instead")
     text = "build Great Expectations' Data Docs of all pipelines, or those named"
@@ -26,6 +28,16 @@ def add_quality_command(commands: Any) -> None:
     docs_.add_argument("--to", type=Path, metavar="FOLDER", help="default: data_docs in Lakemark's home")
     docs_.add_argument("--last", type=int, default=100, metavar="N", help="so many judgements of each pipeline (100)")
     docs_.add_argument("--json", action="store_true", help="print data instead of text")
+
+
+def check(settings: Settings, options: argparse.Namespace) -> int:
+    from include.job_report import check_line
+    from include.runner import run_check
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    found = run_check(settings, pipeline.name, options.version, lambda fact: None, say)
+    report(options, found, [check_line(found)])
+    return 0
 
 
 def show(settings: Settings, options: argparse.Namespace) -> int:

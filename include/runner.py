@@ -75,6 +75,13 @@ def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Log)
     return report
 
 
+def run_check(settings: Settings, pipeline: str, version: int | None, listen: Listen, log: Log) -> dict[str, Any]:
+    """Judges the target by its own suite (see `spark_jobs.checks`); None: the newest version. Raises as `run_job`."""
+    what = ["--check", *(() if version is None else ("--table-version", str(version)))]
+    [found] = _run(settings, pipeline, what, "check", listen, log)
+    return found
+
+
 def create_target(settings: Settings, pipeline: str, log: Log) -> None:
     """Makes the target's table, empty, if there is none. Raises as `run_job` does."""
     _run(settings, pipeline, ["--create-target"], "cli", lambda fact: None, log)

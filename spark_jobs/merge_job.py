@@ -2,7 +2,7 @@
 
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
         (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
-         | --backfill N | --swap N | --create-target)
+         | --backfill N | --swap N | --create-target | --maintain | --check [--table-version V])
 
 It is never told any ranges: the ledger has them. With `--until` it goes on, in the same session, to plan, apply and
 settle batches until every partition stands there. Chunk K of backfill N is batch K of generation -N; `--backfill` runs
@@ -36,6 +36,7 @@ from include.settings import Settings
 from include.steps import Steps
 from include.storage import Tables
 from spark_jobs.attempt import Attempt, AttemptResult
+from spark_jobs.checks import TableCheck
 from spark_jobs.maintenance import Maintenance
 from spark_jobs.session import open_session
 from spark_jobs.swap import swap
@@ -60,6 +61,9 @@ def _do(options: argparse.Namespace, settings: Settings) -> int:
         elif options.maintain:
             with _session(settings, options) as spark:
                 say({"result": Maintenance(spark, settings, pipeline, say).run()})
+        elif options.check:
+            with _session(settings, options) as spark:
+                say({"result": TableCheck(spark, settings, pipeline).run(options.table_version)})
         else:
             _batches(settings, pipeline, options)
     except LakemarkError as error:
@@ -147,6 +151,8 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--swap", type=int, metavar="N", help="puts a backfill's table in the target's place")
     what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
     what.add_argument("--maintain", action="store_true", help="only keep the pipeline's tables in shape")
+    what.add_argument("--check", action="store_true", help="only judge the target by its own suite")
+    parser.add_argument("--table-version", type=int, metavar="V", help="of the target; default: the newest")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")
     parser.add_argument("--until", type=offsets_from_argument, help="end offsets to go on to after the batch")
     where = parser.add_mutually_exclusive_group()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from include.pipeline_file import Pipeline
+from include.protocol.errors import TerminalError
 from include.quality.batch_rules import (
     AGGREGATE_RULES,
     QUERY_RULES,
@@ -112,6 +113,31 @@ def judge_of(settings: Settings, pipeline: Pipeline) -> Judge | None:
         return None
     types = {column.name: column.type for column in pipeline.source.columns}
     return Judge.of(suite_path(settings, quality.suite), types, quality.on_fail)
+
+
+def table_judge(settings: Settings, pipeline: Pipeline) -> Judge:
+    """Of a pipeline's target itself: there is no row to set aside, so a rule that says nothing else has `fail`.
+
+    Raises:
+        SuiteError: see there, and for a rule that would quarantine. TerminalError: the file names none.
+    """
+    checks = pipeline.quality.table
+    if checks is None:
+        raise TerminalError(
+            what="the table is not to be checked",
+            where=f"{pipeline.name}.yaml, field quality.table",
+            expected="the name of a suite",
+            found="nothing",
+            action="name one: docs/quality.md, Table checks",
+        )
+    path = suite_path(settings, checks.suite)
+    types = {column.name: column.type for column in pipeline.source.columns}
+    judge = Judge.of(path, types, "fail")
+    for name, policy in judge.policies.items():
+        if policy == "quarantine":
+            found = "quarantine"
+            raise suite_error(path, f"rule {name}", "fail | warn: a table's row cannot be set aside", found)
+    return judge
 
 
 def suite_path(settings: Settings, name: str) -> Path:

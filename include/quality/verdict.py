@@ -138,6 +138,23 @@ def verify_gate(where: str, verdict: Verdict | None, ceiling: Ceiling, quarantin
         )
 
 
+def verify_table(where: str, verdict: Verdict) -> None:
+    """Nothing, if the table is as it should be.
+
+    Raises:
+        QualityGate: a rule whose policy is `fail` does not hold.
+    """
+    failed = [r for r in verdict.results if not r.success and r.policy == "fail"]
+    if failed:
+        raise QualityGate(
+            what="the table is not as its checks want it",
+            where=where,
+            expected=f"suite {verdict.suite.name} to hold",
+            found="; ".join(f"{r.rule.name}: {r.figures}" for r in failed),
+            action="nothing was changed; look at the rows (`lakemark quality show`), mend the source or the rule",
+        )
+
+
 def _shut(where: str, expected: str, found: str) -> QualityGate:
     return QualityGate(
         what="the batch is not good enough; nothing of it has landed, and it stays planned",

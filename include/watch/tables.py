@@ -27,8 +27,8 @@ def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[
 
 
 def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> dict[str, Any]:
-    """What the suite said of the newest batches, oldest first: `judgements` (at, generation, batch_id, outcome, broken)
-    and the last one's `rules` (rule, policy, success, element_count, unexpected_count, observed). No values of records.
+    """What suites said of the newest batches, oldest first: `judgements` (at, generation and batch_id, or table_version
+    where the table was judged, outcome, broken) and the last one's `rules` (rule, policy, success, element_count, unexpected_count, observed). No values of records.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -39,6 +39,7 @@ def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> dic
     newest = query(
         table,
         "select attempt_id, max(judged_at) as at, max(generation) as generation, max(batch_id) as batch_id, "
+        "max(table_version) as table_version, "
         "max(outcome) as outcome, sum(case when success then 0 else 1 end) as broken, max(suite) as suite "
         f"from t group by attempt_id order by at desc limit {int(limit)}",
     )

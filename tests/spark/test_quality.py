@@ -179,3 +179,21 @@ def test_i8_i11_a_suite_changed_between_two_attempts_loses_nothing(world: World)
     assert sorted(as_dict(world.rows(pipeline))) == [1, 2]
     assert [row["offset"] for row in world.quarantine(pipeline)] == [2]
     assert audit(world.settings, pipeline, deep=True).findings == ()
+
+
+def test_the_table_itself_is_judged_at_a_version(world: World) -> None:
+    pipeline = with_suite(world, NAMED)
+    send(world, pipeline, {"id": 1}, {"id": 2, "price": 500})
+    world.run_batch(pipeline)
+    send(world, pipeline, {"id": 2, "seq": 2, "op": "d"})
+    world.run_batch(pipeline)
+    world.write_suite("shop_table", [CHEAP, rule("expect_compound_columns_to_be_unique", column_list=["id", "name"])])
+    with_suite(world, NAMED, again=pipeline, table={"suite": "shop_table"})
+    good = world.lakemark("quality", "check", pipeline.name)
+    assert good.stdout.strip() == f"{pipeline.name} version 2: passed, 2 of 2 rules hold"
+    bad = world.lakemark("quality", "check", pipeline.name, "--version", "1")
+    assert bad.returncode == 1
+    assert "column_values_to_be_between(price): 1 of 2 rows break it, like 500.0" in bad.stderr
+    said = [row for row in judgements(world.steps(pipeline).tables.quality) if row["suite"] == "shop_table"]
+    assert [(row["table_version"], row["outcome"]) for row in said[::2]] == [(2, "passed"), (1, "failed")]
+    assert "held    fail        compound" in world.lakemark("quality", "show", pipeline.name).stdout

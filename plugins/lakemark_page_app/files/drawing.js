@@ -54,7 +54,7 @@ export function judgementStrip(judgements) {
     judgements.map((j, n) => {
       const height = 6 + (18 * j.broken) / most;
       return s("rect", { class: `cut outcome-${j.outcome}`, x: n * width, y: 24 - height, width, height },
-        s("title", {}, `batch ${j.batch_id}: ${j.outcome}, ${number(j.broken)} rules broken, ${new Date(j.at).toLocaleString()}`));
+        s("title", {}, `${j.batch_id === null ? `version ${j.table_version}` : `batch ${j.batch_id}`}: ${j.outcome}, ${number(j.broken)} rules broken, ${new Date(j.at).toLocaleString()}`));
     }));
 }
 

@@ -1,0 +1,62 @@
+"""One DAG `lakemark__NAME__checks` for every pipeline file that names a suite for its table.
+
+It judges the target itself, at one version: unique keys, freshness, references to other tables. A rule that does not
+hold fails the task for good, and whoever is to be told is told, as of any failure.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from airflow.sdk import DAG, Asset, Param, task
+from lakemark_tasks import ON_SPARK, TASKS, log_fact, pipelines_to_parse, work_on  # in plugins/, on Airflow's path
+
+from include.airflow_names import DAG_PREFIX, TAG
+from include.pipeline_file import Pipeline, TableChecks
+from include.runner import run_check
+from include.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def build(pipeline: Pipeline, checks: TableChecks, settings: Settings) -> DAG:
+    with DAG(
+        dag_id=f"{DAG_PREFIX}{pipeline.name}__checks",
+        description=f"Judges {pipeline.target.table} by the suite {checks.suite}.",
+        doc_md=__doc__,
+        schedule=checks.schedule,
+        start_date=datetime(2024, 1, 1),
+        catchup=False,
+        max_active_runs=1,
+        params={
+            "version": Param(
+                None,
+                type=["null", "integer"],
+                minimum=0,
+                title="Version",
+                description="Of the table; empty: the newest",
+            )
+        },
+        default_args=TASKS,
+        tags=[TAG, "quality"],
+    ) as dag:
+
+        @task(inlets=[Asset(pipeline.target.table)], doc_md="Safe to clear at any time.", **ON_SPARK)
+        def check(params: dict) -> dict[str, Any]:
+            with work_on(pipeline.name):
+                return run_check(settings, pipeline.name, params["version"], log_fact, log.info)
+
+        check()
+    return dag
+
+
+def build_all(settings: Settings) -> dict[str, DAG]:
+    """The DAGs by DAG id."""
+    named = [(pipeline, pipeline.quality.table) for pipeline in pipelines_to_parse(settings)]
+    dags = [build(pipeline, checks, settings) for pipeline, checks in named if checks is not None]
+    return {dag.dag_id: dag for dag in dags}
+
+
+globals().update(build_all(Settings.from_environment()))

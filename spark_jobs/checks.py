@@ -1,0 +1,68 @@
+"""Judges the target itself, at one version, by a suite of its own."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE, Pipeline
+from include.protocol.errors import TerminalError
+from include.quality.evidence import Subject, record
+from include.quality.judge import table_judge
+from include.quality.verdict import verify_table
+from include.settings import Settings
+from include.storage import Tables
+from include.target_log import TableLog
+from spark_jobs import quality
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """A check of a pipeline's target."""
+
+    spark: SparkSession
+    settings: Settings
+    pipeline: Pipeline
+
+    def run(self, version: int | None) -> dict[str, Any]:
+        """What the suite says of the table's rows, tombstones left out; written down whatever comes of it.
+
+        Args:
+            version: of the table; None: the newest one.
+
+        Returns:
+            checked (the pipeline), table_version, outcome, rules, broken (by rule: rows that break it), seconds.
+
+        Raises:
+            QualityGate: a rule whose policy is `fail` does not hold. SuiteError: see there. TerminalError: there is no
+            table, or not that version of it.
+        """
+        began = time.monotonic()
+        judge, tables = table_judge(self.settings, self.pipeline), Tables.of(self.settings, self.pipeline)
+        version = self._version(tables.target) if version is None else version
+        columns = [f"`{column.name}`" for column in self.pipeline.source.columns]
+        table = self.spark.read.format("delta").option("versionAsOf", version).load(tables.target)
+        rows = table.where(~F.coalesce(F.col(f"{LINEAGE}.deleted"), F.lit(False))).select(*columns)
+        judged = rows.withColumn(quality.BROKEN, quality.broken(judge, F.lit(True)))
+        found = quality.judgement(self.spark, self.settings, judge, judged, rows, quality.BROKEN)
+        record(tables.quality, Subject(self.pipeline.name, uuid.uuid4().hex, table_version=version), found)
+        verify_table(f"{self.pipeline.target.table} version {version}", found)
+        seconds = round(time.monotonic() - began, 1)
+        return {"checked": self.pipeline.name, "table_version": version, **found.to_json(), "seconds": seconds}
+
+    def _version(self, path: str) -> int:
+        log = TableLog.open(path)
+        if log is None:
+            raise TerminalError(
+                what="there is no table to check",
+                where=self.pipeline.target.table,
+                expected="a batch that has landed",
+                found="none",
+                action=f"run the pipeline first: `lakemark run {self.pipeline.name}`",
+            )
+        return log.version
