@@ -1,4 +1,4 @@
-"""`lakemark quality check | show | docs`: what suites say of tables, and what they said."""
+"""`lakemark quality check | show | docs | suggest`: what suites say of tables, what they said, and drafts of new ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from include.cli_output import add_command, named_pipeline, report, say
 from include.pipeline_file import load_pipelines
+from include.protocol.errors import TerminalError
 from include.settings import Settings
 from include.storage import Tables
 
@@ -21,6 +22,9 @@ def add_quality_command(commands: Any) -> None:
     check_.add_argument("--version", type=int, metavar="V", help="of the table; default: the newest")
     show_ = add_command(actions, "show", show, "every rule of the newest judgement, with its figures")
     show_.add_argument("--batch", type=int, metavar="N", help="of this batch of the present generation instead")
+    suggest_ = add_command(actions, "suggest", suggest, "draft a suite from the newest records, with reasons")
+    suggest_.add_argument("--records", type=int, default=20_000, metavar="N", help="so many of them (20,000)")
+    suggest_.add_argument("--write", action="store_true", help="into the folder of suites, unless one is there")
     text = "build Great Expectations' Data Docs of all pipelines, or those named"
     docs_ = actions.add_parser("docs", help=text, description=text)
     docs_.set_defaults(command=docs)
@@ -50,6 +54,34 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
         rows = [row for row in rows if (row["generation"], row["batch_id"]) == (newest, options.batch)]
     rows = [row for row in rows if row["attempt_id"] == rows[-1]["attempt_id"]]
     report(options, rows, map(_line, rows) if rows else ["no suite has judged that"])
+    return 0
+
+
+def suggest(settings: Settings, options: argparse.Namespace) -> int:
+    from include.quality.judge import suite_path
+    from include.quality.suggest import suggest as suggest_suite
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    suite = suggest_suite(pipeline, options.records)
+    text = json.dumps(suite, indent=2)
+    if not options.write:
+        print(text)
+        return 0
+    path = suite_path(settings, pipeline.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x") as file:
+            file.write(text + "\n")
+    except FileExistsError as error:
+        raise TerminalError(
+            what="there is a suite of that name",
+            where=str(path),
+            expected="no file there: a draft never replaces what somebody wrote",
+            found="one",
+            action="move it away, or leave --write out and take what you like",
+        ) from error
+    lines = [f"{rule['type']}({rule['kwargs']['column']}): {rule['notes']}" for rule in suite["expectations"]]
+    report(options, {"suite": str(path), "rules": len(lines)}, [*lines, f"written to {path}"])
     return 0
 
 

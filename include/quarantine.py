@@ -19,6 +19,7 @@ from deltalake import CommitProperties, QueryBuilder, Transaction, write_deltala
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.delta_tables import open_table
+from include.duckdb_json import literal
 from include.protocol.backfill import Backfill, Chunks
 from include.protocol.batch import FENCE, Batch
 from include.protocol.errors import RetryableError, TerminalError
@@ -69,13 +70,13 @@ class Chosen:
         if self.ranges:
             parts.append(
                 " OR ".join(
-                    f"(topic = {_literal(r.topic)} AND partition = {r.partition} "
+                    f"(topic = {literal(r.topic)} AND partition = {r.partition} "
                     f'AND "offset" >= {r.start_offset} AND "offset" < {r.end_offset})'
                     for r in self.ranges
                 )
             )
         if self.rule is not None:
-            parts.append(f"list_contains(rules, {_literal(self.rule)})")
+            parts.append(f"list_contains(rules, {literal(self.rule)})")
         return " AND ".join(f"({part})" for part in parts) or "true"
 
 
@@ -342,7 +343,3 @@ def _parts(r: OffsetRange) -> tuple[str, int, int, int]:
 
 def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

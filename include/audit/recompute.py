@@ -7,7 +7,6 @@ whose newest applied record Kafka no longer holds cannot be computed; how many t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,9 +14,9 @@ import duckdb
 import pyarrow as pa
 import sqlglot
 from deltalake import DeltaTable, QueryBuilder
-from sqlglot import exp
 
 from include.audit.report import Finding, Recomputed
+from include.duckdb_json import decoded, literal, quoted
 from include.kafka_source import records_of, source_extent
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
@@ -112,20 +111,12 @@ def _register(database: duckdb.DuckDBPyConnection, name: str, table: DeltaTable)
 
 def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
     """`decoded`: every record that was not set aside. `expected`: the newest change of every key."""
-    columns = {column.name: _type(column.type) for column in pipeline.source.columns}
-    structure = json.dumps({name: _structure(type_) for name, type_ in columns.items()})
-    text = "decode(value, 'replace')"
-    document = f"CASE WHEN json_valid({text}) AND json_type({text}) = 'OBJECT' THEN {text}::JSON END"
-    fields = ", ".join(f"{_field(name, type_)} AS {_quoted(name)}" for name, type_ in columns.items())
-    database.execute(
-        f'CREATE TABLE decoded AS SELECT {fields}, topic AS _topic, partition AS _partition, "offset" AS _offset, '
-        f"row IS NULL AS _undecodable FROM (SELECT *, json_transform({document}, {_literal(structure)}) AS row "
-        'FROM records ANTI JOIN aside USING (topic, partition, "offset"))'
-    )
+    unset = 'records ANTI JOIN aside USING (topic, partition, "offset")'
+    database.execute(f"CREATE TABLE decoded AS {decoded(pipeline.source.columns, unset)}")
     wanted = _condition(pipeline.source.filter) if pipeline.source.filter else "true"
     deleted = _condition(pipeline.change.delete_when) if pipeline.change.delete_when else "false"
-    keys = ", ".join(map(_quoted, pipeline.change.keys))
-    order = ", ".join(f"{name} DESC" for name in [*map(_quoted, pipeline.change.order_by), *_POSITION])
+    keys = ", ".join(map(quoted, pipeline.change.keys))
+    order = ", ".join(f"{name} DESC" for name in [*map(quoted, pipeline.change.order_by), *_POSITION])
     database.execute(
         f"CREATE TABLE expected AS SELECT *, coalesce({deleted}, false) AS _deleted FROM decoded "
         f"WHERE coalesce({wanted}, false) AND NOT _undecodable "
@@ -145,25 +136,25 @@ def _compare(
         purged: offsets, end exclusive, below which maintenance may have removed tombstones.
     """
     lineage = f"t.{LINEAGE}"
-    keys = " AND ".join(f"t.{_quoted(key)} IS NOT DISTINCT FROM e.{_quoted(key)}" for key in pipeline.change.keys)
-    of_row = [f"{lineage}.change_order.{_quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
-    of_change = [f"e.{_quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
+    keys = " AND ".join(f"t.{quoted(key)} IS NOT DISTINCT FROM e.{quoted(key)}" for key in pipeline.change.keys)
+    of_row = [f"{lineage}.change_order.{quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
+    of_change = [f"e.{quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
     values = [c.name for c in pipeline.source.columns if c.name not in pipeline.change.keys]
     differs = " OR ".join(
         [f"{lineage}.deleted IS DISTINCT FROM e._deleted"]
-        + [f"t.{_quoted(name)} IS DISTINCT FROM CASE WHEN NOT e._deleted THEN e.{_quoted(name)} END" for name in values]
+        + [f"t.{quoted(name)} IS DISTINCT FROM CASE WHEN NOT e._deleted THEN e.{quoted(name)} END" for name in values]
     )
     within = " OR ".join(
-        f"({lineage}.topic = {_literal(r.topic)} AND {lineage}.partition = {r.partition} "
+        f"({lineage}.topic = {literal(r.topic)} AND {lineage}.partition = {r.partition} "
         f'AND {lineage}."offset" >= {r.start_offset} AND {lineage}."offset" < {r.end_offset})'
         for r in held
     )
     gone = " OR ".join(
-        f"(e._topic = {_literal(tp.topic)} AND e._partition = {tp.partition} AND e._offset < {offset})"
+        f"(e._topic = {literal(tp.topic)} AND e._partition = {tp.partition} AND e._offset < {offset})"
         for tp, offset in sorted(purged.items())
     )
-    named = ", ".join(f"coalesce(t.{_quoted(key)}, e.{_quoted(key)})" for key in pipeline.change.keys)
-    partition = ", ".join(f"t.{_quoted(key)}" for key in pipeline.change.keys)
+    named = ", ".join(f"coalesce(t.{quoted(key)}, e.{quoted(key)})" for key in pipeline.change.keys)
+    partition = ", ".join(f"t.{quoted(key)}" for key in pipeline.change.keys)
     database.execute(
         f"""CREATE TABLE compared AS SELECT row({named})::VARCHAR AS key, CASE
             WHEN t._present IS NULL AND e._deleted AND ({gone or "false"}) THEN 'purged'
@@ -224,31 +215,6 @@ def _row_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, versi
             )
 
 
-def _type(type_: str) -> exp.DataType:
-    parsed = exp.DataType.build(type_, dialect="spark")
-    if parsed.this in (exp.DataType.Type.DECIMAL,) and not parsed.expressions:
-        parsed = exp.DataType.build("DECIMAL(10, 0)", dialect="spark")  # Spark's default
-    return parsed
-
-
-def _structure(type_: exp.DataType) -> object:
-    """The type as DuckDB's `json_transform` takes it."""
-    match type_.this:
-        case exp.DataType.Type.STRUCT:
-            return {field.name: _structure(field.args["kind"]) for field in type_.expressions}
-        case exp.DataType.Type.ARRAY:
-            return [_structure(type_.expressions[0])]
-        case exp.DataType.Type.BINARY | exp.DataType.Type.VARBINARY:
-            return "VARCHAR"
-        case _:
-            return type_.sql("duckdb").replace("TEXT", "VARCHAR")
-
-
-def _field(name: str, type_: exp.DataType) -> str:
-    field = f"row.{_quoted(name)}"
-    return f"from_base64({field})" if type_.sql("duckdb") == "BLOB" else field
-
-
 def _condition(condition: str) -> str:
     """A condition in Spark's SQL as DuckDB's."""
     try:
@@ -261,11 +227,3 @@ def _condition(condition: str) -> str:
             found=str(error).splitlines()[0],
             action="`lakemark audit` without --deep shows all that can be shown without it",
         ) from error
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -28,7 +28,8 @@ def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[
 
 def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> dict[str, Any]:
     """What suites said of the newest batches, oldest first: `judgements` (at, generation and batch_id, or table_version
-    where the table was judged, outcome, broken) and the last one's `rules` (rule, policy, success, element_count, unexpected_count, observed). No values of records.
+    where the table was judged, outcome, broken) and the last one's `rules` (rule, policy, success, element_count,
+    unexpected_count, observed). No values of records.
 
     Raises:
         TableDamaged: see `open_table`.

@@ -1,0 +1,176 @@
+"""Drafts a suite from a sample of records: what held of all of them, with the reason for each rule.
+
+A draft warns and stops nothing: what was true of a sample need not be true. A person reads it, throws rules away, and gives
+the others their policies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from include.duckdb_json import decoded, quoted
+from include.kafka_source import records_of, source_extent
+from include.pipeline_file import Pipeline
+from include.protocol.errors import TerminalError
+from include.protocol.ranges import OffsetRange
+from include.schema_ddl import Column
+
+_NUMBERS = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT", "FLOAT", "REAL", "DOUBLE")
+_DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
+_VALUES_MAX = 20  # so many different values may be a set
+_SHAPES = {  # of texts: pattern and what it is called, the narrowest first
+    r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$": "a UUID",
+    r"^[A-Z]+$": "capital letters",
+    r"^[0-9]+$": "digits",
+    r"^[^@\s]+@[^@\s]+\.[^@\s]+$": "a mail address",
+}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a sample holds of one column."""
+
+    column: Column
+    records: int
+    nulls: int
+    distinct: int
+    low: Any = None  # of numbers: the least and the greatest value; of texts: the least and the greatest length
+    high: Any = None
+    values: Sequence[str] = ()  # of texts, if they are few
+    shape: str | None = None  # pattern that every text fits
+
+    @property
+    def word(self) -> str:
+        """The first word of the type."""
+        return self.column.type.split("(")[0].split("<")[0].strip().upper()
+
+
+def suggest(pipeline: Pipeline, records: int) -> dict[str, Any]:
+    """A suite, as Great Expectations writes it, from the newest records of every partition.
+
+    Args:
+        records: how many to look at, in all.
+
+    Raises:
+        RetryableError: Kafka does not answer. TerminalError: there is no record that decodes.
+    """
+    profiles = _profiles(pipeline, records)
+    total = profiles[0].records
+    rules = [rule for profile in profiles for rule in _rules(profile)]
+    note = f"Drafted from the newest {total:,} records that decode. Every rule warns: give those that you believe a policy."
+    return {
+        "name": pipeline.name,
+        "expectations": rules,
+        "meta": {"great_expectations_version": "1.24.1"},
+        "notes": note,
+    }
+
+
+def _rules(profile: Profile) -> Iterator[dict[str, Any]]:
+    name, seen = profile.column.name, profile.records - profile.nulls
+    if profile.nulls == 0:
+        yield _rule("expect_column_values_to_not_be_null", f"no null in {profile.records:,} records", column=name)
+    elif profile.nulls / profile.records < 0.05:
+        mostly = math.floor((1 - profile.nulls / profile.records) * 100) / 100
+        reason = f"{profile.nulls:,} nulls in {profile.records:,} records"
+        yield _rule("expect_column_values_to_not_be_null", reason, column=name, mostly=mostly)
+    if not seen:
+        return
+    if profile.word in (*_NUMBERS, *_DECIMALS):
+        low, high = _widened(profile.low, profile.high)
+        reason = f"all of {seen:,} values between {profile.low:,} and {profile.high:,}; widened by half of that span"
+        yield _rule("expect_column_values_to_be_between", reason, column=name, min_value=low, max_value=high)
+    if profile.word == "STRING":
+        if profile.values and seen >= 20 * len(profile.values):
+            reason = f"only {len(profile.values)} different values among {seen:,}"
+            yield _rule("expect_column_values_to_be_in_set", reason, column=name, value_set=list(profile.values))
+            return
+        if profile.low == profile.high:
+            reason = f"all of {seen:,} texts have this length"
+            yield _rule("expect_column_value_lengths_to_equal", reason, column=name, value=profile.low)
+        if profile.shape is not None:
+            reason = f"every one of {seen:,} texts is {_SHAPES[profile.shape]}"
+            yield _rule("expect_column_values_to_match_regex", reason, column=name, regex=profile.shape)
+
+
+def _rule(type_: str, reason: str, **kwargs: Any) -> dict[str, Any]:
+    """The reason stands where Great Expectations keeps a person's words about a rule."""
+    return {"type": type_, "kwargs": kwargs, "meta": {"lakemark": {"on_fail": "warn"}}, "notes": reason}
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """Room for what the sample did not have; what is never negative stays so."""
+    room = (high - low) / 2
+    least, most = low - room, high + room
+    if isinstance(low, int) and isinstance(high, int):
+        least, most = math.floor(least), math.ceil(most)
+    return (max(least, 0) if low >= 0 else least), most
+
+
+def _profiles(pipeline: Pipeline, records: int) -> list[Profile]:
+    columns = pipeline.source.columns
+    database = duckdb.connect()
+    database.execute('CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, value BLOB)')
+    for chunk in records_of(pipeline.source, _newest(pipeline, records)):
+        arrays = dict(zip(("topic", "partition", "offset", "value"), map(list, zip(*chunk, strict=True)), strict=True))
+        database.register("chunk", pa.table(arrays))
+        database.execute("INSERT INTO records SELECT * FROM chunk")
+    database.execute(f"CREATE TABLE sample AS SELECT * FROM ({decoded(columns, 'records')}) WHERE NOT _undecodable")
+    [(total,)] = database.execute("SELECT count(*) FROM sample").fetchall()
+    if not total:
+        raise TerminalError(
+            what="there is nothing to draft a suite from",
+            where=f"topics {', '.join(pipeline.source.topics)}",
+            expected="records that the declared schema decodes",
+            found="none among the newest",
+            action="send some, or see `lakemark quarantine list`",
+        )
+    return [_profile(database, column, total) for column in columns]
+
+
+def _newest(pipeline: Pipeline, records: int) -> list[OffsetRange]:
+    partitions = source_extent(pipeline.source).partitions
+    share = max(1, records // max(1, len(partitions)))
+    ranges = (
+        OffsetRange(*tp, max(extent.log_start_offset, extent.end_offset - share), extent.end_offset)
+        for tp, extent in sorted(partitions.items())
+        if extent.end_offset > extent.log_start_offset
+    )
+    return list(ranges)
+
+
+def _profile(database: duckdb.DuckDBPyConnection, column: Column, total: int) -> Profile:
+    name = quoted(column.name)
+    counts = f"SELECT count(*) - count({name}), count(DISTINCT {name}::VARCHAR) FROM sample"
+    [(nulls, distinct)] = database.execute(counts).fetchall()
+    profile = Profile(column, total, nulls, distinct)
+    more: Mapping[str, Any] = {}
+    if profile.word in (*_NUMBERS, *_DECIMALS):
+        kind = "DOUBLE" if profile.word in ("FLOAT", "REAL", "DOUBLE", *_DECIMALS) else "BIGINT"
+        query = f"SELECT min({name})::{kind}, max({name})::{kind} FROM sample WHERE isfinite({name}::DOUBLE)"
+        [(low, high)] = database.execute(query).fetchall()
+        more = {"low": low, "high": high}
+    elif profile.word == "STRING" and distinct:
+        [(low, high)] = database.execute(f"SELECT min(length({name})), max(length({name})) FROM sample").fetchall()
+        values = ()
+        if distinct <= _VALUES_MAX:
+            rows = database.execute(
+                f"SELECT DISTINCT {name} FROM sample WHERE {name} IS NOT NULL ORDER BY 1"
+            ).fetchall()
+            values = tuple(value for (value,) in rows)
+        more = {"low": low, "high": high, "values": values, "shape": _shape(database, name)}
+    return Profile(column, total, nulls, distinct, **more)
+
+
+def _shape(database: duckdb.DuckDBPyConnection, name: str) -> str | None:
+    for pattern in _SHAPES:
+        query = f"SELECT bool_and(regexp_matches({name}, ?)) FROM sample WHERE {name} IS NOT NULL"
+        if database.execute(query, [pattern]).fetchall() == [(True,)]:
+            return pattern
+    return None
