@@ -1,4 +1,4 @@
-"""`lakemark quality check | show | docs | suggest`: what suites say of tables, what they said, and drafts of new ones."""
+"""`lakemark quality check | show | docs | suggest`: what suites say of tables, what they said, drafts of new ones."""
 
 from __future__ import annotations
 

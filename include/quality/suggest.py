@@ -1,7 +1,7 @@
 """Drafts a suite from a sample of records: what held of all of them, with the reason for each rule.
 
-A draft warns and stops nothing: what was true of a sample need not be true. A person reads it, throws rules away, and gives
-the others their policies.
+A draft warns and stops nothing: what was true of a sample need not be true. A person reads it, throws rules away, and
+gives the others their policies.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import duckdb
@@ -63,13 +64,9 @@ def suggest(pipeline: Pipeline, records: int) -> dict[str, Any]:
     profiles = _profiles(pipeline, records)
     total = profiles[0].records
     rules = [rule for profile in profiles for rule in _rules(profile)]
-    note = f"Drafted from the newest {total:,} records that decode. Every rule warns: give those that you believe a policy."
-    return {
-        "name": pipeline.name,
-        "expectations": rules,
-        "meta": {"great_expectations_version": "1.24.1"},
-        "notes": note,
-    }
+    note = f"Drafted from the newest {total:,} records that decode. Every rule warns: give those you believe a policy."
+    meta = {"great_expectations_version": version("great-expectations")}
+    return {"name": pipeline.name, "expectations": rules, "meta": meta, "notes": note}
 
 
 def _rules(profile: Profile) -> Iterator[dict[str, Any]]:

@@ -49,13 +49,14 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     pipeline_file(tmp_path, "payments", schedule="continuous")
     pipeline_file(tmp_path, "big", schedule={"on_data": {"records": 5000, "seconds": 60}})
     pipeline_file(tmp_path, "after", schedule={"tables": ["lake://silver/orders"]})
-    pipeline_file(tmp_path, "refunds")
+    pipeline_file(tmp_path, "refunds", quality={"table": {"suite": "refunds_table", "schedule": "0 6 * * *"}})
     loaded = bag()
     assert loaded.import_errors == {}
     names = ("orders", "payments", "big", "after", "refunds")
     assert set(loaded.dags) == {
         *OF_ALL,
         *(f"lakemark__{n}{kind}" for n in names for kind in ("", "__backfill", "__reset")),
+        "lakemark__refunds__checks",
     }
     dag = loaded.dags["lakemark__orders"]
     assert dag.max_active_runs == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -197,3 +198,25 @@ def test_the_table_itself_is_judged_at_a_version(world: World) -> None:
     said = [row for row in judgements(world.steps(pipeline).tables.quality) if row["suite"] == "shop_table"]
     assert [(row["table_version"], row["outcome"]) for row in said[::2]] == [(2, "passed"), (1, "failed")]
     assert "held    fail        compound" in world.lakemark("quality", "show", pipeline.name).stdout
+
+
+def test_a_drafted_suite_gives_reasons_and_holds_for_what_it_was_drafted_from(world: World) -> None:
+    pipeline = with_suite(world, NAMED)
+    rows = [{"id": n, "price": n / 10, "name": "n" if n % 2 else "m", "op": "u"} for n in range(300)]
+    send(world, pipeline, *rows, {"id": 300, "price": None})
+    drafted = json.loads(world.lakemark("quality", "suggest", pipeline.name).stdout)
+    reasons = {(r["type"].removeprefix("expect_column_"), r["kwargs"]["column"]): r for r in drafted["expectations"]}
+    assert reasons["values_to_be_in_set", "name"]["kwargs"]["value_set"] == ["m", "n"]
+    assert reasons["values_to_be_in_set", "name"]["notes"] == "only 2 different values among 301"
+    assert reasons["values_to_not_be_null", "price"]["kwargs"]["mostly"] == 0.99
+    assert reasons["values_to_be_between", "id"]["kwargs"] == {"column": "id", "min_value": 0, "max_value": 450}
+    assert {r["meta"]["lakemark"]["on_fail"] for r in drafted["expectations"]} == {"warn"}
+
+    assert world.lakemark("quality", "suggest", pipeline.name, "--write").returncode == 0
+    again = world.lakemark("quality", "suggest", pipeline.name, "--write")
+    assert "a draft never replaces what somebody wrote" in again.stderr
+    path = world.settings.pipelines / f"{pipeline.name}.yaml"
+    path.write_text(path.read_text().replace("suite: shop", f"suite: {pipeline.name}"))
+    assert world.lakemark("validate", pipeline.name).returncode == 0
+    world.run_batch(world.load(pipeline.name))
+    assert {row["outcome"] for row in judgements(world.steps(pipeline).tables.quality)} == {"passed"}
