@@ -271,6 +271,10 @@ def _status_lines(facts: dict[str, Any]) -> Iterable[str]:
     if last := facts["last_commit"]:
         yield f"  last commit: version {last['table_version']} at {last['committed_at']}"
         yield "  " + ", ".join(f"{number:,} {name}" for name, number in facts["records"].items())
+        if last["quality"]:
+            yield f"  suite {last['quality']['suite']}: {last['quality']['outcome']}"
+    if waiting := facts["quarantine"].get("pending"):
+        yield f"  {waiting:,} records wait in the quarantine: `lakemark quarantine list {facts['pipeline']}`"
     if pending := facts["pending"]:
         yield f"  batch {pending['batch_id']} is planned and not committed, attempts: {pending['attempts']}"
     for batch in facts.get("last_batches", []):

@@ -7,6 +7,7 @@ from typing import Any
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import BatchRecord, LedgerState
+from include.quarantine import Quarantine
 from include.settings import Settings
 from include.steps import Steps
 from include.waiting import Lag
@@ -16,7 +17,8 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
     """The state of a pipeline as data.
 
     Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit
-    (batch_id, table_version, committed_at, counts), records (sums of all batches' counts), attempts, next_offsets,
+    (batch_id, table_version, committed_at, counts, quality), records (sums of all batches' counts), quarantine (records
+    that are pending, replayed, discarded, applied since), attempts, next_offsets,
     lag_records (offsets that no committed batch has) and lag_seconds (age of the oldest of them), both null with
     `kafka` saying why when Kafka does not answer, problem (why the pipeline stands still and what to do; null while
     nothing is known to stand in its way).
@@ -39,10 +41,12 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
             "table_version": commits[-1].table_version,
             "committed_at": commits[-1].committed_at,
             "counts": commits[-1].counts and commits[-1].counts.to_json(),
+            "quality": commits[-1].quality,
         }
         if commits
         else None,
         "records": _sums(commits),
+        "quarantine": _became(steps),
         "attempts": sum(len(record.attempts) for record in state.batches),
         "next_offsets": {str(tp): offset for tp, offset in sorted(state.next_offsets.items())},
         "lag_records": lag and lag.records,
@@ -69,6 +73,16 @@ def _state(steps: Steps) -> tuple[LedgerState, str | None]:
             "or was killed. What to do: nothing if it runs; else run the pipeline again, it settles from the log first"
         )
     return state, None
+
+
+def _became(steps: Steps) -> dict[str, int]:
+    """What became of quarantined records; nothing if it cannot be told (the problem says why)."""
+    try:
+        reasons = Quarantine.of(steps, with_bytes=False).summary()
+    except LakemarkError:
+        return {}
+    names = ("pending", "replayed", "discarded", "applied")
+    return {name: sum(row[name] for row in reasons) for name in names} if reasons else {}
 
 
 def batch_facts(record: BatchRecord) -> dict[str, Any]:

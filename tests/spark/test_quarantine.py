@@ -43,6 +43,10 @@ def test_i9_replayed_records_are_merged_once_and_never_over_newer_rows(world: Wo
     shown = json.loads(quarantine(world, "show", pipeline.name, "--json", "--rule", PRICE.removeprefix("breaks ")))
     assert [(row["offset"], json.loads(row["value"])["price"]) for row in shown] == [(0, 500), (1, 600)]
 
+    status = world.lakemark("status", pipeline.name).stdout
+    assert "3 records wait in the quarantine" in status
+    assert "suite shop: passed" in status
+
     # Nothing was mended: what is read again is set aside again, and waits on.
     quarantine(world, "replay", pipeline.name)
     assert reasons(world, pipeline) == {NULL: {"pending": 1}, PRICE: {"pending": 2}}
