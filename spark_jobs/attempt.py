@@ -178,7 +178,7 @@ class Attempt:
                 with phases.phase("judge"):
                     verdict = self._judged(spark, batch, judge, judged)
                 passing("attempt.judged")
-            verify_gate(str(batch), verdict, self._ceiling, counts.quarantined, counts.read)
+            verify_gate(str(batch), verdict, self._ceiling(work), counts.quarantined, counts.read)
             found = _Found(counts, verdict, set_aside)
             keep = self._how_to_keep(work, found)
             if keep is not None:
@@ -219,8 +219,9 @@ class Attempt:
         same = earlier is not None and earlier.metadata.set_aside == found.set_aside
         return None if same else replace_quarantine
 
-    @property
-    def _ceiling(self) -> Ceiling:
+    def _ceiling(self, work: _Work) -> Ceiling:
+        if work.records is not None:
+            return Ceiling(None, None)  # a replay: what it sets aside has been set aside before
         quality = self.pipeline.quality
         return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
 

@@ -33,7 +33,7 @@ NULL, PRICE = "breaks column_values_to_not_be_null(name)", "breaks column_values
 
 
 def test_i9_replayed_records_are_merged_once_and_never_over_newer_rows(world: World) -> None:
-    pipeline = with_suite(world, NAMED, CHEAP)
+    pipeline = with_suite(world, NAMED, CHEAP, quarantine_max_percent=80)
     send(world, pipeline, {"id": 1, "price": 500}, {"id": 2, "price": 600}, {"id": 3, "name": None}, {"id": 4})
     world.run_batch(pipeline)
     send(world, pipeline, {"id": 2, "seq": 2, "price": 2})  # newer than what waits
