@@ -31,10 +31,8 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
     if change.delete_when:
         steps["merge"] += "; " + _DELETES.format(condition=change.delete_when, lineage=LINEAGE)
     if suite := pipeline.quality.suite:
-        otherwise = pipeline.quality.on_fail
-        steps["merge"] += (
-            f"; the suite {suite} judges rows and batch before ({otherwise}, unless a rule says otherwise)"
-        )
+        default = pipeline.quality.on_fail
+        steps["merge"] += f"; the suite {suite} judges rows and batch first ({default}, unless a rule says otherwise)"
     guarantee = end_to_end(parts(pipeline))
     return {
         "pipeline": pipeline.name,
