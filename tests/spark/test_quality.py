@@ -110,6 +110,7 @@ def test_i1_a_failed_gate_lets_nothing_land_and_the_rerun_after_a_fix_applies_th
     assert [a.outcome for a in state.batches[0].attempts] == ["QualityGate", "applied"]
 
 
+@pytest.mark.slow
 def test_a_ceiling_stops_a_batch_that_would_mostly_be_set_aside(world: World) -> None:
     pipeline = with_suite(world, NAMED, quarantine_max_percent=50)
     send(world, pipeline, {"id": 1}, {"id": 2, "name": None}, {"id": 3, "name": None})
@@ -182,6 +183,7 @@ def test_i8_i11_a_suite_changed_between_two_attempts_loses_nothing(world: World)
     assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
+@pytest.mark.slow
 def test_the_table_itself_is_judged_at_a_version(world: World) -> None:
     pipeline = with_suite(world, NAMED)
     send(world, pipeline, {"id": 1}, {"id": 2, "price": 500})
@@ -200,6 +202,7 @@ def test_the_table_itself_is_judged_at_a_version(world: World) -> None:
     assert "held    fail        compound" in world.lakemark("quality", "show", pipeline.name).stdout
 
 
+@pytest.mark.slow
 def test_a_drafted_suite_gives_reasons_and_holds_for_what_it_was_drafted_from(world: World) -> None:
     pipeline = with_suite(world, NAMED)
     rows = [{"id": n, "price": n / 10, "name": "n" if n % 2 else "m", "op": "u"} for n in range(300)]
