@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from include.quality.row_rules import missing_of_list
 from include.quality.sql import BATCH, REFERENCE, NotUnderstood, literal, quoted, row_condition, within
 from include.quality.suite import Rule
 
@@ -97,13 +98,7 @@ def query_rule(rule: Rule) -> QueryRule | None:
     if rule.type == "expect_column_values_to_be_unique":
         return _duplicates(rule, [kwargs["column"]], f"{quoted(kwargs['column'])} IS NOT NULL")
     if rule.type == "expect_compound_columns_to_be_unique":
-        nulls = [f"{quoted(name)} IS NULL" for name in rule.columns]
-        joined = {"all_values_are_missing": " AND ", "any_value_is_missing": " OR ", "never": None}
-        ignored = kwargs.get("ignore_row_if") or "all_values_are_missing"
-        if ignored not in joined or len(nulls) < 2:
-            raise NotUnderstood(f"a column_list of two or more, ignore_row_if: {' | '.join(joined)}", dict(kwargs))
-        how = joined[ignored]
-        return _duplicates(rule, rule.columns, f"NOT ({how.join(nulls)})" if how else "true")
+        return _duplicates(rule, rule.columns, f"NOT {missing_of_list(rule)}")
     return None
 
 

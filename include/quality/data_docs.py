@@ -20,7 +20,7 @@ from typing import Any
 
 from include.pipeline_file import Pipeline
 from include.quality.evidence import judgements
-from include.quality.gx_context import gx_context
+from include.quality.gx_context import configuration, gx_context
 from include.settings import Settings
 from include.storage import Tables
 
@@ -122,17 +122,10 @@ def _site_builder(site: Path) -> dict[str, Any]:
     }
 
 
-def _configuration(row: Mapping[str, Any]) -> Any:
-    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-
-    known = ("type", "kwargs", "meta", "description", "severity", "notes")
-    return ExpectationConfiguration(**{name: row["config"][name] for name in known if name in row["config"]})
-
-
 def _suite(judgement: _Judgement) -> Any:
     import great_expectations as gx
 
-    expectations = [_configuration(row).to_domain_obj() for row in judgement.rows]
+    expectations = [configuration(row["config"]).to_domain_obj() for row in judgement.rows]
     return gx.ExpectationSuite(judgement.suite, expectations=expectations)
 
 
@@ -144,7 +137,7 @@ def _result(judgement: _Judgement, run: Any) -> Any:
     results = [
         ExpectationValidationResult(
             success=row["success"],
-            expectation_config=_configuration(row),
+            expectation_config=configuration(row["config"]),
             result=_shown(row),
             exception_info=quiet,
         )

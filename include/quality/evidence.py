@@ -80,7 +80,7 @@ def record(path: str, subject: Subject, verdict: Verdict) -> None:
         keep_few_files(table)
 
 
-def judgements(path: str, since: datetime | None = None) -> list[dict[str, Any]]:
+def judgements(path: str) -> list[dict[str, Any]]:
     """All rows, oldest first; JSON columns as data.
 
     Raises:
@@ -88,8 +88,7 @@ def judgements(path: str, since: datetime | None = None) -> list[dict[str, Any]]
     """
     if not Path(path).exists() or (table := open_table(path)) is None:
         return []
-    where = f"where judged_at >= timestamp '{since.astimezone(UTC).isoformat()}'" if since else ""
-    found = query(table, f"select * from t {where} order by judged_at, attempt_id, rule")
+    found = query(table, "select * from t order by judged_at, attempt_id, rule")
     json_columns = ("observed", "sample", "config", "result")
     return [{**row, **{name: json.loads(row[name] or "null") for name in json_columns}} for row in found]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,12 @@ def to_expectation(rule: Rule) -> Any:
 
     Needs a context: make one first.
     """
+    return configuration(rule.config).to_domain_obj()
+
+
+def configuration(config: Mapping[str, Any]) -> Any:
+    """An expectation as it was written, as Great Expectations' own configuration of it."""
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     known = ("type", "kwargs", "meta", "description", "severity", "notes")
-    return ExpectationConfiguration(**{k: v for k, v in rule.config.items() if k in known}).to_domain_obj()
+    return ExpectationConfiguration(**{name: config[name] for name in known if name in config})

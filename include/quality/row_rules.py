@@ -56,14 +56,16 @@ def row_rule(rule: Rule, types: Mapping[str, str]) -> RowRule | None:
         missing = _IGNORED_PAIRS[_one_of(rule, "ignore_row_if", _IGNORED_PAIRS, "both_values_are_missing")]
         return _of_several(rule, missing.format(a=a, b=b), _COLUMN_PAIR[rule.type](a, b, rule.kwargs))
     if rule.type in _COLUMN_LIST:
-        names = rule.columns
-        if len(names) < 2:
-            raise NotUnderstood("a column_list of two columns or more", rule.kwargs.get("column_list"))
-        joined = _IGNORED_LISTS[_one_of(rule, "ignore_row_if", _IGNORED_LISTS, "all_values_are_missing")]
-        nulls = [f"{quoted(name)} IS NULL" for name in names]
-        missing = f"({joined.join(nulls)})" if joined else "false"
-        return _of_several(rule, missing, _COLUMN_LIST[rule.type](names, rule.kwargs, types))
+        return _of_several(rule, missing_of_list(rule), _COLUMN_LIST[rule.type](rule.columns, rule.kwargs, types))
     return None
+
+
+def missing_of_list(rule: Rule) -> str:
+    """Which rows a rule about a list of columns passes over, as its `ignore_row_if` says. Raises NotUnderstood."""
+    if len(rule.columns) < 2:
+        raise NotUnderstood("a column_list of two columns or more", rule.kwargs.get("column_list"))
+    joined = _IGNORED_LISTS[_one_of(rule, "ignore_row_if", _IGNORED_LISTS, "all_values_are_missing")]
+    return "(" + joined.join(f"{quoted(name)} IS NULL" for name in rule.columns) + ")" if joined else "false"
 
 
 def _of_one_column(rule: Rule) -> RowRule:

@@ -46,6 +46,11 @@ class Verdict:
     results: tuple[RuleResult, ...]
 
     @property
+    def failed(self) -> list[RuleResult]:
+        """What does not hold and must."""
+        return [r for r in self.results if not r.success and r.policy == "fail"]
+
+    @property
     def outcome(self) -> Outcome:
         broken = {r.policy for r in self.results if not r.success}
         if "fail" in broken:
@@ -120,12 +125,11 @@ def verify_gate(where: str, verdict: Verdict | None, ceiling: Ceiling, quarantin
     Raises:
         QualityGate: a rule whose policy is `fail` does not hold, or more is quarantined than the ceiling allows.
     """
-    failed = [r for r in verdict.results if not r.success and r.policy == "fail"] if verdict else []
-    if failed and verdict:
+    if verdict and verdict.failed:
         raise _shut(
             where,
             f"suite {verdict.suite.name} to hold where its policy is `fail`",
-            "; ".join(f"{r.rule.name}: {r.figures}" for r in failed),
+            "; ".join(f"{r.rule.name}: {r.figures}" for r in verdict.failed),
         )
     if ceiling.is_exceeded(quarantined, read):
         broken = [r for r in verdict.results if r.unexpected and r.policy == "quarantine"] if verdict else []
@@ -144,13 +148,12 @@ def verify_table(where: str, verdict: Verdict) -> None:
     Raises:
         QualityGate: a rule whose policy is `fail` does not hold.
     """
-    failed = [r for r in verdict.results if not r.success and r.policy == "fail"]
-    if failed:
+    if verdict.failed:
         raise QualityGate(
             what="the table is not as its checks want it",
             where=where,
             expected=f"suite {verdict.suite.name} to hold",
-            found="; ".join(f"{r.rule.name}: {r.figures}" for r in failed),
+            found="; ".join(f"{r.rule.name}: {r.figures}" for r in verdict.failed),
             action="nothing was changed; look at the rows (`lakemark quality show`), mend the source or the rule",
         )
 
