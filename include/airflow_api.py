@@ -79,6 +79,10 @@ class AirflowApi:
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self._get(f"{path}?deserialize=true")["value"]
 
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
+        """A task's own buttons: where each leads, None until the task has ended."""
+        return self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links")["extra_links"]
+
     def clear(self, dag_id: str, run_id: str, task_id: str, map_index: int | None = None) -> list[str]:
         """Clears a task (or one of a mapped task's) and all after it, so that they run again; returns the ids of what
         was cleared."""

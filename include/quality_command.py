@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from include.cli_output import add_command, named_pipeline, report, say
 from include.pipeline_file import load_pipelines
 from include.protocol.errors import TerminalError
+from include.quality.publish import NEWEST
 from include.settings import Settings
 from include.storage import Tables
 
@@ -29,8 +29,11 @@ def add_quality_command(commands: Any) -> None:
     docs_ = actions.add_parser("docs", help=text, description=text)
     docs_.set_defaults(command=docs)
     docs_.add_argument("pipeline", nargs="*", help="name of a pipeline")
-    docs_.add_argument("--to", type=Path, metavar="FOLDER", help="default: data_docs in Lakemark's home")
-    docs_.add_argument("--last", type=int, default=100, metavar="N", help="so many judgements of each pipeline (100)")
+    place = "a folder, or s3://BUCKET/PREFIX (boto3's settings say as whom); default: LAKEMARK_DATA_DOCS, or a folder"
+    docs_.add_argument("--to", metavar="PLACE", help=f"{place} in Lakemark's home")
+    docs_.add_argument(
+        "--last", type=int, default=NEWEST, metavar="N", help=f"so many judgements of each pipeline ({NEWEST})"
+    )
     docs_.add_argument("--json", action="store_true", help="print data instead of text")
 
 
@@ -86,14 +89,15 @@ def suggest(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def docs(settings: Settings, options: argparse.Namespace) -> int:
-    from include.quality.data_docs import build
+    from include.quality.publish import publish
 
     if options.pipeline:
         pipelines = [named_pipeline(settings, name) for name in options.pipeline]
     else:
         pipelines = load_pipelines(settings.pipelines, settings.environment)[0]
-    index = build(settings, pipelines, options.to or settings.home / "data_docs", options.last)
-    report(options, {"index": str(index)}, [str(index)])
+    place = options.to or settings.data_docs or str(settings.home / "data_docs")
+    index = publish(settings, pipelines, place, options.last, say)
+    report(options, {"index": index}, [index])
     return 0
 
 

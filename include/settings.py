@@ -43,6 +43,9 @@ class Settings:
     spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
     alerts: Path | None  # file that says whom to tell of failures and stale tables; None: nobody
     maintenance_schedule: str | None  # cron, of the maintenance DAG; None: by hand
+    data_docs: str | None  # where Airflow publishes Data Docs: a folder or s3://BUCKET/PREFIX; None: it does not
+    data_docs_url: str | None  # where people read them; None: tasks link to the Lakemark page instead
+    data_docs_schedule: str | None  # cron, of the DAG that publishes them; None: by hand
     environment: Mapping[str, str]  # for ${NAME} in pipeline files and for child processes
 
     @classmethod
@@ -71,6 +74,9 @@ class Settings:
             spark_pool_slots=int(env.get("LAKEMARK_SPARK_POOL_SLOTS") or 2),
             alerts=Path(alerts).absolute() if (alerts := env.get("LAKEMARK_ALERTS")) else None,
             maintenance_schedule=env.get("LAKEMARK_MAINTENANCE_SCHEDULE", "0 3 * * *") or None,
+            data_docs=env.get("LAKEMARK_DATA_DOCS") or None,
+            data_docs_url=(env.get("LAKEMARK_DATA_DOCS_URL") or "").rstrip("/") or None,
+            data_docs_schedule=env.get("LAKEMARK_DATA_DOCS_SCHEDULE", "0 * * * *") or None,
             environment=env,
         )
 

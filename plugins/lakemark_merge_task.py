@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from lakemark_metrics import of_job  # these two in plugins/, which Airflow puts on the path
+from lakemark_metrics import of_job  # these three in plugins/, which Airflow puts on the path
+from lakemark_quality_link import QualityLink
 from lakemark_tasks import log_fact, telling, this_try, work_on
 
 from include.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
@@ -38,10 +39,12 @@ class MergeTask(BaseOperator):
 
     template_fields = ("work",)
     ui_color = "#e3f0ec"
+    operator_extra_links = (QualityLink(),)
 
     def __init__(self, *, pipeline: str, work: Any, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.pipeline, self.work = pipeline, work
+        self.attempt_id: str | None = None  # the last one of this try
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         settings = Settings.from_environment()
@@ -50,7 +53,9 @@ class MergeTask(BaseOperator):
             work = _work_of(self.work)
             job = submit_job(settings, self.pipeline, work, this_try())
             if job is None:
-                return _outcomes(run_job(settings, self.pipeline, work, this_try(), telling(self.pipeline), log.info))
+                return _outcomes(
+                    run_job(settings, self.pipeline, work, this_try(), self._hear(telling(self.pipeline)), log.info)
+                )
         log.info("%s works; this task waits for it in the triggerer", job)
         facts = job.to_json()
         raise TaskDeferred(trigger=JobEnds(facts), method_name=self.ended.__name__, kwargs={"job": facts})
@@ -61,11 +66,20 @@ class MergeTask(BaseOperator):
         with work_on(self.pipeline):
             self._name(Settings.from_environment(), context)
             # What it said is in the log already, from the triggerer.
-            report = JobReport(done.about, lambda fact: of_job(self.pipeline, fact), lambda line: None)
+            report = JobReport(done.about, self._hear(lambda fact: of_job(self.pipeline, fact)), lambda line: None)
             for line in ClusterWatch(done).look()[1]:
                 report.take(line)
             done.end()
             return _outcomes(report.results(DriverState(event["state"]).ending))
+
+    def _hear(self, tell: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+        """Takes a job's lines, for `tell` and for the task's link."""
+
+        def hear(fact: dict[str, Any]) -> None:
+            self.attempt_id = fact.get("attempt_id", self.attempt_id)
+            tell(fact)
+
+        return hear
 
     def _name(self, settings: Settings, context: Context) -> None:
         """What a mapped task, a chunk, is called in the UI."""

@@ -45,12 +45,18 @@ def pipelines_to_parse(settings: Settings) -> list[Pipeline]:
 
 @contextmanager
 def work_on(pipeline: str) -> Iterator[None]:
-    """Around what a task does for a pipeline: every line of its log names the pipeline, and failures are classed.
-
-    Airflow retries what fails; a terminal error must not be retried, a person has to act. The text is the last that the
-    task logs, and an XCom for the run's note (lakemark_run_notes.py).
-    """
+    """Around what a task does for a pipeline: every line of its log names the pipeline, and failures are classed."""
     bind_contextvars(pipeline=pipeline)
+    with classed():
+        yield
+
+
+@contextmanager
+def classed() -> Iterator[None]:
+    """Around what a task does: Airflow retries what fails; a terminal error must not be retried, a person has to act.
+
+    The text is the last that the task logs, and an XCom for the run's note (lakemark_run_notes.py).
+    """
     try:
         yield
     except LakemarkError as error:

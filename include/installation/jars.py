@@ -22,7 +22,7 @@ from include.installation.java import Java
 from include.protocol.errors import TerminalError
 
 PINS = Path(__file__).with_name("jars.txt")
-Use = Literal["broker", "spark", "test"]
+Use = Literal["broker", "spark", "test", "s3"]
 USES: tuple[Use, ...] = get_args(Use)
 
 
@@ -92,7 +92,7 @@ def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None
     module = scratch / "ivy.xml"
     module.write_text(
         '<ivy-module version="2.0"><info organisation="lakemark" module="jars"/>'
-        '<configurations><conf name="broker"/><conf name="spark"/><conf name="test"/></configurations><dependencies>'
+        f"<configurations>{''.join(f'<conf name={quoteattr(use)}/>' for use in USES)}</configurations><dependencies>"
         + "".join(
             f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
             f' conf="{jar.use}->master" transitive="false"/>'

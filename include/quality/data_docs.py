@@ -24,6 +24,8 @@ from include.quality.gx_context import configuration, gx_context
 from include.settings import Settings
 from include.storage import Tables
 
+INDEX = "index.html"
+OWN_FOLDERS = ("expectations", "validations")  # of the site: all pages but the index are in these
 _SITE = "lakemark"
 _STYLE = Path(__file__).with_name("data_docs.css")
 _FOREIGN = re.compile(
@@ -95,11 +97,11 @@ def build(settings: Settings, pipelines: Iterable[Pipeline], folder: Path, newes
         for page in site.rglob("*.html"):
             page.write_text(_readable(page.read_text(), os.path.relpath(site, page.parent)))
         shutil.copy(_STYLE, site / "lakemark.css")
-        (site / "index.html").write_text(_index(reversed(links), {name: link for name, (_, link) in suites.items()}))
+        (site / INDEX).write_text(_index(reversed(links), {name: link for name, (_, link) in suites.items()}))
         if folder.exists():
             folder.rename(Path(scratch) / "before")
         site.rename(folder)
-    return folder / "index.html"
+    return folder / INDEX
 
 
 def _newest(settings: Settings, pipelines: Iterable[Pipeline], newest: int) -> list[_Judgement]:
@@ -195,7 +197,7 @@ def _index(links: Iterable[tuple[_Judgement, str]], suites: Mapping[str, str]) -
             f'<span class="{html.escape(first["outcome"])}">{html.escape(first["outcome"])}</span>',
             f"{broken} of {len(judgement.rows)}",
         )
-        return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+        return f'<tr id="{first["attempt_id"]}">' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
     rows = "\n".join(row(judgement, link) for judgement, link in links)
     names = "\n".join(

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import settings_in
 from tests.support.installed import Installed
 from tests.support.receivers import Lineage, Mail
+from tests.support.s3_server import S3Server, s3_server
 
 
 @pytest.fixture(scope="session")
@@ -21,9 +23,20 @@ def lineage() -> Lineage:
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory, mail: Mail, lineage: Lineage) -> Iterator[Installed]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    folder = tmp_path_factory.mktemp("s3")
+    with s3_server(settings_in(folder / "home"), folder / "server") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def installed(
+    tmp_path_factory: pytest.TempPathFactory, mail: Mail, lineage: Lineage, store: S3Server
+) -> Iterator[Installed]:
     home = tmp_path_factory.mktemp("installed")
-    installed = Installed(home, **mail.environment(home / "alerts.yaml"), **lineage.environment)
+    published = {"LAKEMARK_DATA_DOCS": "s3://data-docs", "LAKEMARK_DATA_DOCS_URL": "https://docs.example/"}
+    receivers = {**mail.environment(home / "alerts.yaml"), **lineage.environment, **store.environment}
+    installed = Installed(home, **receivers, **published)
     try:
         yield installed
     finally:

@@ -19,6 +19,7 @@ from include.protocol.errors import RetryableError
 from include.table_events import BatchEvent
 from tests.support.installed import Installed, job_of
 from tests.support.receivers import Lineage, Mail
+from tests.support.s3_server import S3Server
 from tests.support.world import as_dict, newest_by_key, wait_until
 
 
@@ -142,7 +143,9 @@ def test_a_backfill_from_the_form(installed: Installed) -> None:
     assert json.loads(installed.lakemark("backfill", "refilled", "--list", "--json"))[0]["state"] == "applied"
 
 
-def test_a_failed_gate_is_told_and_the_quarantine_is_replayed_from_the_form(installed: Installed) -> None:
+def test_a_failed_gate_is_told_and_the_quarantine_is_replayed_from_the_form(
+    installed: Installed, store: S3Server
+) -> None:
     world, api = installed.world, installed.api
     topic, rule = world.topic(), {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}
 
@@ -157,6 +160,14 @@ def test_a_failed_gate_is_told_and_the_quarantine_is_replayed_from_the_form(inst
     assert state == "failed"
     assert "1 of 6 rows break it" in wait_until(lambda: api.run_note(dag_id, run_id))
     assert api.tasks(dag_id, run_id)["merge"]["try_number"] == 1  # a person must act
+
+    link = wait_until(lambda: api.links(dag_id, run_id, "merge")["Data quality"])
+    page, attempt_id = link.split("#")
+    assert page == "https://docs.example/index.html"
+    bucket = store.bucket("data-docs")
+    assert installed.run("lakemark_data_docs")[1] == "success"
+    assert f'<tr id="{attempt_id}">' in bucket.Object("index.html").get()["Body"].read().decode()
+
     gated("quarantine", rule)
     api.clear(dag_id, run_id, "merge")
     assert installed.ended(dag_id, run_id) == "success"
