@@ -54,7 +54,6 @@ lint: setup-dev  ## ruff and the walls between the rooms
 
 test: lint       ## everything that CI runs
 	@$(BIN)/pytest -m "not slow"
-	@$(BIN)/python -m tests.soak --seed 4 $(SHORT_SOAK)
 	@$(BIN)/python -m tests.soak $(SHORT_SOAK)
 
 test-all: lint   ## the slow ones too

@@ -54,29 +54,32 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
         return 0
     if options.resume is not None:
         planned = backfills.steps.ledger.state().backfill(pipeline.name, options.resume)
-    else:
-        wish = Wish(
-            ranges=options.ranges,
-            since=options.since,
-            until=options.until,
-            batches=options.batches,
-            into="new" if options.into_new_table else "same",
-            source="archive" if options.from_archive else "kafka",
-            records_per_chunk_max=options.records_per_chunk,
-        )
-        if options.dry_run:
-            facts = backfills.preview(wish)
-            report(options, facts, preview_lines(facts))
-            return 0
-        planned = backfills.plan(wish, uuid.uuid4().hex, options.reason, who())
-        say(f"backfill {planned.number}: {planned.records_max:,} offsets in {len(planned.chunks)} chunks")
-    chunks = run_planned(settings, backfills, planned)
-    facts = {"backfill": planned.number, "into": planned.into, "chunks": [chunk.to_json() for chunk in chunks]}
-    report(options, facts, map(chunk_line, chunks))
-    return 0
+        return _run(settings, options, backfills, planned)
+    wish = Wish(
+        ranges=options.ranges,
+        since=options.since,
+        until=options.until,
+        batches=options.batches,
+        into="new" if options.into_new_table else "same",
+        source="archive" if options.from_archive else "kafka",
+        records_per_chunk_max=options.records_per_chunk,
+    )
+    return grant(settings, options, backfills, wish)
 
 
-def run_planned(settings: Settings, backfills: Backfills, planned: Backfill) -> list[Chunk]:
+def grant(settings: Settings, options: argparse.Namespace, backfills: Backfills, wish: Wish) -> int:
+    """Plans what is wished for and runs it to its end; with `--dry-run` only says what that would be."""
+    if options.dry_run:
+        facts = backfills.preview(wish)
+        report(options, facts, preview_lines(facts))
+        return 0
+    planned = backfills.plan(wish, uuid.uuid4().hex, options.reason, who())
+    what, unit = ("backfill", "offsets") if planned.records is None else ("replay", "records")
+    say(f"{what} {planned.number}: {planned.records_max:,} {unit} in {len(planned.chunks)} chunks")
+    return _run(settings, options, backfills, planned)
+
+
+def _run(settings: Settings, options: argparse.Namespace, backfills: Backfills, planned: Backfill) -> int:
     """Runs what has not landed of a planned backfill, to its end."""
     name = planned.pipeline
 
@@ -85,7 +88,10 @@ def run_planned(settings: Settings, backfills: Backfills, planned: Backfill) -> 
         run_swap(settings, name, planned.number, who(), say)
 
     run_backfill(settings, name, planned.number, "cli", lambda fact: say(told(fact)), say)
-    return backfills.finish(planned, swap, who())
+    chunks = backfills.finish(planned, swap, who())
+    facts = {"backfill": planned.number, "into": planned.into, "chunks": [chunk.to_json() for chunk in chunks]}
+    report(options, facts, map(chunk_line, chunks))
+    return 0
 
 
 def _list(backfills: Backfills, options: argparse.Namespace) -> int:

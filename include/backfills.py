@@ -229,7 +229,7 @@ class Backfills:
         return Quarantine.of(self.steps)
 
     def _preview_of_replay(self, wish: Wish) -> dict[str, Any]:
-        records = self.quarantine.count_pending(_chosen(wish))
+        records = Quarantine.of(self.steps, with_bytes=False).count_pending(_chosen(wish))
         seconds = _seconds_per_record(self.steps.ledger.state().batches)
         return {
             "pipeline": self._name,

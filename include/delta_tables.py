@@ -13,12 +13,13 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from include.protocol.errors import TableDamaged, TerminalError
+from include.protocol.errors import RetryableError, TableDamaged, TerminalError
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
+_APPEND_TRIES = 5
 _RECENT_COMMITS = 200  # whose files are looked at for emptiness; a checkpoint has taken in what is older
 
 
@@ -52,6 +53,40 @@ def query(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
         return pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
     except (DeltaError, OSError, ValueError) as error:
         raise _damaged(table.table_uri, _first_line(error)) from error
+
+
+def append(path: str, rows: pa.Table, what: str, marker: tuple[str, int] | None = None) -> bool:
+    """Adds rows to a table of small appends, which is made if there is none, and keeps its files few.
+
+    Args:
+        what: is written down, for the error. marker: appId and version that the commit carries, so that it lands once.
+
+    Returns:
+        False if the marker was there already.
+
+    Raises:
+        RetryableError: the file system refuses it. TableDamaged: see `open_table`.
+    """
+    for tries_left in reversed(range(_APPEND_TRIES)):
+        table = open_table(path)
+        if marker and table and table.transaction_version(marker[0]) is not None:
+            return False
+        try:
+            markers = [Transaction(*marker)] if marker else None
+            write_deltalake(path, rows, mode="append", commit_properties=CommitProperties(app_transactions=markers))
+            break
+        except (DeltaError, OSError) as error:  # of two who create it, or who append at once, one finds the other there
+            if not tries_left:
+                raise RetryableError(
+                    what=f"{what} could not be written down",
+                    where=path,
+                    expected="a folder that may be written, and room in it",
+                    found=" ".join(str(error).split())[:500],
+                    action="mend that and do it again (or rerun the task); nothing is done twice",
+                ) from error
+    if (table := open_table(path)) is not None:
+        keep_few_files(table)
+    return True
 
 
 def keep_few_files(table: DeltaTable, files_max: int = 100) -> None:

@@ -1,13 +1,29 @@
-"""Decodes JSON records with DuckDB, by a pipeline's schema: a second way beside Spark's, for audits and profiles."""
+"""Takes in and decodes JSON records with DuckDB, by a pipeline's schema: a second way beside Spark's, for audits and
+profiles."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import duckdb
+import pyarrow as pa
 from sqlglot import exp
 
 from include.schema_ddl import Column
+
+_RECORD = ("topic", "partition", "offset", "value")
+
+
+def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[tuple]]) -> int:
+    """Makes the table `records` (topic, partition, offset, value) of `records_of`; returns how many there are."""
+    database.execute('CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, value BLOB)')
+    loaded = 0
+    for chunk in chunks:
+        database.register("chunk", pa.table(dict(zip(_RECORD, map(list, zip(*chunk, strict=True)), strict=True))))
+        database.execute("INSERT INTO records SELECT * FROM chunk")
+        loaded += len(chunk)
+    return loaded
 
 
 def decoded(columns: Sequence[Column], records: str) -> str:

@@ -15,14 +15,13 @@ from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, QueryBuilder, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake import QueryBuilder, write_deltalake
 
-from include.delta_tables import open_table
+from include.delta_tables import append, open_table
 from include.duckdb_json import literal
 from include.protocol.backfill import Backfill, Chunks
 from include.protocol.batch import FENCE, Batch
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
 from include.protocol.ranges import OffsetRange
 from include.steps import Steps
@@ -54,7 +53,6 @@ _EMPTY_QUARANTINE = (
     'CREATE TABLE aside (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, key BLOB, '
     "value BLOB, reason VARCHAR, generation INTEGER, batch_id BIGINT, rules VARCHAR[])"
 )
-_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class Quarantine:
     def set_aside(self) -> pa.Table:
         """Records that no batch has applied: topic, partition, offset, value."""
         query = "SELECT topic, partition, \"offset\", value FROM records WHERE state IN ('pending', 'discarded')"
-        return self._database.execute(query).to_arrow_table()
+        return self._database.sql(query).to_arrow_table()
 
     def freeze(self, chosen: Chosen, path: str, records_per_chunk: int) -> tuple[Chunks, int]:
         """Copies the pending records that are meant into a table of a replay's own.
@@ -150,14 +148,14 @@ class Quarantine:
                 found="none",
                 action=f"see `lakemark quarantine list {self.pipeline}`; nothing was changed",
             )
-        write_deltalake(path, self._database.execute("SELECT * FROM frozen").to_arrow_table(), mode="overwrite")
+        write_deltalake(path, self._database.sql("SELECT * FROM frozen").to_arrow_table(), mode="overwrite")
         chunks: list[list[OffsetRange]] = [[] for _ in range(spans[-1]["chunk"] + 1)]
         for span in spans:
             chunks[span["chunk"]].append(OffsetRange(span["topic"], span["partition"], span["first"], span["last"] + 1))
         return tuple(map(tuple, chunks)), sum(span["records"] for span in spans)
 
     def discard(self, chosen: Chosen, reason: str, discarded_by: str) -> int:
-        """Records that nobody wants the pending records that are meant; returns how many. The records stay."""
+        """Puts on record that nobody wants the pending records that are meant; returns how many. The records stay."""
         query = f"SELECT topic, partition, \"offset\" FROM records WHERE state = 'pending' AND {chosen.condition()}"
         found = self._rows(query)
         self._resolve(found, "discarded", None, reason, discarded_by, None)
@@ -192,33 +190,17 @@ class Quarantine:
         resolved_by: str,
         batch: Batch | None,
     ) -> None:
-        """Args: batch: whose marker the commit carries, so that it lands once."""
+        """Args: batch: a replay's chunk, whose marker the commit carries, so that it lands once."""
         about = {"resolution": resolution, "replay": replay, "reason": reason, "resolved_by": resolved_by}
         rows = [{**record, **about, "resolved_at": datetime.now(UTC)} for record in records]
         if not rows:
             return
-        marker = batch and [Transaction(batch.app_id, batch.batch_id)]
-        for tries_left in reversed(range(_TRIES)):
-            table = open_table(self.tables.resolutions)
-            if batch and table and table.transaction_version(batch.app_id) is not None:
-                return
-            try:
-                write_deltalake(
-                    self.tables.resolutions,
-                    pa.Table.from_pylist(rows, _RESOLUTIONS),
-                    mode="append",
-                    commit_properties=CommitProperties(app_transactions=marker),
-                )
-                return
-            except (CommitFailedError, DeltaError, OSError) as error:
-                if not tries_left:
-                    raise RetryableError(
-                        what="what became of quarantined records could not be written down",
-                        where=self.tables.resolutions,
-                        expected="a folder that may be written, and room in it",
-                        found=" ".join(str(error).split())[:500],
-                        action="mend that and do it again; nothing is done twice",
-                    ) from error
+        append(
+            self.tables.resolutions,
+            pa.Table.from_pylist(rows, _RESOLUTIONS),
+            "what became of quarantined records",
+            batch and (batch.app_id, batch.batch_id),
+        )
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
@@ -303,7 +285,7 @@ class Quarantine:
         return TableLog.open(self.tables.target)
 
     def _rows(self, sql: str) -> list[dict[str, Any]]:
-        return self._database.execute(sql).to_arrow_table().to_pylist()
+        return self._database.sql(sql).to_arrow_table().to_pylist()
 
 
 def record_line(record: dict[str, Any]) -> str:

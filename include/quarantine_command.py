@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import uuid
 from typing import Any
 
-from include.backfill_command import chunk_line, run_planned
-from include.backfills import Backfills, Wish, preview_lines
-from include.cli_output import add_command, argument, named_pipeline, report, say, who
+from include.backfill_command import grant
+from include.backfills import Backfills, Wish
+from include.cli_output import add_command, argument, named_pipeline, report, who
 from include.protocol.ranges import OffsetRange
 from include.quarantine import Chosen, Quarantine, record_json, record_line
 from include.settings import Settings
@@ -59,23 +58,13 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def replay(settings: Settings, options: argparse.Namespace) -> int:
-    backfills = Backfills(_steps(settings, options))
     wish = Wish(
         ranges=options.ranges,
         source="quarantine",
         rule=options.rule,
         records_per_chunk_max=options.records_per_chunk,
     )
-    if options.dry_run:
-        facts = backfills.preview(wish)
-        report(options, facts, preview_lines(facts))
-        return 0
-    planned = backfills.plan(wish, uuid.uuid4().hex, options.reason, who())
-    say(f"replay {planned.number}: {planned.records_max:,} records in {len(planned.chunks)} chunks")
-    chunks = run_planned(settings, backfills, planned)
-    facts = {"backfill": planned.number, "into": planned.into, "chunks": [chunk.to_json() for chunk in chunks]}
-    report(options, facts, map(chunk_line, chunks))
-    return 0
+    return grant(settings, options, Backfills(_steps(settings, options)), wish)
 
 
 def discard(settings: Settings, options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ import sqlglot
 from deltalake import DeltaTable, QueryBuilder
 
 from include.audit.report import Finding, Recomputed
-from include.duckdb_json import decoded, literal, quoted
+from include.duckdb_json import decoded, literal, load, quoted
 from include.kafka_source import records_of, source_extent
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
@@ -47,14 +47,7 @@ def recompute(
     held = _held(_applied(state, commits, source), source)
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
-    database.execute('CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, value BLOB)')
-    read = 0
-    for chunk in records_of(pipeline.source, held):
-        read += len(chunk)
-        columns = zip(*chunk, strict=True)
-        arrow = pa.table(dict(zip(("topic", "partition", "offset", "value"), map(list, columns), strict=True)))
-        database.register("chunk", arrow)
-        database.execute("INSERT INTO records SELECT * FROM chunk")
+    read = load(database, records_of(pipeline.source, held))
     _register(database, "target", target)
     database.register("aside", aside)
     _compute(database, pipeline)

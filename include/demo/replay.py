@@ -6,7 +6,7 @@ was known at that moment, as change-data capture does, so the newest event of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import files
 from pathlib import Path
 
@@ -70,8 +70,15 @@ def _events(flights: pd.DataFrame, status: str, at: pd.Series, unknown: tuple[st
     return flights.assign(status=status, event_time=at, **blank)
 
 
-def produce(events: pd.DataFrame, bootstrap_servers: str, say: Callable[[str], None]) -> int:
-    """Sends events to the topic, keyed by flight; returns their number once Kafka has acknowledged all."""
+def records(events: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Keys and values as they go to Kafka: a flight's events share a key, and so a partition."""
+    for start in range(0, len(events), _PROGRESS_EVERY):
+        chunk = events.iloc[start : start + _PROGRESS_EVERY]
+        yield from zip(_keys(chunk), _values(chunk), strict=True)
+
+
+def produce(wanted: Iterable[tuple[str, str]], bootstrap_servers: str, say: Callable[[str], None]) -> int:
+    """Sends keys and values to the topic; returns their number once Kafka has acknowledged all."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -90,18 +97,16 @@ def produce(events: pd.DataFrame, bootstrap_servers: str, say: Callable[[str], N
             failures.append(str(error))
 
     sent = 0
-    for start in range(0, len(events), _PROGRESS_EVERY):
-        chunk = events.iloc[start : start + _PROGRESS_EVERY]
-        for key, value in zip(_keys(chunk), _values(chunk), strict=True):
-            while True:
-                try:
-                    producer.produce(TOPIC, value, key, on_delivery=delivered)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
-        sent += len(chunk)
-        say(f"{sent:,} of {len(events):,} events sent to {TOPIC}")
+    for sent, (key, value) in enumerate(wanted, 1):
+        while True:
+            try:
+                producer.produce(TOPIC, value, key, on_delivery=delivered)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+        if sent % _PROGRESS_EVERY == 0:
+            say(f"{sent:,} events sent to {TOPIC}")
     producer.flush()
     if failures:
         raise RuntimeError(f"{len(failures)} events were not acknowledged by Kafka; the first: {failures[0]}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from include.demo import oracle
+from include.demo.bad_batch import Told
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protocol.ledger_events import BatchRecord
@@ -22,7 +23,9 @@ class Story:
     """What happened, for the report."""
 
     began: float = field(default_factory=time.monotonic)
-    events: int = 0
+    events: int = 0  # that the first run drains
+    late_events: int = 0  # those of the batch with bad records
+    quality: Told | None = None
     kills: list[dict[str, Any]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     rerun: dict[str, Any] = field(default_factory=dict)
@@ -67,9 +70,11 @@ def build_report(
         and unchanged
         and story.rerun["outcome"] == "already_applied"
         and all(attempts[kill["batch_id"]][0] not in ("applied", "already_applied") for kill in story.kills)
-        and len(story.kills) == 2,
+        and len(story.kills) == 2
+        and story.quality is not None
+        and story.quality.as_told,
         "pipeline": pipeline.name,
-        "events": story.events,
+        "events": story.events + story.late_events,
         "batches": [
             {
                 "batch_id": r.batch.batch_id,
@@ -86,6 +91,7 @@ def build_report(
         "runs": story.runs,
         "kills": story.kills,
         "rerun": {**story.rerun, "changed_nothing": unchanged},
+        "quality": story.quality and story.quality.to_json(),
         "rows": verdict.rows_found,
         "rows_expected": verdict.rows_expected,
         "never_departed": verdict.never_departed_found,
@@ -114,7 +120,7 @@ def _steady(records: Sequence[BatchRecord], disturbed: set[int]) -> list[BatchRe
 def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
     compared = len(report["verdict"]["mismatches"])
     kills = ", ".join(f"{k['what']} in batch {k['batch_id']}" for k in report["kills"])
-    rerun = report["rerun"]
+    rerun, quality = report["rerun"], report["quality"]
     print()
     for name, value in {
         "events": f"{report['events']:,}",
@@ -123,6 +129,8 @@ def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
         "killed": kills,
         "rerun": f"batch {rerun['batch_id']}: {rerun['outcome']}, version {rerun['table_version_before']} before and "
         f"{rerun['table_version_after']} after",
+        "bad batch": f"{quality['planted']} planted bad records and {quality['far']} good ones set aside; "
+        f"{quality['replayed']} replayed, {quality['discarded']} discarded, {quality['pending']} wait",
         "rows": f"{report['rows']:,} of {report['rows_expected']:,}; {report['never_departed']:,} never departed",
         "mismatches": f"{report['mismatches']} in {compared} columns",
         "throughput": f"{report['events_per_second_steady'] or 0:,} events/s in undisturbed batches, "
@@ -141,4 +149,8 @@ def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
 def _verdict(report: dict[str, Any]) -> str:
     if report["good"]:
         return "the table is the truth"
-    return "NOT SHOWN: a fault or the rerun was not as planned" if report["verdict"]["equal"] else "NOT EQUAL"
+    return (
+        "NOT SHOWN: a fault, the rerun or the bad batch was not as planned"
+        if report["verdict"]["equal"]
+        else "NOT EQUAL"
+    )

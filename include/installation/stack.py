@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import sys
@@ -188,7 +189,8 @@ class Stack:
             self.airflow.prepare()
         (settings.home / ADDRESSES).write_text(json.dumps(self.addresses(parts)))
         command = [sys.executable, "-m", "include.installation.supervisor", *parts]
-        environment = settings.child_environment(PYTHONUNBUFFERED="1", PYTHONPATH=str(PROJECT_ROOT))
+        path = os.pathsep.join(filter(None, (str(PROJECT_ROOT), settings.environment.get("PYTHONPATH"))))
+        environment = settings.child_environment(PYTHONUNBUFFERED="1", PYTHONPATH=path)
         spawn(command, settings.logs / "supervisor.log", environment)
         deadline = time.monotonic() + 30
         while supervisor_state(self.state_file) is None and time.monotonic() < deadline:

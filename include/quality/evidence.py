@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
-from deltalake.exceptions import DeltaError
 
-from include.delta_tables import keep_few_files, open_table, query
-from include.protocol.errors import RetryableError
+from include.delta_tables import append, open_table, query
 from include.quality.verdict import Verdict
 
 SCHEMA = pa.schema(
@@ -45,7 +42,6 @@ SCHEMA = pa.schema(
         pa.field("result", pa.string(), nullable=False),  # JSON: as Great Expectations has it
     ]
 )
-_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -60,24 +56,9 @@ class Subject:
 
 
 def record(path: str, subject: Subject, verdict: Verdict) -> None:
-    """Adds a judgement. Raises RetryableError if the file system refuses it."""
+    """Adds a judgement. Raises RetryableError: the file system refuses it."""
     rows = pa.Table.from_pylist(_rows(subject, verdict, datetime.now(UTC)), SCHEMA)
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            write_deltalake(path, rows, mode="append")
-            break
-        except (DeltaError, OSError) as error:  # two who create it at once: the second finds it there
-            if not tries_left:
-                raise RetryableError(
-                    what="what a quality suite said could not be written down",
-                    where=path,
-                    expected="a folder that may be written, and room in it",
-                    found=" ".join(str(error).split())[:500],
-                    action="mend that, then rerun the task; nothing landed",
-                ) from error
-    table = open_table(path)
-    if table is not None:
-        keep_few_files(table)
+    append(path, rows, "what a quality suite said")
 
 
 def judgements(path: str) -> list[dict[str, Any]]:

@@ -13,9 +13,8 @@ from importlib.metadata import version
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
-from include.duckdb_json import decoded, quoted
+from include.duckdb_json import decoded, load, quoted
 from include.kafka_source import records_of, source_extent
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
@@ -113,11 +112,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 def _profiles(pipeline: Pipeline, records: int) -> list[Profile]:
     columns = pipeline.source.columns
     database = duckdb.connect()
-    database.execute('CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, value BLOB)')
-    for chunk in records_of(pipeline.source, _newest(pipeline, records)):
-        arrays = dict(zip(("topic", "partition", "offset", "value"), map(list, zip(*chunk, strict=True)), strict=True))
-        database.register("chunk", pa.table(arrays))
-        database.execute("INSERT INTO records SELECT * FROM chunk")
+    load(database, records_of(pipeline.source, _newest(pipeline, records)))
     database.execute(f"CREATE TABLE sample AS SELECT * FROM ({decoded(columns, 'records')}) WHERE NOT _undecodable")
     [(total,)] = database.execute("SELECT count(*) FROM sample").fetchall()
     if not total:

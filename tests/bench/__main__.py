@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from include.demo.replay import PARTITIONS, TOPIC, flight_events, flights_csv, produce
+from include.demo.replay import PARTITIONS, TOPIC, flight_events, flights_csv, produce, records
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
@@ -54,7 +54,7 @@ def quality(world: World, rounds: int) -> dict:
     shutil.copytree(PROJECT_ROOT / "include" / "expectations", world.settings.expectations, dirs_exist_ok=True)
     world.create_topic(TOPIC, PARTITIONS)
     say("sending flights ...")
-    produce(flight_events(flights_csv())[: (rounds + 1) * BATCH], world.bootstrap_servers, lambda text: None)
+    produce(records(flight_events(flights_csv())[: (rounds + 1) * BATCH]), world.bootstrap_servers, lambda text: None)
     contenders = {name: _flights(world, name, suite) for name, suite in (("without", None), ("with", "flights"))}
     seconds: dict[str, list[float]] = defaultdict(list)
     phases: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

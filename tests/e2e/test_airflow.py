@@ -130,6 +130,7 @@ def filled(installed: Installed, name: str) -> Pipeline:
     return pipeline
 
 
+@pytest.mark.slow
 def test_a_backfill_from_the_form(installed: Installed) -> None:
     world, api = installed.world, installed.api
     pipeline, dag_id = filled(installed, "refilled"), "lakemark__refilled__backfill"
@@ -294,6 +295,7 @@ def test_airflow_retries_a_killed_job(installed: Installed) -> None:
     assert json.loads(installed.lakemark("audit", pipeline.name, "--json"))[0]["findings"] == []
 
 
+@pytest.mark.slow
 def test_a_terminal_error_is_told_and_not_retried(installed: Installed, mail: Mail) -> None:
     pipeline = installed.world.pipeline("no-such-topic", "terminal")
     dag_id = installed.dag(pipeline)
@@ -402,6 +404,7 @@ def test_a_broken_file_is_one_import_error_and_the_rest_lives(installed: Install
     wait_until(lambda: not installed.api.import_errors(), 90)
 
 
+@pytest.mark.slow
 def test_the_command_line_leaves_the_same_ledger(installed: Installed) -> None:
     world = installed.world
     topic = world.topic()

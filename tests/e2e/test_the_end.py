@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 from include.installation.supervisor import session_members, supervisor_state
 from tests.support.installed import Installed
+
+
+def test_no_process_turned_to_a_foreign_host(installed: Installed) -> None:
+    """No telemetry, of Great Expectations, Airflow or anybody else: in all that the tests before had it do."""
+    assert not installed.foreign_hosts.exists(), installed.foreign_hosts.read_text()
+    # The watch works: this is what it writes down.
+    asking = (
+        "import socket, contextlib\nwith contextlib.suppress(OSError): socket.getaddrinfo('telemetry.example', 443)"
+    )
+    environment = installed.stack.settings.child_environment()
+    subprocess.run([sys.executable, "-c", asking], env=environment, check=True, timeout=60)
+    assert installed.foreign_hosts.read_text().startswith("telemetry.example by ")
 
 
 def test_down_ends_all_of_it_and_nothing_else(installed: Installed) -> None:

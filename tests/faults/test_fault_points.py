@@ -19,7 +19,7 @@ from tests.support.world import Sent, World, as_dict, newest_by_key
 # What passes the points that `lakemark run` does not.
 _COMMANDS = {"generation.fenced": ("reset", "--reason=test"), "rebuild.set_aside": ("ledger", "rebuild")}
 # One of each kind in every run; all of them in `make test-all`.
-_ALWAYS = {"plan.recorded", "attempt.quarantine_landed", "attempt.landed", "settle.decided", "generation.fenced"}
+_ALWAYS = {"attempt.quarantine_landed", "attempt.landed", "generation.fenced"}
 _POINTS = [pytest.param(p, marks=() if p in _ALWAYS else pytest.mark.slow) for p in FAULT_POINTS]
 KEYS = 40
 

@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from tests.support.jvm_faults import JvmPoint, own_driver
-from tests.support.world import LAKEMARK, World, as_dict, changes, landed_commits, newest_by_key, wait_until
-
-
-@pytest.fixture
-def zombies() -> Iterator[list[subprocess.Popen]]:
-    """Processes to be ended, come what may."""
-    started: list[subprocess.Popen] = []
-    yield started
-    for process in started:
-        for member in _family(process):
-            member.kill()
-
-
-def _family(process: subprocess.Popen) -> list[psutil.Process]:
-    try:
-        return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def stopped(process: subprocess.Popen) -> psutil.Process:
-    """The member of the process's family that has been stopped, once there is one."""
-
-    def find() -> psutil.Process | None:
-        assert process.poll() is None, process.communicate()
-        return next((p for p in _family(process) if p.status() == psutil.STATUS_STOPPED), None)
-
-    return wait_until(find, 120)
+from tests.support.stopped import resumed, stopped
+from tests.support.world import LAKEMARK, World, as_dict, changes, landed_commits, newest_by_key
 
 
 def job(world: World, pipeline: Pipeline, batch_id: int, **environment: str) -> subprocess.Popen:
@@ -70,12 +41,6 @@ def life_goes_on(world: World, pipeline: Pipeline, topic: str) -> None:
     world.produce(topic, changes(range(10, 40), 3), 1)
     assert world.run_batch(pipeline).outcome == "applied"
     assert landed_commits(world, pipeline) == [2, 1, 0]
-
-
-def resumed(process: subprocess.Popen, member: psutil.Process) -> tuple[int, str]:
-    member.send_signal(signal.SIGCONT)
-    said, _ = process.communicate(timeout=200)
-    return process.returncode, said
 
 
 def assert_right(world: World, pipeline: Pipeline, batches: list[int]) -> None:

@@ -95,6 +95,7 @@ def test_a_time_span_is_found_by_kafkas_own_index(world: World) -> None:
     assert backfills.steps.ledger.state().backfills == {}  # a preview writes nothing
 
 
+@pytest.mark.slow
 def test_a_new_table_takes_the_targets_place_with_all_that_landed_meanwhile(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 30}})

@@ -100,6 +100,7 @@ def test_i9_a_reset_to_the_earliest_reads_all_again_and_changes_nothing(world: W
     assert_right(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_reset_of_a_pipeline_that_never_landed_anything_makes_the_table_to_fence_it(world: World, lakemark) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)
@@ -150,6 +151,7 @@ def test_i7_a_reset_is_the_way_out_of_a_topic_that_was_recreated(world: World, l
     assert "re-created" in " ".join(audit(world.settings, pipeline).on_record)
 
 
+@pytest.mark.slow
 def test_i3_a_restored_target_is_noticed_and_filled_again(world: World, lakemark) -> None:
     _, pipeline = two_batches(world)
     world.drain(pipeline)
@@ -277,6 +279,7 @@ def test_i10_a_plan_of_the_lost_ledger_that_lands_after_all_is_taken_over(
     assert_right(world, pipeline)
 
 
+@pytest.mark.slow
 def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> None:
     """Delta's log clean-up, by hand: a checkpoint, and the commits before it gone."""
     topic, pipeline = two_batches(world)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from include.settings import PROJECT_ROOT
 from tests.conftest import settings_in
 from tests.support.world import World, wait_until
 
+NETWORK_WATCH = Path(__file__).with_name("network_watch")
 LAKEMARK = [str(Path(sys.executable).parent / "lakemark")]
 
 
@@ -50,7 +52,10 @@ class Installed:
     def __init__(self, home: Path, **settings: str) -> None:
         (home / "pipelines").mkdir(parents=True)
         self.metrics = Metrics()
-        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines"), **self.metrics.environment, **settings}
+        self.foreign_hosts = home / "foreign_hosts.txt"  # that any of its Python processes turned to
+        path = os.pathsep.join(filter(None, (str(NETWORK_WATCH), os.environ.get("PYTHONPATH"))))
+        watched = {"PYTHONPATH": path, "LAKEMARK_TEST_FOREIGN_HOSTS": str(self.foreign_hosts)}
+        self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines"), **self.metrics.environment, **watched, **settings}
         self.stack = Stack.of(settings_in(home, **self.places))
         self.facts = json.loads(self.lakemark("up", "--json"))
         self.world = World(settings_in(home, **self.places), self.facts["KAFKA_BOOTSTRAP_SERVERS"])
