@@ -29,7 +29,9 @@ BATCH = 200_000
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=4, help="measured, after the one that warms up (4)")
+    parser.add_argument(
+        "--rounds", type=int, default=4, choices=range(1, 5), help="measured, after the one that warms up (4)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes the figures there, too")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
