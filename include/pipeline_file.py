@@ -164,6 +164,9 @@ class Upkeep(_Section):
         description="Tombstones of deletes that were committed so long ago are removed; null: none is. An older change "
         "of such a key that comes later makes its row again.",
     )
+    keep_judgements_days: float | None = Field(
+        default=365, gt=0, description="What suites said so long ago is removed; null: it is kept for ever."
+    )
 
 
 class Pipeline(_Section):

@@ -30,6 +30,7 @@ from include.protocol.maintenance import (
     purged_to_text,
     wants_optimize,
 )
+from include.quality.evidence import forget
 from include.settings import Settings
 from include.storage import Tables
 from include.table_upkeep import keep_appended, remove_spent_tables, shape_of
@@ -67,11 +68,13 @@ class Maintenance:
         began = time.monotonic()
         self.spark.conf.set(_LISTING, os.cpu_count() or 1)
         before = {role: self._shape(role) for role in self._paths}
+        forgot = self._forget_judgements()
         did = {
             "target": [*self._purge(), *self._optimize("target"), *self._vacuum("target")],
             "quarantine": [*self._optimize("quarantine"), *self._vacuum("quarantine")],
             **{role: keep_appended(self._paths[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
+        did["quality"] = [*forgot, *did["quality"]]
         after = {role: self._shape(role) for role in self._paths}
         return {
             "maintained": self.pipeline.name,
@@ -122,6 +125,13 @@ class Maintenance:
             for tp, offset in sorted(offsets.items())
         )
         return self._commit("target", "purged tombstones", f"DELETE FROM {target} WHERE {LINEAGE}.deleted AND ({old})")
+
+    def _forget_judgements(self) -> list[str]:
+        days = self._rules.keep_judgements_days
+        if days is None:
+            return []
+        forgotten = forget(self._tables.quality, datetime.now(UTC) - timedelta(days=days))
+        return [f"forgot {forgotten} old results of rules"] if forgotten else []
 
     def _commit(self, role: str, name: str, statement: str) -> list[str]:
         """Runs one statement, again when a batch was faster."""

@@ -1,19 +1,22 @@
 """What suites said, kept as a Delta table: one row per rule of every judgement, written without a JVM.
 
 A judgement belongs to an attempt (`attempt_id`), whatever came of it; which attempt's batch landed says the target's
-commit. So rows are only ever added.
+commit. So rows are only ever added, until maintenance forgets
+the old ones.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
 
 from include.delta_tables import append, open_table, query
 from include.quality.verdict import Verdict
@@ -72,6 +75,17 @@ def judgements(path: str) -> list[dict[str, Any]]:
     found = query(table, "select * from t order by judged_at, attempt_id, rule")
     json_columns = ("observed", "sample", "config", "result")
     return [{**row, **{name: json.loads(row[name] or "null") for name in json_columns}} for row in found]
+
+
+def forget(path: str, before: datetime) -> int:
+    """Removes judgements of before that moment (UTC); returns how many rows. A race that is lost to a batch is made up
+    for the next time."""
+    table = open_table(path)
+    if table is None:
+        return 0
+    with suppress(CommitFailedError):
+        return table.delete(f"judged_at < '{before:%Y-%m-%dT%H:%M:%SZ}'")["num_deleted_rows"] or 0
+    return 0
 
 
 def _rows(subject: Subject, verdict: Verdict, now: datetime) -> Iterable[dict[str, Any]]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from include.pipeline_file import Pipeline
 from include.quality.data_docs import build
-from include.quality.evidence import Subject, record
+from include.quality.evidence import Subject, forget, judgements, record
 from include.quality.suite import Rule, Suite
 from include.quality.verdict import Verdict, result_of_figure, result_of_rows, with_samples
 from include.settings import Settings
 from include.storage import Tables
+from tests.support.world import wait_until
 
 
 @pytest.fixture
@@ -77,3 +79,14 @@ def test_the_site_takes_the_place_of_the_one_before(settings: Settings, tmp_path
     assert "no suite has judged anything yet" in (folder / "index.html").read_text()
     assert not (folder / "old.html").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".docs")] == []
+
+
+def test_old_judgements_are_forgotten(settings: Settings) -> None:
+    path = Tables.of(settings, a_pipeline("orders")).quality
+    assert forget(path, datetime.now(UTC)) == 0  # there is none
+    record(path, Subject("orders", "first", 1, 0), a_verdict())
+    between = judgements(path)[0]["judged_at"] + timedelta(seconds=1)
+    wait_until(lambda: datetime.now(UTC) > between + timedelta(seconds=1))
+    record(path, Subject("orders", "second", 1, 1), a_verdict())
+    assert forget(path, between) == 3
+    assert {row["attempt_id"] for row in judgements(path)} == {"second"}
