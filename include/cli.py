@@ -108,11 +108,13 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
         try:
             pipeline = load_pipeline(path, settings.environment)
             _validate_suites(settings, pipeline)
-            found.append({"file": str(path), "valid": True})
+            found.append({"file": str(path), "valid": True, "warnings": list(pipeline.warnings)})
         except (PipelineFileError, SuiteError) as error:
             found.append({"file": str(path), "valid": False, **error.facts()})
     lines = (
-        f"{f['file']}: valid" if f["valid"] else f"{f['where']}: expected {f['expected']}; found {f['found']}"
+        "\n  warning: ".join((f"{f['file']}: valid", *f["warnings"]))
+        if f["valid"]
+        else f"{f['where']}: expected {f['expected']}; found {f['found']}"
         for f in found
     )
     report(options, found, lines)

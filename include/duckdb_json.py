@@ -4,40 +4,104 @@ profiles."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from include.schema_ddl import Column
+from include.kafka_source import Record
+from include.pipeline_file import Pipeline
+from include.protocol.errors import TerminalError
 
-_RECORD = ("topic", "partition", "offset", "value")
+_TEXT = "decode({}, 'replace')"
+_OWN = {"key": _TEXT.format("key")}  # of Kafka's fields, those that are not taken as they are
+_RECORDS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
 
 
-def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[tuple]]) -> int:
-    """Makes the table `records` (topic, partition, offset, value) of `records_of`; returns how many there are."""
-    database.execute('CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, value BLOB)')
+def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]) -> int:
+    """Makes the table `records` (topic, partition, offset, timestamp, key, value); returns how many there are."""
+    database.execute(
+        'CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, '
+        "key BLOB, value BLOB)"
+    )
     loaded = 0
     for chunk in chunks:
-        database.register("chunk", pa.table(dict(zip(_RECORD, map(list, zip(*chunk, strict=True)), strict=True))))
+        columns = dict(zip(Record._fields, map(list, zip(*chunk, strict=True)), strict=True))
+        database.register("chunk", pa.table(columns, _RECORDS))
         database.execute("INSERT INTO records SELECT * FROM chunk")
         loaded += len(chunk)
     return loaded
 
 
-def decoded(columns: Sequence[Column], records: str) -> str:
-    """Query that decodes the `value` of records (topic, partition, offset, value): the schema's columns, `_topic`,
-    `_partition`, `_offset`, and `_undecodable`."""
-    types = {column.name: _type(column.type) for column in columns}
-    structure = json.dumps({name: _structure(type_) for name, type_ in types.items()})
-    text = "decode(value, 'replace')"
-    document = f"CASE WHEN json_valid({text}) AND json_type({text}) = 'OBJECT' THEN {text}::JSON END"
-    fields = ", ".join(f"{_field(name, type_)} AS {quoted(name)}" for name, type_ in types.items())
+def decoded(pipeline: Pipeline, records: str) -> str:
+    """Query that decodes records (the columns that `load` makes): the target's columns, what orders them by its name in
+    the pipeline file, `_topic`, `_partition`, `_offset`, `_tombstone` (it has no value, and
+    that means something), `_undecodable`.
+
+    Raises:
+        TerminalError: the format is not one that is read here.
+    """
+    source = pipeline.source
+    if source.format != "json":
+        raise TerminalError(
+            what="records of this format are not decoded outside Spark",
+            where=f"{pipeline.name}, source.format",
+            expected="json",
+            found=source.format,
+            action="`lakemark audit` without --deep shows all that can be shown without it",
+        )
+    types = {column.name: _type(column.type) for column in source.value_columns}
+    values = {name: _field(f"row.{quoted(name)}", type_) for name, type_ in types.items()}
+    for name, of_key in _of_key(pipeline, types).items():
+        values[name] = f"coalesce({values[name]}, {of_key})"
+    values |= {name: _OWN.get(of, quoted(of)) for name, of in source.metadata.items()}
+    for order in pipeline.order:
+        if order.of == "kafka":
+            values[order.name] = "timestamp"
+        elif order.name not in values:  # a field of a struct
+            values[order.name] = "row." + ".".join(map(quoted, order.name.split(".")))
+    fields = ", ".join(f"{value} AS {quoted(name)}" for name, value in values.items())
+    transformed = f"json_transform({_object('value')}, {literal(_structures(types))})"
+    tombstone = "false" if pipeline.tombstones == "quarantine" else "value IS NULL"
     return (
-        f'SELECT {fields}, topic AS _topic, partition AS _partition, "offset" AS _offset, row IS NULL AS _undecodable '
-        f"FROM (SELECT *, json_transform({document}, {literal(structure)}) AS row FROM {records})"
+        f'SELECT {fields}, topic AS _topic, partition AS _partition, "offset" AS _offset, {tombstone} AS _tombstone, '
+        f"row IS NULL AND NOT ({tombstone}) AS _undecodable FROM (SELECT *, {transformed} AS row FROM {records})"
     )
+
+
+def _of_key(pipeline: Pipeline, types: Mapping[str, exp.DataType]) -> dict[str, str]:
+    """Key columns from Kafka's key, by name."""
+    keys = pipeline.change.keys
+    if pipeline.source.key == "string":
+        return {keys[0]: f"try_cast({_TEXT.format('key')} AS {types[keys[0]].sql('duckdb')})"}
+    if pipeline.source.key == "json":
+        wanted = {name: types[name] for name in keys}
+        bare = f"json_transform({_object('key')}, {literal(_structures(wanted))})"
+        within = f"json_transform({_object('key')}->'payload', {literal(_structures(wanted))})"
+        return {
+            name: " , ".join(_field(f"({part}).{quoted(name)}", types[name]) for part in (bare, within))
+            for name in keys
+        }
+    return {}
+
+
+def _object(column: str) -> str:
+    text = _TEXT.format(column)
+    return f"CASE WHEN json_valid({text}) AND json_type({text}) = 'OBJECT' THEN {text}::JSON END"
+
+
+def _structures(types: Mapping[str, exp.DataType]) -> str:
+    return json.dumps({name: _structure(type_) for name, type_ in types.items()})
 
 
 def _type(type_: str) -> exp.DataType:
@@ -60,8 +124,7 @@ def _structure(type_: exp.DataType) -> object:
             return type_.sql("duckdb").replace("TEXT", "VARCHAR")
 
 
-def _field(name: str, type_: exp.DataType) -> str:
-    field = f"row.{quoted(name)}"
+def _field(field: str, type_: exp.DataType) -> str:
     return f"from_base64({field})" if type_.sql("duckdb") == "BLOB" else field
 
 

@@ -9,7 +9,7 @@ from include.protocol.guarantees import Part, end_to_end
 from include.schedule import in_words
 
 _DELETES = (
-    "`{condition}` deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring "
+    "{condition} deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring "
     "it back"
 )
 
@@ -28,8 +28,8 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
     }
     if source.filter:
         steps["merge"] += f"; leaves out records unless `{source.filter}`"
-    if change.delete_when:
-        steps["merge"] += "; " + _DELETES.format(condition=change.delete_when, lineage=LINEAGE)
+    if deletes := _deletes(pipeline):
+        steps["merge"] += "; " + _DELETES.format(condition=" or ".join(deletes), lineage=LINEAGE)
     if suite := pipeline.quality.suite:
         default = pipeline.quality.on_fail
         steps["merge"] += f"; the suite {suite} judges rows and batch first ({default}, unless a rule says otherwise)"
@@ -44,6 +44,14 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
         "weakest": guarantee.to_json(),
         "rows": [f"{column.name} {column.type}" for column in source.columns] + [LINEAGE],
     }
+
+
+def _deletes(pipeline: Pipeline) -> list[str]:
+    """What deletes a row."""
+    condition = pipeline.change.delete_when
+    found = [f"`{condition}`"] if condition else []
+    found += ["Debezium's `d`"] if pipeline.source.format == "debezium-json" else []
+    return found + (["a tombstone"] if pipeline.tombstones == "delete" else [])
 
 
 def parts(pipeline: Pipeline) -> list[Part]:

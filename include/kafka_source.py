@@ -6,7 +6,8 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
@@ -95,8 +96,17 @@ def source_extent(source: Source) -> SourceExtent:
     return KafkaSource(source).extent()
 
 
-def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[tuple[str, int, int, bytes | None]]]:
-    """The committed records of ranges, in chunks of (topic, partition, offset, value).
+class Record(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime  # UTC
+    key: bytes | None
+    value: bytes | None
+
+
+def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[Record]]:
+    """The committed records of ranges, in chunks.
 
     One range after the other; a range ends with the first record beyond it, or with the partition's end.
 
@@ -158,9 +168,7 @@ def _consumer(source: Source) -> Consumer:
     )
 
 
-def _range_records(
-    consumer: Consumer, r: OffsetRange, source: Source
-) -> Iterator[list[tuple[str, int, int, bytes | None]]]:
+def _range_records(consumer: Consumer, r: OffsetRange, source: Source) -> Iterator[list[Record]]:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         messages = consumer.consume(_CHUNK, _CHUNK_SECONDS)
@@ -168,7 +176,7 @@ def _range_records(
             deadline = time.monotonic() + TIMEOUT_SECONDS
         elif time.monotonic() > deadline:
             raise _classed(KafkaException(KafkaError(KafkaError._TIMED_OUT)), source)
-        chunk: list[tuple[str, int, int, bytes | None]] = []
+        chunk: list[Record] = []
         ended = False
         for message in messages:
             if (error := message.error()) is not None:
@@ -178,7 +186,8 @@ def _range_records(
             elif message.offset() >= r.end_offset:
                 ended = True
             else:
-                chunk.append((r.topic, r.partition, message.offset(), message.value()))
+                at = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
+                chunk.append(Record(*r.topic_partition, message.offset(), at, message.key(), message.value()))
         if chunk:
             yield chunk
         if ended:

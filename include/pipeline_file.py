@@ -10,23 +10,34 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import yaml
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from include.debezium import POSITIONS
 from include.protocol.errors import PipelineFileError
 from include.schedule import ALLOWED, TABLE, Schedule
-from include.schema_ddl import Column, SchemaError, parse_ddl
+from include.schema_ddl import Column, SchemaError, parse_ddl, type_at
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
+KAFKA_TIMESTAMP = "kafka.timestamp"
 LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+
+_METADATA = {
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "key": "STRING",
+}
 
 
 class Limits(_Section):
@@ -54,11 +65,32 @@ class Security(_Section):
         return self
 
 
+class Debezium(_Section):
+    """What the numbers of an envelope mean whose records bring no schema along. With a schema, the schema says it."""
+
+    timestamps: Literal["millis", "micros", "nanos"] = Field(
+        default="micros", description="Since 1970; PostgreSQL's default is micros, MySQL's DATETIME(0) has millis."
+    )
+    decimals: Literal["precise", "string"] = Field(
+        default="precise", description="The connector's decimal.handling.mode; `string` reads `double`, too."
+    )
+
+
 class Source(_Section):
     bootstrap_servers: str = Field(min_length=1, description="host:port of the brokers, comma separated.")
     security: Security | None = Field(default=None, description="How to log in; null for plain listeners.")
     topics: tuple[str, ...] = Field(min_length=1, description="Topics that are read as one source.")
-    format: Literal["json"] = Field(default="json", description="How a record's value is encoded.")
+    format: Literal["json", "debezium-json"] = Field(default="json", description="How a record's value is encoded.")
+    debezium: Debezium = Field(default=Debezium(), description="Of format debezium-json.")
+    key: Literal["json", "string"] | None = Field(
+        default=None,
+        description="How a record's key is encoded, for key columns that its value lacks: json, fields of these names; "
+        "string, the only key column; null: keys are in the value.",
+    )
+    metadata: Mapping[str, str] = Field(
+        default={},
+        description="More columns, of Kafka's own: {COLUMN: topic | partition | offset | timestamp | key}.",
+    )
     schema_: str = Field(
         alias="schema", description="Columns of the value as Spark DDL: `id BIGINT, name STRING, at TIMESTAMP`."
     )
@@ -86,20 +118,55 @@ class Source(_Section):
             raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}..., which are Lakemark's own")
         return ddl
 
+    @field_validator("metadata")
+    @classmethod
+    def _metadata_is_kafkas(cls, metadata: Mapping[str, str]) -> Mapping[str, str]:
+        for name, of in metadata.items():
+            if of not in _METADATA:
+                allowed = ", ".join(_METADATA)
+                context = {"field": f"source.metadata.{name}", "allowed": f"one of {allowed}", "found": of}
+                raise PydanticCustomError("column", "{allowed}", context)
+        return metadata
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> Source:
+        taken = {column.name.lower() for column in self.value_columns}
+        for name in self.metadata:
+            if name.lower() in taken or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+                allowed = "a name of letters, digits and _ that source.schema has not"
+                context = {"field": "source.metadata", "allowed": allowed, "found": name}
+                raise PydanticCustomError("column", "{allowed}", context)
+        return self
+
+    @property
+    def value_columns(self) -> tuple[Column, ...]:
+        """Those that a record's value (or its key) holds."""
+        return parse_ddl(self.schema_)
+
     @property
     def columns(self) -> tuple[Column, ...]:
-        return parse_ddl(self.schema_)
+        """Of the target: the value's, and Kafka's own that were asked for."""
+        return (*self.value_columns, *(Column(n, _METADATA[of]) for n, of in self.metadata.items()))
 
 
 class Change(_Section):
     keys: tuple[str, ...] = Field(min_length=1, description="Columns that identify a row.")
     order_by: tuple[str, ...] = Field(
         default=(),
-        description="Columns that order the changes of a key, oldest first; ties go by topic, partition and offset, "
-        "which also decide alone when this is empty.",
+        description="What orders the changes of a key, oldest first: columns, fields of structs (`meta.lsn`), "
+        "kafka.timestamp, and positions of Debezium (`source.lsn`, `source.file`, `source.pos`, `source.row`, "
+        "`source.ts_ms`, `ts_ms`); ties go by topic, partition and offset, which decide alone when this is empty.",
     )
     delete_when: str | None = Field(
         default=None, description="SQL condition on the columns; a change for which it is true deletes its key."
+    )
+    tombstones: Literal["quarantine", "ignore", "delete"] | None = Field(
+        default=None,
+        description="Of records without a value: delete their key's row, leave them out, or set them aside. Unless "
+        "set, Debezium's are left out (the delete came before them), all others are set aside.",
+    )
+    truncates: Literal["fail", "ignore"] = Field(
+        default="fail", description="Debezium's truncate events: nothing lands and a person decides, or left out."
     )
     history: Literal["scd1"] = Field(default="scd1", description="scd1: one row per key, the newest change.")
 
@@ -169,6 +236,14 @@ class Upkeep(_Section):
     )
 
 
+class OrderField(NamedTuple):
+    """A part of the change order."""
+
+    name: str  # as the pipeline file has it; also the field of `_lakemark.change_order`
+    type: str  # Spark DDL
+    of: Literal["value", "kafka", "position"]
+
+
 class Pipeline(_Section):
     name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
     description: str = Field(default="", description="For people; shown in Airflow.")
@@ -196,7 +271,6 @@ class Pipeline(_Section):
         columns = [column.name for column in self.source.columns]
         named = {
             "change.keys": self.change.keys,
-            "change.order_by": self.change.order_by,
             "target.cluster_by": self.target.cluster_by,
         }
         for field, names in named.items():
@@ -204,10 +278,83 @@ class Pipeline(_Section):
                 if name not in columns:
                     context = {"field": field, "allowed": f"a column of source.schema: {', '.join(columns)}"}
                     raise PydanticCustomError("column", "{allowed}", {**context, "found": name})
-            if len(set(names)) != len(names):
-                context = {"field": field, "allowed": "every column once", "found": ", ".join(names)}
-                raise PydanticCustomError("column", "{allowed}", context)
+            _refuse_doubles(field, names)
         return self
+
+    @model_validator(mode="after")
+    def _order_exists(self) -> Pipeline:
+        for name in self.change.order_by:
+            if self._order_field(name) is None:
+                positions = [KAFKA_TIMESTAMP, *(POSITIONS if self.source.format == "debezium-json" else ())]
+                known = ", ".join((*(column.name for column in self.source.columns), *positions))
+                context = {"field": "change.order_by", "allowed": f"a column of source.schema or a position: {known}"}
+                raise PydanticCustomError("column", "{allowed}", {**context, "found": name})
+        _refuse_doubles("change.order_by", self.change.order_by)
+        return self
+
+    @model_validator(mode="after")
+    def _tombstones_have_key_and_order(self) -> Pipeline:
+        """A tombstone has a key and Kafka's own fields, and nothing else."""
+        problem = None
+        if self.source.key == "string" and len(self.change.keys) != 1:
+            problem = (
+                "source.key",
+                "json: a key that is a string gives one column",
+                f"{len(self.change.keys)} key columns",
+            )
+        elif self.tombstones == "delete" and self.source.key is None:
+            problem = "change.tombstones", "source.key: a tombstone's key is in Kafka's key only", "no source.key"
+        elif self.tombstones == "delete" and set(self.change.order_by) - {KAFKA_TIMESTAMP}:
+            allowed = (
+                f"quarantine | ignore; or order_by: [{KAFKA_TIMESTAMP}] or none: a tombstone has no columns to order by"
+            )
+            problem = "change.tombstones", allowed, f"order_by: {', '.join(self.change.order_by)}"
+        if problem is not None:
+            raise PydanticCustomError(
+                "column", "{allowed}", dict(zip(("field", "allowed", "found"), problem, strict=True))
+            )
+        return self
+
+    @property
+    def tombstones(self) -> Literal["quarantine", "ignore", "delete"]:
+        """What becomes of records without a value."""
+        return self.change.tombstones or ("ignore" if self.source.format == "debezium-json" else "quarantine")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed, and may not be what was meant."""
+        if self.change.order_by:
+            return ()
+        return (
+            "change.order_by is empty: offsets alone order the changes of a key. When a topic gets more partitions, "
+            "keys move to others, whose offsets do not compare: an older change may then win. Name a column or "
+            f"position that orders changes (or {KAFKA_TIMESTAMP}), unless partitions are never added",
+        )
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether rows may be hidden: readers then leave out `_lakemark.deleted`."""
+        return bool(self.change.delete_when) or self.source.format == "debezium-json" or self.tombstones == "delete"
+
+    @property
+    def order(self) -> tuple[OrderField, ...]:
+        """What orders changes before topic, partition and offset do."""
+        return tuple(field for name in self.change.order_by if (field := self._order_field(name)))
+
+    def _order_field(self, name: str) -> OrderField | None:
+        if (type_ := type_at(self.source.columns, name)) is not None:
+            return OrderField(name, type_, "value")
+        if name == KAFKA_TIMESTAMP:
+            return OrderField(name, "TIMESTAMP", "kafka")
+        if self.source.format == "debezium-json" and name in POSITIONS:
+            return OrderField(name, POSITIONS[name], "position")
+        return None
+
+
+def _refuse_doubles(field: str, names: tuple[str, ...]) -> None:
+    if len(set(names)) != len(names):
+        context = {"field": field, "allowed": "every column once", "found": ", ".join(names)}
+        raise PydanticCustomError("column", "{allowed}", context)
 
 
 def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:

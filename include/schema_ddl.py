@@ -6,6 +6,7 @@ Spark itself parses the same string in the job; here it is read so that a wrong 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _SIMPLE = frozenset(
@@ -17,7 +18,7 @@ _SIMPLE = frozenset(
 )
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)
 
-_FIELD = re.compile(r"^(?:`[^`]+`|[A-Za-z_][A-Za-z0-9_]*)\s*(?::|\s)\s*(?P<type>.+)$", re.DOTALL)
+_FIELD = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s*(?::|\s)\s*(?P<type>.+)$", re.DOTALL)
 
 
 class SchemaError(ValueError):
@@ -39,6 +40,19 @@ def parse_ddl(ddl: str) -> tuple[Column, ...]:
     if twice:
         raise SchemaError(f"every column once (Spark ignores case); more than once: {', '.join(twice)}")
     return columns
+
+
+def type_at(columns: Sequence[Column], path: str) -> str | None:
+    """The type of a column, or of a field in a struct (`source.lsn`); None if there is none of that name."""
+    for column in columns:
+        if column.name == path:
+            return column.type
+        inner = re.fullmatch(r"STRUCT\s*<(.*)>", column.type.strip(), flags=re.IGNORECASE | re.DOTALL)
+        if inner and path.startswith(f"{column.name}."):
+            fields = [_FIELD.match(part.strip()) for part in _split(inner[1])]
+            within = [Column(f["quoted"] or f["plain"], f["type"].strip()) for f in fields if f]
+            return type_at(within, path.removeprefix(f"{column.name}."))
+    return None
 
 
 def _column(text: str) -> Column:

@@ -20,6 +20,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
+from include.protocol.errors import TerminalError
 from include.protocol.guard import AlreadyApplied, guard
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
 from include.protocol.planning import verify_source
@@ -30,7 +31,7 @@ from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
-from spark_jobs.decode import decode
+from spark_jobs.decode import TRUNCATE, decode
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import read_frozen, read_records
@@ -302,10 +303,20 @@ def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame
         F.count_if(F.col("reason").isNotNull()).alias("quarantined"),
         F.count_if(F.col("reason").isNull() & F.col("filtered")).alias("filtered"),
         F.count_if(accepted).alias("accepted"),
+        F.count_if(F.col("reason") == TRUNCATE).alias("truncates"),
         F.hex(
             F.bit_xor(F.when(F.col("reason").isNotNull(), F.xxhash64("topic", "partition", "offset", "reason")))
         ).alias("set_aside"),
     ).first()
+    if seen["truncates"]:
+        raise TerminalError(
+            what="the source table was truncated; nothing has landed, and the batch stays planned",
+            where=f"{seen['truncates']:,} truncate events among the batch's records",
+            expected="changes of rows",
+            found="an event that empties the whole table",
+            action="decide what that means for the target: `change.truncates: ignore` in the pipeline file goes on "
+            "without it (then delete the rows yourself, if they are to go); clear the merge task afterwards",
+        )
     newest = changes.count()
     counts = SourceCounts(
         read=read,

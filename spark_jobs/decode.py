@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file import LINEAGE, OrderField, Pipeline
 from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from spark_jobs import quality
+from spark_jobs.formats import debezium, plain_json
+from spark_jobs.formats.contract import DECODED, KIND, NO_VALUE, POSITION, PROBLEM, RECORD, field
+from spark_jobs.formats.keys import of_kafkas_key
 
-# Columns that no schema of a pipeline can have taken: `_lakemark` names are Lakemark's own.
-_RECORD, _DECODED, _CORRUPT = f"{LINEAGE}_record", f"{LINEAGE}_decoded", f"{LINEAGE}_corrupt"
+TRUNCATE = "a truncate event"
+_FORMATS: Mapping[str, Callable[[DataFrame, Pipeline], DataFrame]] = {
+    "json": plain_json.decoded,
+    "debezium-json": debezium.decoded,
+}
 _REASON, _FILTERED, _BROKEN = f"{LINEAGE}_reason", f"{LINEAGE}_filtered", f"{LINEAGE}_broken"
+_DELETED, _UNKNOWN = f"{LINEAGE}_deleted", f"{LINEAGE}_unknown"
 
 
 def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | None = None) -> DataFrame:
@@ -20,22 +31,20 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
 
     A suite judges what can be decoded and is not filtered, except deletes: they carry a key and nothing to judge.
 
-    Columns: key, value, topic, partition, offset, timestamp as read; `row`, a struct of the schema's columns and the
+    Columns: key, value, topic, partition, offset, timestamp as read; `row`, a struct of the target's columns and the
     lineage struct `_lakemark`; `reason` string, why the record is quarantined (null: it is not); `filtered` boolean;
     `judged` boolean, whether the suite speaks of it; `broken`, a struct of booleans, which of its row rules it breaks;
     `rules` array<string>, their names (null: none).
     """
-    schema = f"{pipeline.source.schema_}, {_CORRUPT} STRING"
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     columns = [column.name for column in pipeline.source.columns]
-    decoded = records.select(
-        F.struct("*").alias(_RECORD), F.from_json(F.col("value").cast("string"), schema, options).alias(_DECODED)
+    found = _FORMATS[pipeline.source.format](records.select(F.struct("*").alias(RECORD)), pipeline)
+    # Conditions of the pipeline file speak of the columns by their bare names; Kafka's own, some of which a schema may
+    # use as well (`key`, `timestamp` ...), are out of their way in a struct.
+    named = found.select("*", *(value.alias(name) for name, value in _columns(pipeline).items()))
+    known = named.select("*", _deleted(pipeline).alias(_DELETED), _problem(pipeline).alias(_UNKNOWN))
+    decided = known.select(
+        "*", _lineage(pipeline, batch), _reason(pipeline).alias(_REASON), _filtered(pipeline).alias(_FILTERED)
     )
-    # Conditions of the pipeline file speak of the schema's columns by their bare names; Kafka's own, some of which a
-    # schema may use as well (`key`, `timestamp` ...), are out of their way in a struct.
-    named = decoded.select(_RECORD, _DECODED, *(_column(name).alias(name) for name in columns))
-    lineage = _lineage(pipeline, batch)
-    decided = named.select("*", lineage, _reason(pipeline).alias(_REASON), _filtered(pipeline).alias(_FILTERED))
     judged = F.col(_REASON).isNull() & ~F.col(_FILTERED) & ~F.col(f"{LINEAGE}.deleted")
     if judge is None:
         broken, breaks, rules, judged = F.lit(None), F.lit(None), F.lit(None).cast("array<string>"), F.lit(False)
@@ -47,7 +56,7 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
         )
     decided = decided.withColumn(_BROKEN, broken)
     return decided.select(
-        f"{_RECORD}.*",
+        f"{RECORD}.*",
         F.struct(*(F.col(f"`{name}`") for name in (*columns, LINEAGE))).alias("row"),
         F.coalesce(_REASON, breaks).alias("reason"),
         F.col(_FILTERED).alias("filtered"),
@@ -57,43 +66,89 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
     )
 
 
-def _column(name: str) -> Column:
-    return F.col(f"{_DECODED}.`{name}`")
+def _columns(pipeline: Pipeline) -> dict[str, Column]:
+    """The target's columns by name: of the value, of Kafka's key where the value has none, of Kafka's own fields."""
+    of_key = of_kafkas_key(pipeline)
+    found = {column.name: field(DECODED, column.name) for column in pipeline.source.value_columns}
+    found |= {name: F.coalesce(found[name], value) for name, value in of_key.items()}
+    types = {column.name: column.type for column in pipeline.source.columns}
+    own = {name: F.col(f"{RECORD}.{of}").cast(types[name]) for name, of in pipeline.source.metadata.items()}
+    return {**found, **own}
+
+
+def _problem(pipeline: Pipeline) -> Column:
+    """The format's, but for tombstones that are taken for deletes or left out."""
+    problem = F.col(PROBLEM)
+    return problem if pipeline.tombstones == "quarantine" else F.when(~_is_tombstone(), problem)
+
+
+def _is_tombstone() -> Column:
+    return F.coalesce(F.col(PROBLEM) == NO_VALUE, F.lit(False))
+
+
+def _deleted(pipeline: Pipeline) -> Column:
+    condition = pipeline.change.delete_when
+    deleted = F.col(KIND) == "delete"
+    if condition:
+        deleted = deleted | F.coalesce(F.expr(condition), F.lit(False))
+    return deleted | _is_tombstone() if pipeline.tombstones == "delete" else deleted
 
 
 def _lineage(pipeline: Pipeline, batch: Batch) -> Column:
     """The struct that says where a row's present state comes from, and how it is ordered (I9)."""
-    position = {name: F.col(f"{_RECORD}.{name}") for name in ("topic", "partition", "offset")}
-    delete = pipeline.change.delete_when
+    position = {name: F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")}
     return F.struct(
         F.lit(batch.generation).alias("generation"),
         F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
         *(column.alias(name) for name, column in position.items()),
         F.struct(
-            *(_column(name).alias(name) for name in pipeline.change.order_by),
+            *(column.alias(name) for name, column in _order(pipeline).items()),
             *(column.alias(f"_{name}") for name, column in position.items()),
         ).alias("change_order"),
-        (F.coalesce(F.expr(delete), F.lit(False)) if delete else F.lit(False)).alias("deleted"),
+        F.col(_DELETED).alias("deleted"),
     ).alias(LINEAGE)
 
 
-def _reason(pipeline: Pipeline) -> Column:
-    def any_null(names: tuple[str, ...]) -> Column:
-        null = F.lit(False)
-        for name in names:
-            null = null | _column(name).isNull()
-        return null
+def _order(pipeline: Pipeline) -> dict[str, Column]:
+    def value(order: OrderField) -> Column:
+        match order.of:
+            case "kafka":
+                return F.col(f"{RECORD}.timestamp")
+            case "position":
+                return field(POSITION, order.name)
+            case "value":
+                return F.col(".".join(f"`{part}`" for part in order.name.split(".")))
 
-    undecodable = F.col(_DECODED).isNull() | _column(_CORRUPT).isNotNull()
-    keys, order_by = pipeline.change.keys, pipeline.change.order_by
+    return {order.name: value(order) for order in pipeline.order}
+
+
+def _reason(pipeline: Pipeline) -> Column:
+    def any_null(columns: Iterable[Column]) -> Column:
+        return reduce(or_, (column.isNull() for column in columns), F.lit(False))
+
+    keys, order = pipeline.change.keys, _order(pipeline)
+    truncate = F.col(KIND) == "truncate"
+    is_change = ~_is_none(pipeline)
     return (
-        F.when(F.col(f"{_RECORD}.value").isNull(), "null value")
-        .when(undecodable, "not decodable with the declared schema")
-        .when(any_null(keys), f"null in a key column ({', '.join(keys)})")
-        .when(any_null(order_by), f"null in an order column ({', '.join(order_by)})")
+        F.when(truncate, TRUNCATE if pipeline.change.truncates == "fail" else None)
+        .when(F.col(_UNKNOWN).isNotNull(), F.col(_UNKNOWN))
+        .when(is_change & any_null(F.col(f"`{name}`") for name in keys), f"null in a key column ({', '.join(keys)})")
+        .when(is_change & any_null(order.values()), f"null in an order column ({', '.join(order)})")
     )
 
 
+def _is_none(pipeline: Pipeline) -> Column:
+    """Whether a record is no change of a row: a tombstone to be left out, a message of Debezium's, a truncate."""
+    none = F.col(KIND).isin("none", "truncate")
+    if pipeline.tombstones == "quarantine":
+        return none
+    return F.when(_is_tombstone(), F.lit(pipeline.tombstones == "ignore")).otherwise(none)
+
+
 def _filtered(pipeline: Pipeline) -> Column:
-    condition = pipeline.source.filter
-    return ~F.coalesce(F.expr(condition), F.lit(False)) if condition else F.lit(False)
+    """A delete that has a key and nothing else is not asked for its other columns: the row has to go."""
+    condition, none = pipeline.source.filter, _is_none(pipeline)
+    if not condition:
+        return none
+    bare = (F.col(KIND) == "delete") | _is_tombstone()
+    return none | (~bare & ~F.coalesce(F.expr(condition), F.lit(False)))

@@ -29,7 +29,7 @@ def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
     files that hold them."""
     types = {column.name: column.type for column in pipeline.source.columns}
     columns = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
-    order = [f"{quoted(name)}: {types[name]}" for name in pipeline.change.order_by]
+    order = [f"{quoted(field.name)}: {field.type}" for field in pipeline.order]
     order += ["_topic: STRING", "_partition: INT", "_offset: BIGINT"]
     lineage = (
         "STRUCT<generation: INT, batch_id: BIGINT, topic: STRING, partition: INT, offset: BIGINT, "
@@ -70,7 +70,7 @@ def merge_changes(
 
     def value(name: str) -> str:
         source = f"source.{quoted(name)}"
-        if name in keys or name == LINEAGE or pipeline.change.delete_when is None:
+        if name in keys or name == LINEAGE or not pipeline.has_deletes:
             return source
         return f"IF(source.{LINEAGE}.deleted, NULL, {source})"
 

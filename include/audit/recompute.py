@@ -105,14 +105,15 @@ def _register(database: duckdb.DuckDBPyConnection, name: str, table: DeltaTable)
 def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
     """`decoded`: every record that was not set aside. `expected`: the newest change of every key."""
     unset = 'records ANTI JOIN aside USING (topic, partition, "offset")'
-    database.execute(f"CREATE TABLE decoded AS {decoded(pipeline.source.columns, unset)}")
+    database.execute(f"CREATE TABLE decoded AS {decoded(pipeline, unset)}")
     wanted = _condition(pipeline.source.filter) if pipeline.source.filter else "true"
     deleted = _condition(pipeline.change.delete_when) if pipeline.change.delete_when else "false"
+    is_change = "NOT _tombstone" if pipeline.tombstones == "ignore" else "true"
     keys = ", ".join(map(quoted, pipeline.change.keys))
     order = ", ".join(f"{name} DESC" for name in [*map(quoted, pipeline.change.order_by), *_POSITION])
     database.execute(
-        f"CREATE TABLE expected AS SELECT *, coalesce({deleted}, false) AS _deleted FROM decoded "
-        f"WHERE coalesce({wanted}, false) AND NOT _undecodable "
+        f"CREATE TABLE expected AS SELECT *, _tombstone OR coalesce({deleted}, false) AS _deleted FROM decoded "
+        f"WHERE (_tombstone OR coalesce({wanted}, false)) AND NOT _undecodable AND {is_change} "
         f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"
     )
 

@@ -113,7 +113,10 @@ def _profiles(pipeline: Pipeline, records: int) -> list[Profile]:
     columns = pipeline.source.columns
     database = duckdb.connect()
     load(database, records_of(pipeline.source, _newest(pipeline, records)))
-    database.execute(f"CREATE TABLE sample AS SELECT * FROM ({decoded(columns, 'records')}) WHERE NOT _undecodable")
+    database.execute(
+        f"CREATE TABLE sample AS SELECT * FROM ({decoded(pipeline, 'records')}) "
+        "WHERE NOT _undecodable AND NOT _tombstone"
+    )
     [(total,)] = database.execute("SELECT count(*) FROM sample").fetchall()
     if not total:
         raise TerminalError(

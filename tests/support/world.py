@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -84,17 +85,23 @@ class World:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self.login})
 
     def produce(
-        self, topic: str, values: Iterable[Any], partitions: int = 2, transaction: str | None = None
+        self,
+        topic: str,
+        values: Iterable[Any],
+        partitions: int = 2,
+        transaction: str | None = None,
+        keys: Iterable[Any] = (),
     ) -> list[Sent]:
-        """Sends values (dicts become JSON; bytes and None go as they are); a key's changes share a partition."""
+        """Sends values, with Kafka keys if any are given (dicts become JSON; bytes and None go as they are); a key's
+        changes share a partition."""
         options = {"transactional.id": transaction} if transaction else {}
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self.login, **options})
         if transaction:
             producer.init_transactions()
             producer.begin_transaction()
         sent: list[Sent] = []
-        for n, value in enumerate(values):
-            raw = json.dumps(value).encode() if isinstance(value, dict) else value
+        for n, (value, key) in enumerate(zip_longest(values, keys)):
+            raw = _raw(value)
             partition = (
                 value["id"] % partitions if isinstance(value, dict) and value.get("id") is not None else n % partitions
             )
@@ -103,7 +110,7 @@ class World:
                 assert error is None, error
                 sent.append(Sent(topic, message.partition(), message.offset(), value))
 
-            producer.produce(topic, raw, partition=partition, on_delivery=delivered)
+            producer.produce(topic, raw, _raw(key), partition=partition, on_delivery=delivered)
         if transaction == "aborted":
             producer.flush()
             producer.abort_transaction()
@@ -241,6 +248,10 @@ class World:
 
     def version(self, pipeline: Pipeline) -> int:
         return DeltaTable(self.steps(pipeline).tables.target).version()
+
+
+def _raw(part: Any) -> bytes | None:
+    return json.dumps(part).encode() if isinstance(part, dict) else part
 
 
 def changes(ids: range, seq: int, name: str = "n", op: str = "u") -> list[dict[str, Any]]:

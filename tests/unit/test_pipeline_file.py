@@ -58,7 +58,7 @@ def test_the_projects_own_files_are_good() -> None:
     ("path", "value", "field", "allowed", "found"),
     [
         ("schedule", "every day", "schedule", "a cron expression", "every day"),
-        ("source.format", "avro", "source.format", "'json'", "avro"),
+        ("source.format", "avro", "source.format", "json", "avro"),
         ("source.topics", [], "source.topics", "at least 1", r"\[\]"),
         ("source.topics", ["a", "a"], "source.topics", "every topic once", "a"),
         ("source.schema", "id BIGNT", "source.schema", "BIGINT", "BIGNT"),
@@ -66,7 +66,12 @@ def test_the_projects_own_files_are_good() -> None:
         ("source.limits", {"records_per_batch_max": 0}, "source.limits.records_per_batch_max", "greater", "0"),
         ("source.limits", {"records": 5}, "source.limits.records", "records_per_batch_max", "an unknown field"),
         ("change.keys", ["ident"], "change.keys", "id, at", "ident"),
-        ("change.order_by", ["when"], "change.order_by", "id, at", "when"),
+        ("change.order_by", ["when"], "change.order_by", "id, at, kafka.timestamp", "when"),
+        ("change.order_by", ["source.lsn"], "change.order_by", "id, at, kafka.timestamp", "source.lsn"),
+        ("change.order_by", ["at", "at"], "change.order_by", "every column once", "at, at"),
+        ("change.tombstones", "delete", "change.tombstones", "source.key", "no source.key"),
+        ("source.metadata", {"at": "timestamp"}, "source.metadata", "source.schema has not", "at"),
+        ("source.metadata", {"sent": "time"}, "source.metadata.sent", "topic, partition, offset", "time"),
         ("change.history", "scd2", "change.history", "'scd1'", "scd2"),
         ("target.table", "s3://bucket/x", "target.table", "lake://", "s3://bucket/x"),
         ("target.table", "lake://a/../../b", "target.table", "inside the lake", "b"),
@@ -180,3 +185,32 @@ def test_ddl(ddl: str, columns: list[tuple[str, str]]) -> None:
 def test_ddl_that_spark_would_refuse(ddl: str) -> None:
     with pytest.raises(SchemaError):
         parse_ddl(ddl)
+
+
+def test_positions_and_tombstones_go_with_what_the_records_hold(tmp_path: Path) -> None:
+    debezium = changed("source.format", "debezium-json")
+    debezium["change"]["order_by"] = ["source.file", "source.pos", "ts_ms"]
+    pipeline = load_pipeline(written(tmp_path, debezium), {"BROKERS": "k:1"})
+    assert [(field.type, field.of) for field in pipeline.order] == [
+        ("STRING", "position"),
+        ("BIGINT", "position"),
+        ("BIGINT", "position"),
+    ]
+    assert (pipeline.tombstones, pipeline.has_deletes) == ("ignore", True)
+    keyed = changed("source.key", "json")
+    keyed["change"] |= {"tombstones": "delete"}
+    with pytest.raises(PipelineFileError, match="a tombstone has no columns to order by"):
+        load_pipeline(written(tmp_path, keyed), {"BROKERS": "k:1"})
+    keyed["change"] |= {"order_by": []}
+    pipeline = load_pipeline(written(tmp_path, keyed), {"BROKERS": "k:1"})
+    assert "a tombstone deletes" in markdown(pipeline)
+    assert "offsets alone order" in pipeline.warnings[0]
+
+
+def test_the_examples_are_good_and_off() -> None:
+    folder = PROJECT_ROOT / "include" / "pipelines" / "examples"
+    names = [path.stem for path in folder.glob("*.yaml")]
+    assert names
+    for name in names:
+        assert find_pipeline(name, folder, {}).name == name
+    assert not {path.stem for path in folder.parent.glob("*.yaml")} & set(names)

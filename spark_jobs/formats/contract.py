@@ -1,0 +1,29 @@
+"""What every format makes of records, and the names of the columns that stand for it while a batch is decoded.
+
+Columns that no schema of a pipeline can have taken: `_lakemark` names are Lakemark's own.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE
+
+RECORD = f"{LINEAGE}_record"  # struct: Kafka's own fields
+DECODED = f"{LINEAGE}_decoded"  # struct of the schema's columns
+POSITION = f"{LINEAGE}_position"  # struct: what the change can be ordered by beside them, by the pipeline file's names
+KIND = f"{LINEAGE}_kind"  # string: upsert, delete, truncate; none: no change of a row
+PROBLEM = f"{LINEAGE}_problem"  # string: why the record cannot be decoded; null: it can
+
+UNDECODABLE = "not decodable with the declared schema"
+NO_VALUE = "null value"
+
+
+def field(struct: str, name: str) -> Column:
+    """A field of one of these structs; a name with a dot in it is one name."""
+    return F.col(f"{struct}.`{name}`")
+
+
+def no_position() -> Column:
+    return F.struct(F.lit(None).cast("int").alias("none"))
