@@ -55,6 +55,14 @@ def query(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
         raise _damaged(table.table_uri, _first_line(error)) from error
 
 
+def rows_at_most(path: str) -> int:
+    """How many rows the files of a table hold, those that deletion vectors hide included; 0 if there is none."""
+    table = open_table(path)
+    if table is None:
+        return 0
+    return sum(n or 0 for n in pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist())
+
+
 def append(path: str, rows: pa.Table, what: str, marker: tuple[str, int] | None = None) -> bool:
     """Adds rows to a table of small appends, which is made if there is none, and keeps its files few.
 

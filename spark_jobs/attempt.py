@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.delta_tables import rows_at_most
 from include.fault_points import passing
 from include.kafka_source import source_extent
 from include.ledger import Ledger
@@ -36,6 +37,7 @@ from spark_jobs.failures import classed, is_conflict
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import read_frozen, read_records
 from spark_jobs.reduce import latest_changes
+from spark_jobs.session import fit
 from spark_jobs.tables import append_quarantine, ensure_target, merge_changes, replace_quarantine
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
@@ -163,6 +165,7 @@ class Attempt:
         with ExitStack() as stack:
             with phases.phase("session"):
                 spark = stack.enter_context(self.open_session())
+                fit(spark, batch.width, rows_at_most(work.target))
             with phases.phase("read"):
                 passing("attempt.before_read")
                 records = self._read(spark, work)

@@ -23,6 +23,7 @@ from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from spark_jobs.decode import decode
 from spark_jobs.reduce import latest_changes
+from spark_jobs.session import fit
 from spark_jobs.tables import ensure_target, merge_changes
 from tests.support.world import World, read_table
 
@@ -152,6 +153,7 @@ def test_i9_any_stream_in_any_batches_is_the_newest_change_of_every_key(
             steps[n] += changes[start:end]
     path = str(tmp_path / "table")
     with world.session() as spark:
+        fit(spark, records=0, rows=0)
         ensure_target(spark, path, pipeline)
         replica, seen = Replica(spark, pipeline, path), list[Change]()
         for step in steps:
