@@ -113,7 +113,7 @@ class Replica:
 
 
 ORDERS = [
-    pytest.param(["seq"], 60, 3, id="a column"),
+    pytest.param(["seq"], 60, 2, id="a column"),
     pytest.param(["seq"], 500, 8, id="a column, many", marks=pytest.mark.slow),
     pytest.param([], 500, 8, id="Kafka's order", marks=pytest.mark.slow),
     pytest.param(["kafka.timestamp"], 500, 8, id="Kafka's time, tombstones", marks=pytest.mark.slow),
