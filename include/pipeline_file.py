@@ -168,6 +168,9 @@ class Change(_Section):
     truncates: Literal["fail", "ignore"] = Field(
         default="fail", description="Debezium's truncate events: nothing lands and a person decides, or left out."
     )
+    on_schema_change: Literal["add_columns", "fail"] = Field(
+        default="add_columns", description="When the file declares columns that the table lacks."
+    )
     history: Literal["scd1"] = Field(default="scd1", description="scd1: one row per key, the newest change.")
 
 

@@ -42,6 +42,17 @@ def parse_ddl(ddl: str) -> tuple[Column, ...]:
     return columns
 
 
+def fields_of(inner: str) -> tuple[Column, ...]:
+    """The fields of what stands between the brackets of a STRUCT."""
+    found = (_FIELD.match(part.strip()) for part in _split(inner))
+    return tuple(Column(f["quoted"] or f["plain"], f["type"].strip()) for f in found if f)
+
+
+def split_types(inner: str) -> list[str]:
+    """The types between the brackets of an ARRAY or a MAP."""
+    return _split(inner)
+
+
 def type_at(columns: Sequence[Column], path: str) -> str | None:
     """The type of a column, or of a field in a struct (`source.lsn`); None if there is none of that name."""
     for column in columns:
@@ -49,9 +60,7 @@ def type_at(columns: Sequence[Column], path: str) -> str | None:
             return column.type
         inner = re.fullmatch(r"STRUCT\s*<(.*)>", column.type.strip(), flags=re.IGNORECASE | re.DOTALL)
         if inner and path.startswith(f"{column.name}."):
-            fields = [_FIELD.match(part.strip()) for part in _split(inner[1])]
-            within = [Column(f["quoted"] or f["plain"], f["type"].strip()) for f in fields if f]
-            return type_at(within, path.removeprefix(f"{column.name}."))
+            return type_at(fields_of(inner[1]), path.removeprefix(f"{column.name}."))
     return None
 
 

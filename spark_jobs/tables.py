@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame, SparkSession
 
+from include.delta_tables import open_table
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.commit_metadata import CommitMetadata
+from include.schema_change import columns_to_add, of_delta
+from include.schema_ddl import Column
 from include.target_log import TableLog
 from spark_jobs.failures import is_same_marker
 from spark_jobs.marking import marked_write, with_metadata
@@ -25,24 +31,41 @@ def table_name(path: str) -> str:
 
 
 def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
-    """Creates the target if there is none. Deletion vectors: a MERGE marks replaced rows instead of rewriting the
-    files that hold them."""
-    types = {column.name: column.type for column in pipeline.source.columns}
-    columns = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
-    order = [f"{quoted(field.name)}: {field.type}" for field in pipeline.order]
-    order += ["_topic: STRING", "_partition: INT", "_offset: BIGINT"]
-    lineage = (
-        "STRUCT<generation: INT, batch_id: BIGINT, topic: STRING, partition: INT, offset: BIGINT, "
-        f"change_order: STRUCT<{', '.join(order)}>, deleted: BOOLEAN>"
-    )
+    """Creates the target if there is none, and adds columns that it lacks.
+
+    Deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them.
+
+    Raises:
+        SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
+    """
+    declared = [*pipeline.source.columns, Column(LINEAGE, _lineage_type(pipeline))]
     cluster_by = ", ".join(map(quoted, pipeline.target.cluster_by))
     _create(
         spark,
         path,
-        f"({columns}, {LINEAGE} {lineage}) USING delta "
+        f"({_definitions(declared)}) USING delta "
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
         + "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
     )
+    table = open_table(path)
+    assert table is not None, "it has just been created"
+    found = {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
+    added = columns_to_add(pipeline.target.table, declared, found, pipeline.change.on_schema_change)
+    if added:
+        spark.sql(f"ALTER TABLE {table_name(path)} ADD COLUMNS ({_definitions(added)})")
+
+
+def _lineage_type(pipeline: Pipeline) -> str:
+    order = [f"{quoted(field.name)}: {field.type}" for field in pipeline.order]
+    order += ["_topic: STRING", "_partition: INT", "_offset: BIGINT"]
+    return (
+        "STRUCT<generation: INT, batch_id: BIGINT, topic: STRING, partition: INT, offset: BIGINT, "
+        f"change_order: STRUCT<{', '.join(order)}>, deleted: BOOLEAN>"
+    )
+
+
+def _definitions(columns: Iterable[Column]) -> str:
+    return ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
 
 
 def _create(spark: SparkSession, path: str, definition: str) -> None:

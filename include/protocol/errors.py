@@ -70,6 +70,10 @@ class QualityGate(TerminalError):
     """A batch broke rules that let nothing of it land; it stays planned."""
 
 
+class SchemaChanged(TerminalError):
+    """The pipeline file and the table disagree about columns in a way that a person has to decide."""
+
+
 class RangeGap(TerminalError):
     """An attempt at batch n while the target's marker is below n-1 (I4)."""
 

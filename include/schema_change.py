@@ -1,0 +1,113 @@
+"""What has to be done to a table when the pipeline file declares other columns than it has. Pure.
+
+A change of meaning is never guessed: what may be a rename, or needs values to be read anew, is an error that shows the
+old, the new and the choices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from include.protocol.errors import SchemaChanged
+from include.schema_ddl import Column, fields_of, split_types
+
+Policy = Literal["add_columns", "fail"]
+_WORDS = {
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "REAL": "FLOAT",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+}
+
+
+def columns_to_add(
+    where: str, declared: Sequence[Column], found: Mapping[str, str], policy: Policy
+) -> tuple[Column, ...]:
+    """The columns that the table lacks.
+
+    Args:
+        declared: what the pipeline file says, and the lineage. found: the table's columns and their types, as
+            `canonical` writes them.
+
+    Raises:
+        SchemaChanged: a type differs, the policy is `fail`, or a column may have been renamed.
+    """
+    by_name = {name.lower(): type_ for name, type_ in found.items()}
+    added = tuple(column for column in declared if column.name.lower() not in by_name)
+    for column in declared:
+        old, new = by_name.get(column.name.lower()), canonical(column.type)
+        if old is not None and old != new:
+            raise _changed(
+                f"{where}, column {column.name}",
+                old,
+                new,
+                "declare the old type again; or fill a new table with the new one, which then takes this one's place "
+                "(`lakemark backfill NAME --into-new-table`)",
+            )
+    known = {column.name.lower() for column in declared}
+    left = [name for name in found if name.lower() not in known]
+    if added and left:
+        raise _changed(
+            where,
+            f"columns {', '.join(left)}, which the file does not declare",
+            f"columns {', '.join(column.name for column in added)}, which the table lacks",
+            "one may be the other's new name, which nobody can tell but you. If so, rename it in the table or fill a "
+            "new one (`lakemark backfill NAME --into-new-table`); if not, declare the old columns too, or drop them "
+            "from the table, and then add the new ones",
+        )
+    if added and policy == "fail":
+        raise _changed(
+            where,
+            "no such columns",
+            ", ".join(f"{column.name} {column.type}" for column in added),
+            "add them to the table yourself, or say `on_schema_change: add_columns`",
+        )
+    return added
+
+
+def canonical(type_: str) -> str:
+    """A type of Spark's DDL, one way of writing for each: `STRUCT<a:INT,b:DECIMAL(10,2)>`."""
+    text = type_.strip()
+    nested = re.fullmatch(r"(ARRAY|MAP|STRUCT)\s*<(.*)>", text, flags=re.IGNORECASE | re.DOTALL)
+    if nested is None:
+        word, arguments = re.fullmatch(r"(\w+)\s*(\(.*\))?", text).groups()  # type: ignore[union-attr]
+        name = _WORDS.get(word.upper(), word.upper())
+        given = re.sub(r"\s", "", arguments or "")
+        if name == "DECIMAL":
+            given = {"": "(10,0)"}.get(given, given if "," in given else given.replace(")", ",0)"))
+        return name + given
+    kind = nested[1].upper()
+    if kind == "STRUCT":
+        inner = ",".join(f"{field.name}:{canonical(field.type)}" for field in fields_of(nested[2]))
+    else:
+        inner = ",".join(map(canonical, split_types(nested[2])))
+    return f"{kind}<{inner}>"
+
+
+def of_delta(type_: Any) -> str:
+    """A type of a Delta table's schema (Delta protocol, "Schema Serialization Format"), as `canonical` writes it."""
+    match type_:
+        case {"type": "struct", "fields": fields}:
+            return "STRUCT<" + ",".join(f"{field['name']}:{of_delta(field['type'])}" for field in fields) + ">"
+        case {"type": "array", "elementType": element}:
+            return f"ARRAY<{of_delta(element)}>"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"MAP<{of_delta(key)},{of_delta(value)}>"
+        case _:
+            return canonical(str(type_))
+
+
+def _changed(where: str, old: str, new: str, action: str) -> SchemaChanged:
+    return SchemaChanged(
+        what="the pipeline file declares other columns than the table has; nothing was changed",
+        where=where,
+        expected=f"what the table has: {old}",
+        found=f"what the file says: {new}",
+        action=action,
+    )

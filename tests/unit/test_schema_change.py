@@ -1,0 +1,80 @@
+"""Declared columns against a table's: what is added, what is refused, and what the refusal shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from include.protocol.errors import SchemaChanged
+from include.schema_change import canonical, columns_to_add, of_delta
+from include.schema_ddl import Column, parse_ddl, type_at
+
+TABLE = {"id": "BIGINT", "name": "STRING"}
+
+
+@pytest.mark.parametrize(
+    ("ddl", "delta", "expected"),
+    [
+        ("integer", "integer", "INT"),
+        ("LONG", "long", "BIGINT"),
+        ("dec", "decimal(10,0)", "DECIMAL(10,0)"),
+        ("DECIMAL(12)", "decimal(12,0)", "DECIMAL(12,0)"),
+        ("Numeric( 12 , 2 )", "decimal(12,2)", "DECIMAL(12,2)"),
+        ("TIMESTAMP_LTZ", "timestamp", "TIMESTAMP"),
+        ("TIMESTAMP_NTZ", "timestamp_ntz", "TIMESTAMP_NTZ"),
+        ("array< int >", {"type": "array", "elementType": "integer", "containsNull": True}, "ARRAY<INT>"),
+        (
+            "MAP<STRING, DECIMAL(3,1)>",
+            {"type": "map", "keyType": "string", "valueType": "decimal(3,1)", "valueContainsNull": True},
+            "MAP<STRING,DECIMAL(3,1)>",
+        ),
+        (
+            "STRUCT<a: INT, `b c`: STRUCT<d BYTE>>",
+            {
+                "type": "struct",
+                "fields": [
+                    {"name": "a", "type": "integer"},
+                    {"name": "b c", "type": {"type": "struct", "fields": [{"name": "d", "type": "byte"}]}},
+                ],
+            },
+            "STRUCT<a:INT,b c:STRUCT<d:TINYINT>>",
+        ),
+    ],
+)
+def test_a_type_is_written_one_way(ddl: str, delta: object, expected: str) -> None:
+    assert (canonical(ddl), of_delta(delta)) == (expected, expected)
+
+
+def test_new_columns_are_added() -> None:
+    declared = parse_ddl("id LONG, Name STRING, at TIMESTAMP")
+    assert columns_to_add("t", declared, TABLE, "add_columns") == (Column("at", "TIMESTAMP"),)
+    assert columns_to_add("t", declared[:2], TABLE, "fail") == ()
+
+
+def test_a_column_that_is_declared_no_longer_stays() -> None:
+    assert columns_to_add("t", parse_ddl("id LONG"), TABLE, "add_columns") == ()
+
+
+@pytest.mark.parametrize(
+    ("ddl", "policy", "shown"),
+    [
+        ("id INT, name STRING", "add_columns", ["column id", "BIGINT", "INT", "--into-new-table"]),
+        ("id BIGINT, full_name STRING", "add_columns", ["columns name", "full_name", "new name"]),
+        ("id BIGINT, name STRING, at DATE", "fail", ["at DATE", "on_schema_change: add_columns"]),
+    ],
+)
+def test_what_may_mean_something_else_is_refused_with_old_new_and_choices(ddl: str, policy: str, shown: list) -> None:
+    with pytest.raises(SchemaChanged) as refused:
+        columns_to_add("lake://silver/t", parse_ddl(ddl), TABLE, policy)
+    for text in shown:
+        assert text in str(refused.value)
+
+
+def test_a_field_of_a_struct_has_its_type() -> None:
+    columns = parse_ddl("id INT, meta STRUCT<lsn: BIGINT, at: STRUCT<ms: LONG>>")
+    assert [type_at(columns, path) for path in ("id", "meta.lsn", "meta.at.ms", "meta.no", "no")] == [
+        "INT",
+        "BIGINT",
+        "LONG",
+        None,
+        None,
+    ]
