@@ -15,7 +15,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 
 _TEXT = "decode({}, 'replace')"
-_OWN = {"key": _TEXT.format("key")}  # of Kafka's fields, those that are not taken as they are
+_HEADERS = f"list_transform(headers, h -> struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"
 _RECORDS = pa.schema(
     [
         ("topic", pa.string()),
@@ -24,15 +24,16 @@ _RECORDS = pa.schema(
         ("timestamp", pa.timestamp("us", tz="UTC")),
         ("key", pa.binary()),
         ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
 
 
 def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]) -> int:
-    """Makes the table `records` (topic, partition, offset, timestamp, key, value); returns how many there are."""
+    """Makes the table `records` (the fields of `Record`); returns how many there are."""
     database.execute(
         'CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, '
-        "key BLOB, value BLOB)"
+        "key BLOB, value BLOB, headers STRUCT(key VARCHAR, value BLOB)[])"
     )
     loaded = 0
     for chunk in chunks:
@@ -64,7 +65,7 @@ def decoded(pipeline: Pipeline, records: str) -> str:
     values = {name: _field(f"row.{quoted(name)}", type_) for name, type_ in types.items()}
     for name, of_key in _of_key(pipeline, types).items():
         values[name] = f"coalesce({values[name]}, {of_key})"
-    values |= {name: _OWN.get(of, quoted(of)) for name, of in source.metadata.items()}
+    values |= {name: _own(of) for name, of in source.metadata.items()}
     for order in pipeline.order:
         if order.of == "kafka":
             values[order.name] = "timestamp"
@@ -93,6 +94,15 @@ def _of_key(pipeline: Pipeline, types: Mapping[str, exp.DataType]) -> dict[str, 
             for name in keys
         }
     return {}
+
+
+def _own(of: str) -> str:
+    """One of Kafka's own fields, or the last header of a name."""
+    part, _, name = of.partition(".")
+    if part == "headers":
+        last = f"list_filter(headers, h -> h.key = {literal(name)})[-1].value"
+        return _TEXT.format(last) if name else _HEADERS
+    return _TEXT.format("key") if part == "key" else quoted(part)
 
 
 def _object(column: str) -> str:

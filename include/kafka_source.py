@@ -103,6 +103,7 @@ class Record(NamedTuple):
     timestamp: datetime  # UTC
     key: bytes | None
     value: bytes | None
+    headers: list[dict[str, str | bytes | None]] | None  # key and value of each; None: there are none
 
 
 def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[Record]]:
@@ -187,7 +188,8 @@ def _range_records(consumer: Consumer, r: OffsetRange, source: Source) -> Iterat
                 ended = True
             else:
                 at = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
-                chunk.append(Record(*r.topic_partition, message.offset(), at, message.key(), message.value()))
+                headers = [{"key": name, "value": value} for name, value in message.headers() or ()] or None
+                chunk.append(Record(*r.topic_partition, message.offset(), at, message.key(), message.value(), headers))
         if chunk:
             yield chunk
         if ended:

@@ -37,7 +37,13 @@ _METADATA = {
     "offset": "BIGINT",
     "timestamp": "TIMESTAMP",
     "key": "STRING",
+    "headers": "ARRAY<STRUCT<key: STRING, value: STRING>>",  # in Kafka's order; a name may come more than once
 }
+
+
+def _metadata_type(of: str) -> str | None:
+    """Of one of Kafka's own fields, or of the last header of a name; None if it is neither."""
+    return "STRING" if re.fullmatch(r"headers\..+", of) else _METADATA.get(of)
 
 
 class Limits(_Section):
@@ -89,7 +95,8 @@ class Source(_Section):
     )
     metadata: Mapping[str, str] = Field(
         default={},
-        description="More columns, of Kafka's own: {COLUMN: topic | partition | offset | timestamp | key}.",
+        description="More columns, of Kafka's own: {COLUMN: topic | partition | offset | timestamp | key | "
+        "headers | headers.NAME}.",
     )
     schema_: str = Field(
         alias="schema", description="Columns of the value as Spark DDL: `id BIGINT, name STRING, at TIMESTAMP`."
@@ -122,8 +129,8 @@ class Source(_Section):
     @classmethod
     def _metadata_is_kafkas(cls, metadata: Mapping[str, str]) -> Mapping[str, str]:
         for name, of in metadata.items():
-            if of not in _METADATA:
-                allowed = ", ".join(_METADATA)
+            if _metadata_type(of) is None:
+                allowed = ", ".join((*_METADATA, "headers.NAME"))
                 context = {"field": f"source.metadata.{name}", "allowed": f"one of {allowed}", "found": of}
                 raise PydanticCustomError("column", "{allowed}", context)
         return metadata
@@ -139,6 +146,10 @@ class Source(_Section):
         return self
 
     @property
+    def wants_headers(self) -> bool:
+        return any(of.split(".")[0] == "headers" for of in self.metadata.values())
+
+    @property
     def value_columns(self) -> tuple[Column, ...]:
         """Those that a record's value (or its key) holds."""
         return parse_ddl(self.schema_)
@@ -146,7 +157,7 @@ class Source(_Section):
     @property
     def columns(self) -> tuple[Column, ...]:
         """Of the target: the value's, and Kafka's own that were asked for."""
-        return (*self.value_columns, *(Column(n, _METADATA[of]) for n, of in self.metadata.items()))
+        return (*self.value_columns, *(Column(n, _metadata_type(of) or "") for n, of in self.metadata.items()))
 
 
 class Change(_Section):

@@ -107,7 +107,7 @@ class Quarantine:
         """Pending records, the oldest first: topic, partition, offset, timestamp, key, value, reason, rules; generation
         and batch_id of the batch that set it aside last."""
         return self._rows(
-            f"SELECT * EXCLUDE (state) FROM records WHERE state = 'pending' AND {chosen.condition()} "
+            f"SELECT * EXCLUDE (state, headers) FROM records WHERE state = 'pending' AND {chosen.condition()} "
             f'ORDER BY timestamp, topic, partition, "offset" LIMIT {limit}'
         )
 
@@ -123,7 +123,7 @@ class Quarantine:
     def freeze(self, chosen: Chosen, path: str, records_per_chunk: int) -> tuple[Chunks, int]:
         """Copies the pending records that are meant into a table of a replay's own.
 
-        Columns: chunk int, and of the quarantine topic, partition, offset, timestamp, key, value.
+        Columns: chunk int, and of the quarantine topic, partition, offset, timestamp, key, value, headers.
 
         Returns:
             The ranges that each chunk's records span, and how many records there are in all.
@@ -134,7 +134,7 @@ class Quarantine:
         self._database.execute(
             "CREATE OR REPLACE TABLE frozen AS SELECT CAST((row_number() OVER (ORDER BY timestamp, topic, partition, "
             f'"offset") - 1) // {records_per_chunk} AS INTEGER) AS chunk, topic, partition, "offset", timestamp, key, '
-            f"value FROM records WHERE state = 'pending' AND {chosen.condition()}"
+            f"value, headers FROM records WHERE state = 'pending' AND {chosen.condition()}"
         )
         spans = self._rows(
             'SELECT chunk, topic, partition, min("offset") AS first, max("offset") AS last, count(*) AS records '
@@ -226,11 +226,12 @@ class Quarantine:
         reads = [(*batch.key, *r) for batch, is_replay in landed if not is_replay for r in map(_parts, batch.ranges)]
         database.register("reads", _table(_READS, reads))
         columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
-        rules = "rules" if "rules" in columns else "CAST(NULL AS VARCHAR[]) AS rules"  # of before there were suites
+        optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}  # not of every batch
+        more = ", ".join(n if n in columns else f"CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items())
         database.execute(
             f"""CREATE TABLE records AS
             WITH judged AS (
-                SELECT topic, partition, "offset", timestamp, key, value, reason, {rules}, generation, batch_id, place
+                SELECT topic, partition, "offset", timestamp, key, value, reason, {more}, generation, batch_id, place
                 FROM aside JOIN landed USING (generation, batch_id)
             ),
             found_good AS (

@@ -198,7 +198,7 @@ class Attempt:
 
     def _read(self, spark: SparkSession, work: _Work) -> DataFrame:
         if work.records is not None:
-            return read_frozen(spark, work.records, work.batch)
+            return read_frozen(spark, work.records, self.pipeline.source, work.batch)
         self._verify_source(work.batch)
         return read_records(spark, self.pipeline.source, work.batch)
 

@@ -31,10 +31,10 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
 
     A suite judges what can be decoded and is not filtered, except deletes: they carry a key and nothing to judge.
 
-    Columns: key, value, topic, partition, offset, timestamp as read; `row`, a struct of the target's columns and the
-    lineage struct `_lakemark`; `reason` string, why the record is quarantined (null: it is not); `filtered` boolean;
-    `judged` boolean, whether the suite speaks of it; `broken`, a struct of booleans, which of its row rules it breaks;
-    `rules` array<string>, their names (null: none).
+    Columns: key, value, topic, partition, offset, timestamp (and headers) as read; `row`, a struct of the target's
+    columns and the lineage struct `_lakemark`; `reason` string, why the record is quarantined (null: it is not);
+    `filtered` boolean; `judged` boolean, whether the suite speaks of it; `broken`, a struct of booleans, which of its
+    row rules it breaks; `rules` array<string>, their names (null: none).
     """
     columns = [column.name for column in pipeline.source.columns]
     found = _FORMATS[pipeline.source.format](records.select(F.struct("*").alias(RECORD)), pipeline)
@@ -72,8 +72,17 @@ def _columns(pipeline: Pipeline) -> dict[str, Column]:
     found = {column.name: field(DECODED, column.name) for column in pipeline.source.value_columns}
     found |= {name: F.coalesce(found[name], value) for name, value in of_key.items()}
     types = {column.name: column.type for column in pipeline.source.columns}
-    own = {name: F.col(f"{RECORD}.{of}").cast(types[name]) for name, of in pipeline.source.metadata.items()}
+    own = {name: _own(of).cast(types[name]) for name, of in pipeline.source.metadata.items()}
     return {**found, **own}
+
+
+def _own(of: str) -> Column:
+    """One of Kafka's own fields, or the last header of a name."""
+    part, _, name = of.partition(".")
+    value = F.col(f"{RECORD}.{part}")
+    if not name:
+        return value
+    return F.try_element_at(F.filter(value, lambda header: header["key"] == name), F.lit(-1))["value"]
 
 
 def _problem(pipeline: Pipeline) -> Column:

@@ -12,12 +12,16 @@ from include.kafka_options import spark_options
 from include.pipeline_file import Source
 from include.protocol.batch import Batch
 
+HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+
 
 def read_records(spark: SparkSession, source: Source, batch: Batch) -> DataFrame:
     """The records of the batch's ranges, read once and kept for the attempt.
 
-    Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp. Only committed
-    records are read; fewer than the ranges' width is right where Kafka leaves gaps by design.
+    Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp; headers, an
+    array of structs of key string and value binary, if the pipeline file asks for any. Only committed records are
+    read; fewer than the ranges' width is right where Kafka leaves gaps by design.
     """
     partitions: defaultdict[str, list[int]] = defaultdict(list)
     starts: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -34,20 +38,18 @@ def read_records(spark: SparkSession, source: Source, batch: Batch) -> DataFrame
         .option("startingOffsets", json.dumps(starts))
         .option("endingOffsets", json.dumps(ends))
         .option("failOnDataLoss", "true")
+        .option("includeHeaders", str(source.wants_headers).lower())
         .load()
-        .select("key", "value", "topic", "partition", "offset", "timestamp")
+        .select(*_COLUMNS, *(["headers"] if source.wants_headers else []))
         # Everything later comes from this one read, and a lost client's copy goes with its session (a persisted
         # frame would stay in the server's cache).
         .localCheckpoint(eager=True)
     )
 
 
-def read_frozen(spark: SparkSession, path: str, batch: Batch) -> DataFrame:
+def read_frozen(spark: SparkSession, path: str, source: Source, batch: Batch) -> DataFrame:
     """The records of a replay's chunk, from the copy that was made when it was planned. Columns as `read_records`."""
-    return (
-        spark.read.format("delta")
-        .load(path)
-        .where(F.col("chunk") == batch.batch_id)
-        .select("key", "value", "topic", "partition", "offset", "timestamp")
-        .localCheckpoint(eager=True)
-    )
+    records = spark.read.format("delta").load(path).where(F.col("chunk") == batch.batch_id)
+    if source.wants_headers and "headers" not in records.columns:  # set aside before the file asked for them
+        records = records.withColumn("headers", F.lit(None).cast(HEADERS))
+    return records.select(*_COLUMNS, *(["headers"] if source.wants_headers else [])).localCheckpoint(eager=True)

@@ -142,4 +142,5 @@ def _set_aside(judged: DataFrame, metadata: CommitMetadata) -> DataFrame:
         f"{batch.generation} AS generation",
         f"CAST({batch.batch_id} AS BIGINT) AS batch_id",
         "rules",
+        *(["headers"] if "headers" in judged.columns else []),
     )

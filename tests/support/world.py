@@ -91,6 +91,7 @@ class World:
         partitions: int = 2,
         transaction: str | None = None,
         keys: Iterable[Any] = (),
+        headers: list[tuple[str, bytes]] | None = None,
     ) -> list[Sent]:
         """Sends values, with Kafka keys if any are given (dicts become JSON; bytes and None go as they are); a key's
         changes share a partition."""
@@ -110,7 +111,7 @@ class World:
                 assert error is None, error
                 sent.append(Sent(topic, message.partition(), message.offset(), value))
 
-            producer.produce(topic, raw, _raw(key), partition=partition, on_delivery=delivered)
+            producer.produce(topic, raw, _raw(key), partition=partition, on_delivery=delivered, headers=headers)
         if transaction == "aborted":
             producer.flush()
             producer.abort_transaction()
