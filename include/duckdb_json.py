@@ -15,7 +15,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 
 _TEXT = "decode({}, 'replace')"
-_HEADERS = f"list_transform(headers, h -> struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"
+_HEADERS = f"list_transform(headers, lambda h: struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"
 _RECORDS = pa.schema(
     [
         ("topic", pa.string()),
@@ -100,7 +100,7 @@ def _own(of: str) -> str:
     """One of Kafka's own fields, or the last header of a name."""
     part, _, name = of.partition(".")
     if part == "headers":
-        last = f"list_filter(headers, h -> h.key = {literal(name)})[-1].value"
+        last = f"list_filter(headers, lambda h: h.key = {literal(name)})[-1].value"
         return _TEXT.format(last) if name else _HEADERS
     return _TEXT.format("key") if part == "key" else quoted(part)
 

@@ -17,6 +17,7 @@ def declared(world: World, schema: str, again: Pipeline | None = None, **change:
     return world.pipeline(topic, name, source={"schema": schema}, change={"order_by": ["seq"], **change})
 
 
+@pytest.mark.slow
 def test_a_declared_column_is_added_and_what_is_no_longer_declared_stays(world: World) -> None:
     pipeline = declared(world, "id BIGINT, seq BIGINT, name STRING")
     records = [{"id": 1, "seq": 1, "name": "a", "at": "2026-01-01T00:00:00Z", "more": {"x": 1}}]
