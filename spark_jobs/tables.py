@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -47,12 +47,20 @@ def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
         + "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
     )
+    added = _missing_columns(path, pipeline, declared)
+    if added:
+        try:
+            spark.sql(f"ALTER TABLE {table_name(path)} ADD COLUMNS ({_definitions(added)})")
+        except Exception:
+            if _missing_columns(path, pipeline, declared):  # else another attempt has just added them
+                raise
+
+
+def _missing_columns(path: str, pipeline: Pipeline, declared: Sequence[Column]) -> tuple[Column, ...]:
     table = open_table(path)
     assert table is not None, "it has just been created"
     found = {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
-    added = columns_to_add(pipeline.target.table, declared, found, pipeline.change.on_schema_change)
-    if added:
-        spark.sql(f"ALTER TABLE {table_name(path)} ADD COLUMNS ({_definitions(added)})")
+    return columns_to_add(pipeline.target.table, declared, found, pipeline.change.on_schema_change)
 
 
 def _lineage_type(pipeline: Pipeline) -> str:
