@@ -63,22 +63,19 @@ def rows_at_most(path: str) -> int:
     return sum(n or 0 for n in pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist())
 
 
-def append(path: str, rows: pa.Table, what: str, marker: tuple[str, int] | None = None) -> bool:
+def append(path: str, rows: pa.Table, what: str, marker: tuple[str, int] | None = None) -> None:
     """Adds rows to a table of small appends, which is made if there is none, and keeps its files few.
 
     Args:
-        what: is written down, for the error. marker: appId and version that the commit carries, so that it lands once.
-
-    Returns:
-        False if the marker was there already.
+        what: is written down, for the error. marker: appId and version that the commit carries, so that it lands once;
+            where it has landed, nothing is done.
 
     Raises:
         RetryableError: the file system refuses it. TableDamaged: see `open_table`.
     """
     for tries_left in reversed(range(_APPEND_TRIES)):
-        table = open_table(path)
-        if marker and table and table.transaction_version(marker[0]) is not None:
-            return False
+        if marker and (table := open_table(path)) and table.transaction_version(marker[0]) is not None:
+            return
         try:
             markers = [Transaction(*marker)] if marker else None
             write_deltalake(path, rows, mode="append", commit_properties=CommitProperties(app_transactions=markers))
@@ -94,7 +91,6 @@ def append(path: str, rows: pa.Table, what: str, marker: tuple[str, int] | None 
                 ) from error
     if (table := open_table(path)) is not None:
         keep_few_files(table)
-    return True
 
 
 def keep_few_files(table: DeltaTable, files_max: int = 100) -> None:

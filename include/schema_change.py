@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from include.protocol.errors import SchemaChanged
-from include.schema_ddl import Column, fields_of, split_types
+from include.schema_ddl import Column, fields_of, nested, split
 
 Policy = Literal["add_columns", "fail"]
 _WORDS = {
@@ -74,19 +74,19 @@ def columns_to_add(
 def canonical(type_: str) -> str:
     """A type of Spark's DDL, one way of writing for each: `STRUCT<a:INT,b:DECIMAL(10,2)>`."""
     text = type_.strip()
-    nested = re.fullmatch(r"(ARRAY|MAP|STRUCT)\s*<(.*)>", text, flags=re.IGNORECASE | re.DOTALL)
-    if nested is None:
+    found = nested(text)
+    if found is None:
         word, arguments = re.fullmatch(r"(\w+)\s*(\(.*\))?", text).groups()  # type: ignore[union-attr]
         name = _WORDS.get(word.upper(), word.upper())
         given = re.sub(r"\s", "", arguments or "")
         if name == "DECIMAL":
             given = {"": "(10,0)"}.get(given, given if "," in given else given.replace(")", ",0)"))
         return name + given
-    kind = nested[1].upper()
+    kind, parts = found
     if kind == "STRUCT":
-        inner = ",".join(f"{field.name}:{canonical(field.type)}" for field in fields_of(nested[2]))
+        inner = ",".join(f"{field.name}:{canonical(field.type)}" for field in fields_of(parts))
     else:
-        inner = ",".join(map(canonical, split_types(nested[2])))
+        inner = ",".join(map(canonical, split(parts)))
     return f"{kind}<{inner}>"
 
 

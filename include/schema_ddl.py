@@ -29,10 +29,28 @@ class Column(NamedTuple):
     name: str
     type: str  # as written, without NOT NULL and COMMENT
 
+    @property
+    def word(self) -> str:
+        """The type's first word, in capitals: DECIMAL of `decimal(12, 2)`."""
+        return word_of(self.type)
+
+
+def word_of(type_: str) -> str:
+    """See `Column.word`."""
+    word = re.match(r"\s*(\w+)", type_)
+    assert word is not None, "types are checked where they are read"
+    return word[1].upper()
+
+
+def nested(type_: str) -> tuple[str, str] | None:
+    """ARRAY, MAP or STRUCT, and what stands between its brackets; None of a simple type."""
+    found = re.fullmatch(r"(ARRAY|MAP|STRUCT)\s*<(.*)>", type_.strip(), flags=re.IGNORECASE | re.DOTALL)
+    return (found[1].upper(), found[2]) if found else None
+
 
 def parse_ddl(ddl: str) -> tuple[Column, ...]:
     """The columns of `a BIGINT, b STRUCT<c: STRING>`; raises SchemaError."""
-    columns = tuple(_column(part) for part in _split(ddl))
+    columns = tuple(_column(part) for part in split(ddl))
     if not columns:
         raise SchemaError("at least one column, like `id BIGINT`")
     names = [column.name.lower() for column in columns]
@@ -44,13 +62,8 @@ def parse_ddl(ddl: str) -> tuple[Column, ...]:
 
 def fields_of(inner: str) -> tuple[Column, ...]:
     """The fields of what stands between the brackets of a STRUCT."""
-    found = (_FIELD.match(part.strip()) for part in _split(inner))
+    found = (_FIELD.match(part.strip()) for part in split(inner))
     return tuple(Column(f["quoted"] or f["plain"], f["type"].strip()) for f in found if f)
-
-
-def split_types(inner: str) -> list[str]:
-    """The types between the brackets of an ARRAY or a MAP."""
-    return _split(inner)
 
 
 def type_at(columns: Sequence[Column], path: str) -> str | None:
@@ -58,9 +71,9 @@ def type_at(columns: Sequence[Column], path: str) -> str | None:
     for column in columns:
         if column.name == path:
             return column.type
-        inner = re.fullmatch(r"STRUCT\s*<(.*)>", column.type.strip(), flags=re.IGNORECASE | re.DOTALL)
-        if inner and path.startswith(f"{column.name}."):
-            return type_at(fields_of(inner[1]), path.removeprefix(f"{column.name}."))
+        match nested(column.type):
+            case ("STRUCT", inner) if path.startswith(f"{column.name}."):
+                return type_at(fields_of(inner), path.removeprefix(f"{column.name}."))
     return None
 
 
@@ -76,14 +89,14 @@ def _column(text: str) -> Column:
 
 def _check_type(name: str, type_: str) -> None:
     """Every word of a type is known: types are written into SQL as they are."""
-    nested = re.fullmatch(r"(ARRAY|MAP|STRUCT)\s*<(.*)>", type_.strip(), flags=re.IGNORECASE | re.DOTALL)
-    if nested is None:
+    found = nested(type_)
+    if found is None:
         word = re.fullmatch(r"(\w+)(\s*\(\s*\d+\s*(,\s*\d+\s*)?\))?", type_.strip())
         if word is None or word[1].upper() not in _SIMPLE:
             allowed = ", ".join(sorted(_SIMPLE)) + ", ARRAY<...>, MAP<..., ...>, STRUCT<NAME: ..., ...>"
             raise SchemaError(f"a type for {name} among {allowed}; not {type_!r}")
         return
-    kind, parts = nested[1].upper(), _split(nested[2])
+    kind, parts = found[0], split(found[1])
     if len(parts) != {"ARRAY": 1, "MAP": 2}.get(kind, len(parts)) or not parts:
         raise SchemaError(f"{'one type' if kind == 'ARRAY' else 'two types'} in the {kind} of {name}, not {type_!r}")
     for part in parts:
@@ -93,7 +106,7 @@ def _check_type(name: str, type_: str) -> None:
         _check_type(name, field["type"] if field else part)
 
 
-def _split(ddl: str) -> list[str]:
+def split(ddl: str) -> list[str]:
     """Splits at the commas outside <>, (), `` and ''."""
     parts, depth, quote, start = [], 0, "", 0
     for n, character in enumerate(ddl):

@@ -13,7 +13,6 @@ from include.pipeline_file import Source
 from include.protocol.batch import Batch
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
-_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 def read_records(spark: SparkSession, source: Source, batch: Batch) -> DataFrame:
@@ -40,7 +39,7 @@ def read_records(spark: SparkSession, source: Source, batch: Batch) -> DataFrame
         .option("failOnDataLoss", "true")
         .option("includeHeaders", str(source.wants_headers).lower())
         .load()
-        .select(*_COLUMNS, *(["headers"] if source.wants_headers else []))
+        .select(*_columns(source))
         # Everything later comes from this one read, and a lost client's copy goes with its session (a persisted
         # frame would stay in the server's cache).
         .localCheckpoint(eager=True)
@@ -52,4 +51,8 @@ def read_frozen(spark: SparkSession, path: str, source: Source, batch: Batch) ->
     records = spark.read.format("delta").load(path).where(F.col("chunk") == batch.batch_id)
     if source.wants_headers and "headers" not in records.columns:  # set aside before the file asked for them
         records = records.withColumn("headers", F.lit(None).cast(HEADERS))
-    return records.select(*_COLUMNS, *(["headers"] if source.wants_headers else [])).localCheckpoint(eager=True)
+    return records.select(*_columns(source)).localCheckpoint(eager=True)
+
+
+def _columns(source: Source) -> list[str]:
+    return ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if source.wants_headers else [])]

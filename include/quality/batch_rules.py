@@ -6,7 +6,6 @@ Great Expectations computes itself (`spark_jobs.quality`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from include.quality.row_rules import missing_of_list
 from include.quality.sql import BATCH, REFERENCE, NotUnderstood, literal, quoted, row_condition, within
 from include.quality.suite import Rule
+from include.schema_ddl import word_of
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,7 @@ def schema_rule(rule: Rule, types: Mapping[str, str]) -> SchemaRule | None:
     unknown = [name for name in allowed if name not in _SPARK_TYPES.values()]
     if unknown or not allowed:
         raise NotUnderstood(f"{_OF_TYPE[rule.type]}: {' | '.join(sorted(set(_SPARK_TYPES.values())))}", given)
-    word = re.match(r"\w+", types[rule.kwargs["column"]])
-    assert word is not None, "the schema was read before"
-    observed = _SPARK_TYPES[word[0].upper()]
+    observed = _SPARK_TYPES[word_of(types[rule.kwargs["column"]])]
     return SchemaRule(rule, observed, observed in allowed)
 
 

@@ -45,11 +45,6 @@ class Profile:
     values: Sequence[str] = ()  # of texts, if they are few
     shape: str | None = None  # pattern that every text fits
 
-    @property
-    def word(self) -> str:
-        """The first word of the type."""
-        return self.column.type.split("(")[0].split("<")[0].strip().upper()
-
 
 def suggest(pipeline: Pipeline, records: int) -> dict[str, Any]:
     """A suite, as Great Expectations writes it, from the newest records of every partition.
@@ -78,11 +73,11 @@ def _rules(profile: Profile) -> Iterator[dict[str, Any]]:
         yield _rule("expect_column_values_to_not_be_null", reason, column=name, mostly=mostly)
     if not seen:
         return
-    if profile.word in (*_NUMBERS, *_DECIMALS):
+    if profile.column.word in (*_NUMBERS, *_DECIMALS):
         low, high = _widened(profile.low, profile.high)
         reason = f"all of {seen:,} values between {profile.low:,} and {profile.high:,}; widened by half of that span"
         yield _rule("expect_column_values_to_be_between", reason, column=name, min_value=low, max_value=high)
-    if profile.word == "STRING":
+    if profile.column.word == "STRING":
         if profile.values and seen >= 20 * len(profile.values):
             reason = f"only {len(profile.values)} different values among {seen:,}"
             yield _rule("expect_column_values_to_be_in_set", reason, column=name, value_set=list(profile.values))
@@ -146,12 +141,12 @@ def _profile(database: duckdb.DuckDBPyConnection, column: Column, total: int) ->
     [(nulls, distinct)] = database.execute(counts).fetchall()
     profile = Profile(column, total, nulls, distinct)
     more: Mapping[str, Any] = {}
-    if profile.word in (*_NUMBERS, *_DECIMALS):
-        kind = "DOUBLE" if profile.word in ("FLOAT", "REAL", "DOUBLE", *_DECIMALS) else "BIGINT"
+    if profile.column.word in (*_NUMBERS, *_DECIMALS):
+        kind = "DOUBLE" if profile.column.word in ("FLOAT", "REAL", "DOUBLE", *_DECIMALS) else "BIGINT"
         query = f"SELECT min({name})::{kind}, max({name})::{kind} FROM sample WHERE isfinite({name}::DOUBLE)"
         [(low, high)] = database.execute(query).fetchall()
         more = {"low": low, "high": high}
-    elif profile.word == "STRING" and distinct:
+    elif profile.column.word == "STRING" and distinct:
         [(low, high)] = database.execute(f"SELECT min(length({name})), max(length({name})) FROM sample").fetchall()
         values = ()
         if distinct <= _VALUES_MAX:

@@ -68,10 +68,10 @@ def _problem(columns: tuple[Column, ...]) -> Expression:
     problem = problem.when((F.col(KIND) == "upsert") & F.col(_ROW).isNull(), "the envelope has no row in `after`")
     for column in columns:
         raw = field(_ROW, column.name)
-        if _word(column) == "STRING":
+        if column.word == "STRING":
             unknown = (F.col(KIND) == "upsert") & (raw == UNAVAILABLE)
             problem = problem.when(unknown, f"column {column.name} is not in the change (unavailable value)")
-        if _word(column) in _CONVERTED:
+        if column.word in _CONVERTED:
             lost = has_row & raw.isNotNull() & field(DECODED, column.name).isNull()
             problem = problem.when(lost, F.concat(F.lit(f"column {column.name} is no {column.type}: "), raw))
     return problem.alias(PROBLEM)
@@ -79,7 +79,7 @@ def _problem(columns: tuple[Column, ...]) -> Expression:
 
 def _envelope(columns: tuple[Column, ...], positions: list[str]) -> str:
     """The envelope's schema, bare and within `payload`; of the source block only what is asked for."""
-    row = ", ".join(f"`{c.name}`: {'STRING' if _word(c) in _CONVERTED else c.type}" for c in columns)
+    row = ", ".join(f"`{c.name}`: {'STRING' if c.word in _CONVERTED else c.type}" for c in columns)
     of_source = [name.removeprefix("source.") for name in positions if name.startswith("source.")]
     block = ", ".join(f"`{name}`: {POSITIONS[f'source.{name}']}" for name in of_source)
     parts = {"before": f"STRUCT<{row}>", "after": f"STRUCT<{row}>", "op": "STRING"}
@@ -87,7 +87,7 @@ def _envelope(columns: tuple[Column, ...], positions: list[str]) -> str:
     parts |= {name: POSITIONS[name] for name in positions if not name.startswith("source.")}
     bare = ", ".join(f"`{name}` {type_}" for name, type_ in parts.items())
     within = ", ".join(f"`{name}`: {type_}" for name, type_ in parts.items())
-    schema = f", schema {_SCHEMA}" if any(_word(column) in _CONVERTED for column in columns) else ""
+    schema = f", schema {_SCHEMA}" if any(column.word in _CONVERTED for column in columns) else ""
     return f"{bare}, payload STRUCT<{within}>{schema}, {_CORRUPT} STRING"
 
 
@@ -98,7 +98,7 @@ def _part(path: str) -> Expression:
 
 def _converted(column: Column, pipeline: Pipeline) -> Expression:
     """A column of the row image as its declared type; null where that cannot be."""
-    raw, word, options = field(_ROW, column.name), _word(column), pipeline.source.debezium
+    raw, word, options = field(_ROW, column.name), column.word, pipeline.source.debezium
     if word not in _CONVERTED:
         return raw
     number = F.when(raw.rlike(r"^-?[0-9]+$"), raw.cast("string"))
@@ -165,9 +165,3 @@ def _of_schema(column: Column, attribute: str) -> Expression:
     of_row = F.filter(fields, lambda f: f["field"].isin("after", "before"))
     found = F.filter(F.get(of_row, F.lit(0))["fields"], lambda f: f["field"] == column.name)
     return F.get(found, F.lit(0))[attribute]
-
-
-def _word(column: Column) -> str:
-    word = re.match(r"\w+", column.type)
-    assert word is not None, "the pipeline file was checked"
-    return word[0].upper()
