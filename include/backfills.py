@@ -15,14 +15,13 @@ from include.protocol.backfill import Backfill, Into, Outcome
 from include.protocol.backfill_planning import between, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
-from include.protocol.counts import account
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.guard import verify_fingerprint
 from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState
 from include.protocol.maintenance import purged_from, verify_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.protocol.settlement import LandedCommit, verify_ledger_not_behind
+from include.protocol.settlement import LandedCommit, counts_of, verify_ledger_not_behind
 from include.quarantine import Chosen, Quarantine
 from include.steps import Steps
 from include.target_log import TableLog
@@ -335,7 +334,7 @@ def _chunk(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
     if commit is None:  # Delta's log clean-up has taken it; the marker stays
         return Chunk(batch.batch_id, batch.ranges, "landed")
     verify_fingerprint(batch, commit.metadata.fingerprint)
-    counts = account(commit.metadata.counts, commit.merge_source_rows, commit.rows_applied, str(batch))
+    counts = counts_of(commit, str(batch))
     return Chunk(batch.batch_id, batch.ranges, "landed", commit.table_version, counts.to_json())
 
 

@@ -5,6 +5,8 @@ Source: Debezium's documentation of its connectors for PostgreSQL, MySQL, SQL Se
 
 from __future__ import annotations
 
+from include.schema_ddl import Column
+
 UNAVAILABLE = "__debezium_unavailable_value"  # stands for a large value that the database did not send (TOAST)
 
 # Positions by which changes can be ordered: `source.NAME` of the source block, and the envelope's own.
@@ -17,6 +19,9 @@ POSITIONS: dict[str, str] = {
     "ts_ns": "BIGINT",
 }
 
+# Those of them that are moments: milli-, micro- and nanoseconds since 1970.
+INSTANTS = frozenset(f"{block}{name}" for block in ("", "source.") for name in ("ts_ms", "ts_us", "ts_ns"))
+
 # How the schema that a record may bring along names what a number means.
 UNIT_BY_SCHEMA = {
     "io.debezium.time.Timestamp": "millis",
@@ -24,3 +29,8 @@ UNIT_BY_SCHEMA = {
     "io.debezium.time.NanoTimestamp": "nanos",
     "org.apache.kafka.connect.data.Timestamp": "millis",
 }
+
+
+def may_be_unavailable(column: Column) -> bool:
+    """Whether the placeholder can stand in its place: only large values of variable length are left out."""
+    return column.word in ("STRING", "BINARY") or column.type.replace(" ", "").upper() == "ARRAY<STRING>"

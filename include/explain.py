@@ -50,7 +50,7 @@ def _deletes(pipeline: Pipeline) -> list[str]:
     """What deletes a row."""
     condition = pipeline.change.delete_when
     found = [f"`{condition}`"] if condition else []
-    found += ["Debezium's `d`"] if pipeline.source.format == "debezium-json" else []
+    found += ["Debezium's `d`"] if pipeline.source.is_debezium else []
     return found + (["a tombstone"] if pipeline.tombstones == "delete" else [])
 
 

@@ -1,7 +1,7 @@
 """Ends a pipeline's generation and begins the next: `lakemark reset`, `ledger skip`, `ledger rebuild`. Needs no Spark.
 
-Order: settle, fence the target (compare-and-swap on the marker that was settled), fence the quarantine, record in the
-ledger. Killed anywhere and called again it comes to the same end: what the fence says is what is recorded.
+Order: settle, fence the target (compare-and-swap on the marker that was settled), fence the tables beside it, record in
+the ledger. Killed anywhere and called again it comes to the same end: what the fence says is what is recorded.
 """
 
 from __future__ import annotations
@@ -153,12 +153,11 @@ class GenerationChange:
         """False if something of the ended generation has landed in the target since `log` was opened."""
         if not self._fenced(log, started, self.fence_target):
             return False
-        # Nothing of an ended generation may be added there either. What an attempt left that never landed in the
-        # target stays: it may be all that is left of a record.
-        while (quarantine := TableLog.open(self.steps.tables.quarantine)) and not self._fenced(
-            quarantine, started, commit_markers
-        ):
-            pass
+        # Nothing of an ended generation may be added elsewhere either. What an attempt left in the quarantine that
+        # never landed in the target stays: it may be all that is left of a record.
+        for path in self.steps.tables.beside_target:
+            while (table := TableLog.open(path)) and not self._fenced(table, started, commit_markers):
+                pass
         return True
 
     def _fenced(self, log: TableLog, started: GenerationStarted, commit: Commit) -> bool:

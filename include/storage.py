@@ -19,6 +19,7 @@ class Tables:
     """
 
     target: str
+    history: str | None  # of a pipeline whose target is not history itself
     quarantine: str
     ledger: str
     resolutions: str  # what became of quarantined records: replayed or discarded
@@ -30,12 +31,18 @@ class Tables:
         own = f"{settings.lake}/_lakemark"
         return cls(
             target=table_path(settings, pipeline.target.table),
+            history=table_path(settings, history) if (history := pipeline.target.history_table) else None,
             quarantine=f"{own}/quarantine/{pipeline.name}",
             ledger=f"{own}/ledger/{pipeline.name}",
             resolutions=f"{own}/resolutions/{pipeline.name}",
             quality=f"{own}/quality/{pipeline.name}",
             backfills=f"{own}/backfill/{pipeline.name}",
         )
+
+    @property
+    def beside_target(self) -> tuple[str, ...]:
+        """Of those that a batch writes before the target."""
+        return (self.quarantine, *([self.history] if self.history else []))
 
     def records_of(self, backfill: Backfill) -> str | None:
         """Where the records of a replay are; None for what reads Kafka."""

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from include.delta_tables import open_table
 from include.protocol.batch import FENCE, Batch, app_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
+from include.protocol.counts import MergeCounts
 from include.protocol.generations import fenced_for
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.settlement import LandedCommit, TargetView
@@ -165,13 +166,16 @@ class TableLog:
         def number(name: str) -> int:
             return int(metrics.get(name, 0))
 
-        applied = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
         return LandedCommit(
             table_version=entry["version"],
             committed_at=_moment(entry),
             metadata=metadata,
-            merge_source_rows=number("numSourceRows"),
-            rows_applied=sum(map(number, applied)),
+            merge=MergeCounts(
+                source_rows=number("numSourceRows"),
+                inserted=number("numTargetRowsInserted"),
+                updated=number("numTargetRowsUpdated"),
+                deleted=number("numTargetRowsDeleted"),
+            ),
             table_id=self.table_id,
         )
 

@@ -19,7 +19,7 @@ from include.kafka_source import source_extent
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
-from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.commit_metadata import CommitMetadata, Role
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import TerminalError
 from include.protocol.guard import AlreadyApplied, guard
@@ -32,13 +32,22 @@ from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
+from spark_jobs import scd2
+from spark_jobs.accepted import is_accepted, is_moved
 from spark_jobs.decode import TRUNCATE, decode
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import read_frozen, read_records
-from spark_jobs.reduce import latest_changes
 from spark_jobs.session import fit
-from spark_jobs.tables import append_quarantine, ensure_target, merge_changes, replace_quarantine
+from spark_jobs.tables import (
+    append_quarantine,
+    ensure_history,
+    ensure_target,
+    merge_changes,
+    merge_history,
+    prepared,
+    replace_quarantine,
+)
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
 Say = Callable[[dict[str, Any]], None]
@@ -189,6 +198,10 @@ class Attempt:
                 with phases.phase("quarantine"):
                     keep(spark, self._tables.quarantine, judged, self._metadata(work, "quarantine", found))
                 passing("attempt.quarantine_landed")
+            if self._tables.history is not None:
+                with phases.phase("history"):
+                    self._keep_history(spark, work, judged, found, self._tables.history)
+                passing("attempt.history_landed")
             with phases.phase("merge"):
                 landed = self._merge(spark, work, changes, found)
             passing("attempt.landed")
@@ -222,6 +235,28 @@ class Attempt:
             return append_quarantine if found.counts.quarantined else None
         same = earlier is not None and earlier.metadata.set_aside == found.set_aside
         return None if same else replace_quarantine
+
+    def _keep_history(self, spark: SparkSession, work: _Work, judged: DataFrame, found: _Found, path: str) -> None:
+        """The table of history lands before the target, which is the batch's commit point (I11).
+
+        An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is written
+        anew, under the marker that is there.
+        """
+        ensure_history(spark, path, self.pipeline)
+        changes = scd2.prepared(judged, self.pipeline)
+        metadata = self._metadata(work, "history", found)
+        for tries_left in reversed(range(_MERGES_MAX)):
+            marker, _ = landed_and_marker(path, work.batch)
+            replaces = marker is not None and marker >= work.batch.batch_id
+            if replaces and self._guard(work) is not None:
+                return  # the whole batch has landed meanwhile
+            try:
+                merge_history(spark, path, changes, self.pipeline, metadata, replaces)
+                return
+            except Exception as error:
+                if not (is_conflict(error) and tries_left):
+                    raise
+                self._say({"progress": "conflict"})
 
     def _ceiling(self, work: _Work) -> Ceiling:
         if work.records is not None:
@@ -269,7 +304,7 @@ class Attempt:
     def _verify_source(self, batch: Batch) -> None:
         verify_source(batch, source_extent(self.pipeline.source))
 
-    def _metadata(self, work: _Work, role: Literal["target", "quarantine"], found: _Found) -> CommitMetadata:
+    def _metadata(self, work: _Work, role: Role, found: _Found) -> CommitMetadata:
         return CommitMetadata.of(
             work.batch,
             role,
@@ -279,6 +314,7 @@ class Attempt:
             self.settings.code_version,
             found.verdict and found.verdict.to_json(),
             found.set_aside,
+            role == "history" or (role == "target" and self.pipeline.change.history == "scd2"),
         )
 
     def _ended(
@@ -299,13 +335,13 @@ class Attempt:
 
 
 def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame, SourceCounts, str | None]:
-    """The newest change per key, kept for the MERGE; where all other records went; a digest of those set aside."""
-    changes = latest_changes(judged, pipeline).localCheckpoint(eager=True)
-    accepted = F.col("reason").isNull() & ~F.col("filtered")
+    """What the MERGE gets; where all other records went; a digest of those set aside."""
+    changes = prepared(judged, pipeline).localCheckpoint(eager=True)
     seen = judged.select(
         F.count_if(F.col("reason").isNotNull()).alias("quarantined"),
         F.count_if(F.col("reason").isNull() & F.col("filtered")).alias("filtered"),
-        F.count_if(accepted).alias("accepted"),
+        F.count_if(is_accepted()).alias("accepted"),
+        F.count_if(is_moved()).alias("moved"),
         F.count_if(F.col("reason") == TRUNCATE).alias("truncates"),
         F.hex(
             F.bit_xor(F.when(F.col("reason").isNotNull(), F.xxhash64("topic", "partition", "offset", "reason")))
@@ -320,13 +356,14 @@ def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame
             action="decide what that means for the target: `change.truncates: ignore` in the pipeline file goes on "
             "without it (then delete the rows yourself, if they are to go); clear the merge task afterwards",
         )
-    newest = changes.count()
+    given = changes.count()
     counts = SourceCounts(
         read=read,
         quarantined=seen["quarantined"],
         filtered=seen["filtered"],
-        superseded=seen["accepted"] - newest,
-        changes=newest,
+        superseded=seen["accepted"] + seen["moved"] - given,
+        changes=given,
+        added=seen["moved"],
     )
     return changes, counts, seen["set_aside"]
 

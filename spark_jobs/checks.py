@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.quality.evidence import Subject, record
 from include.quality.judge import table_judge
@@ -47,7 +47,7 @@ class TableCheck:
         version = self._version(tables.target) if version is None else version
         columns = [f"`{column.name}`" for column in self.pipeline.source.columns]
         table = self.spark.read.format("delta").option("versionAsOf", version).load(tables.target)
-        rows = table.where(~F.coalesce(F.col(f"{LINEAGE}.deleted"), F.lit(False))).select(*columns)
+        rows = table.where(self.pipeline.seen_by_readers).select(*columns)
         judged = rows.withColumn(quality.BROKEN, quality.broken(judge, F.lit(True)))
         found = quality.judgement(self.spark, self.settings, judge, judged, rows, quality.BROKEN)
         record(tables.quality, Subject(self.pipeline.name, uuid.uuid4().hex, table_version=version), found)

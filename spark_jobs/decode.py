@@ -9,12 +9,13 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from include.debezium import INSTANTS
 from include.pipeline_file import LINEAGE, OrderField, Pipeline
 from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from spark_jobs import quality
 from spark_jobs.formats import debezium, plain_json
-from spark_jobs.formats.contract import DECODED, KIND, NO_VALUE, POSITION, PROBLEM, RECORD, field
+from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
 from spark_jobs.formats.keys import of_kafkas_key
 
 TRUNCATE = "a truncate event"
@@ -32,9 +33,11 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
     A suite judges what can be decoded and is not filtered, except deletes: they carry a key and nothing to judge.
 
     Columns: key, value, topic, partition, offset, timestamp (and headers) as read; `row`, a struct of the target's
-    columns and the lineage struct `_lakemark`; `reason` string, why the record is quarantined (null: it is not);
-    `filtered` boolean; `judged` boolean, whether the suite speaks of it; `broken`, a struct of booleans, which of its
-    row rules it breaks; `rules` array<string>, their names (null: none).
+    columns and the lineage struct `_lakemark`; `absent` array<string>, columns that keep what they were (null: none);
+    `moved_from`, a struct of the keys that the row had before (null: these); `valid_at`, since when the change holds
+    (null without history); `reason` string, why the record is quarantined (null: it is not); `filtered` boolean;
+    `judged` boolean, whether the suite speaks of it; `broken`, a struct of booleans, which of its row rules it breaks;
+    `rules` array<string>, their names (null: none).
     """
     columns = [column.name for column in pipeline.source.columns]
     found = _FORMATS[pipeline.source.format](records.select(F.struct("*").alias(RECORD)), pipeline)
@@ -50,7 +53,7 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
         broken, breaks, rules, judged = F.lit(None), F.lit(None), F.lit(None).cast("array<string>"), F.lit(False)
     else:
         broken, breaks, rules = (
-            quality.broken(judge, judged),
+            quality.broken(judge, judged, F.col(ABSENT) if pipeline.partial_columns else None),
             quality.reason(judge, _BROKEN),
             quality.rules(judge, _BROKEN),
         )
@@ -58,6 +61,9 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
     return decided.select(
         f"{RECORD}.*",
         F.struct(*(F.col(f"`{name}`") for name in (*columns, LINEAGE))).alias("row"),
+        F.col(ABSENT).alias("absent"),
+        _moved_from(pipeline).alias("moved_from"),
+        _valid_at(pipeline).alias("valid_at"),
         F.coalesce(_REASON, breaks).alias("reason"),
         F.col(_FILTERED).alias("filtered"),
         judged.alias("judged"),
@@ -118,17 +124,53 @@ def _lineage(pipeline: Pipeline, batch: Batch) -> Column:
     ).alias(LINEAGE)
 
 
-def _order(pipeline: Pipeline) -> dict[str, Column]:
-    def value(order: OrderField) -> Column:
-        match order.of:
-            case "kafka":
-                return F.col(f"{RECORD}.timestamp")
-            case "position":
-                return field(POSITION, order.name)
-            case "value":
-                return F.col(".".join(f"`{part}`" for part in order.name.split(".")))
+def _moved_from(pipeline: Pipeline) -> Column:
+    """The row's keys as they were, if the change is one of the keys."""
+    keys, named = pipeline.change.keys, pipeline.change.previous_keys
+    if named:
+        before = {key: F.col(f"`{column}`") for key, column in named.items()}
+    elif pipeline.source.is_debezium:
+        columns = {column.name for column in pipeline.source.value_columns}
+        before = {key: F.col(PREVIOUS)[key] for key in keys if key in columns}
+    else:
+        before = {}
+    type_of = {column.name: column.type for column in pipeline.source.columns}
+    types = ", ".join(f"`{key}`: {type_of[key]}" for key in keys)
+    if not before:
+        return F.lit(None).cast(f"STRUCT<{types}>")
+    old = {key: F.coalesce(before[key], F.col(f"`{key}`")) if key in before else F.col(f"`{key}`") for key in keys}
+    differs = reduce(or_, (old[key] != F.col(f"`{key}`") for key in before))
+    return F.when(~F.col(_DELETED) & differs, F.struct(*(value.alias(key) for key, value in old.items())))
 
-    return {order.name: value(order) for order in pipeline.order}
+
+def _valid_at(pipeline: Pipeline) -> Column:
+    if not pipeline.keeps_history:
+        return F.lit(None)
+    order = pipeline.valid_from
+    found = _position(order)
+    if order.of != "position" or order.name not in INSTANTS:
+        return found
+    match order.name.rpartition(".")[2]:
+        case "ts_ms":
+            return F.timestamp_millis(found)
+        case "ts_us":
+            return F.timestamp_micros(found)
+        case _:
+            return F.timestamp_micros(F.call_function("div", found, F.lit(1_000)))
+
+
+def _order(pipeline: Pipeline) -> dict[str, Column]:
+    return {order.name: _position(order) for order in pipeline.order}
+
+
+def _position(order: OrderField) -> Column:
+    match order.of:
+        case "kafka":
+            return F.col(f"{RECORD}.timestamp")
+        case "position":
+            return field(POSITION, order.name)
+        case "value":
+            return F.col(".".join(f"`{part}`" for part in order.name.split(".")))
 
 
 def _reason(pipeline: Pipeline) -> Column:
@@ -136,6 +178,8 @@ def _reason(pipeline: Pipeline) -> Column:
         return reduce(or_, (column.isNull() for column in columns), F.lit(False))
 
     keys, order = pipeline.change.keys, _order(pipeline)
+    if pipeline.keeps_history:
+        order[pipeline.valid_from.name] = _valid_at(pipeline)
     truncate = F.col(KIND) == "truncate"
     is_change = ~_is_none(pipeline)
     return (

@@ -36,7 +36,7 @@ from include.storage import Tables
 from include.table_upkeep import keep_appended, remove_spent_tables, shape_of
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.marking import with_metadata
-from spark_jobs.tables import table_name
+from spark_jobs.quoting import table_name
 
 _TRIES = 5
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
@@ -71,7 +71,7 @@ class Maintenance:
         forgot = self._forget_judgements()
         did = {
             "target": [*self._purge(), *self._optimize("target"), *self._vacuum("target")],
-            "quarantine": [*self._optimize("quarantine"), *self._vacuum("quarantine")],
+            **{role: [*self._optimize(role), *self._vacuum(role)] for role in ("quarantine", "history")},
             **{role: keep_appended(self._paths[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         did["quality"] = [*forgot, *did["quality"]]
@@ -148,7 +148,8 @@ class Maintenance:
         return [f"left {name} for the next time: batches were faster {_TRIES} times"]
 
     def _shape(self, role: str) -> TableShape | None:
-        return shape_of(self._paths[role], self._rules.vacuum_after_hours)
+        path = self._paths.get(role)
+        return None if path is None else shape_of(path, self._rules.vacuum_after_hours)
 
     def _state(self) -> LedgerState:
         return Ledger(self._tables.ledger).state()
@@ -163,4 +164,5 @@ class Maintenance:
 
     @property
     def _paths(self) -> dict[str, str]:
-        return {role: getattr(self._tables, role) for role in ("target", "quarantine", *_APPENDED)}
+        roles = ("target", "quarantine", "history", *_APPENDED)
+        return {role: path for role in roles if (path := getattr(self._tables, role)) is not None}

@@ -26,16 +26,26 @@ from include.quality.verdict import (
 )
 from include.settings import Settings
 from include.storage import table_path
-from spark_jobs.tables import table_name
+from spark_jobs.quoting import table_name
 
 _VIEW = "lakemark_batch"
 _CHANCE = "_lakemark_chance"
 BROKEN = "_lakemark_broken"  # struct of booleans, one per row rule
 
 
-def broken(judge: Judge, judged: Column) -> Column:
-    """Which row rules a row breaks: a struct of booleans, over the columns' bare names; none if it is not `judged`."""
-    return F.struct(*((judged & F.expr(row.broken)).alias(_field(n)) for n, row in enumerate(judge.rows)))
+def broken(judge: Judge, judged: Column, absent: Column | None = None) -> Column:
+    """Which row rules a row breaks: a struct of booleans, over the columns' bare names; none if it is not `judged`.
+
+    Args:
+        absent: names of columns that a row does not hold, array<string>; no rule about one of them is asked of it.
+    """
+
+    def asked(row: RowRule) -> Column:
+        if absent is None:
+            return judged
+        return judged & ~F.coalesce(F.arrays_overlap(absent, F.array(*map(F.lit, row.shown))), F.lit(False))
+
+    return F.struct(*((asked(row) & F.expr(row.broken)).alias(_field(n)) for n, row in enumerate(judge.rows)))
 
 
 def reason(judge: Judge, broken: str) -> Column:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from include.backfills import Backfills
 from include.delta_tables import open_table, query
 from include.generation_change import GenerationChange
-from include.pipeline_file import Pipeline
+from include.pipeline_file import IS_CURRENT, Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE
 from include.protocol.errors import RetryableError, TerminalError
@@ -23,7 +23,8 @@ from include.settings import Settings
 from include.steps import Steps
 from spark_jobs.failures import classed
 from spark_jobs.marking import marked
-from spark_jobs.tables import ensure_target, table_name
+from spark_jobs.quoting import table_name
+from spark_jobs.tables import ensure_target
 
 
 def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
@@ -83,9 +84,14 @@ def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, path: str) -> None:
     keys = ", ".join(f'"{name}"' for name in pipeline.change.keys)
     table = open_table(path)
     assert table is not None, "its chunks have landed"
-    [row] = query(table, f"select count(*) as n from (select {keys} from t group by {keys} having count(*) > 1)")
+    current = f"where {IS_CURRENT}" if pipeline.change.history == "scd2" else ""
+    [row] = query(
+        table, f"select count(*) as n from (select {keys} from t {current} group by {keys} having count(*) > 1)"
+    )
     if row["n"]:
-        raise _refused(backfill, f"one row for every key ({keys})", f"{row['n']} keys with several")
+        raise _refused(
+            backfill, f"one row for every key ({keys}), of history one that is current", f"{row['n']} keys with several"
+        )
 
 
 def _version(path: str) -> int | None:

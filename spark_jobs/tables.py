@@ -4,41 +4,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 
 from pyspark.sql import DataFrame, SparkSession
 
 from include.delta_tables import open_table
-from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.schema_change import columns_to_add, of_delta
 from include.schema_ddl import Column
 from include.target_log import TableLog
+from spark_jobs import scd1, scd2
 from spark_jobs.failures import is_same_marker
 from spark_jobs.marking import marked_write, with_metadata
+from spark_jobs.quoting import quoted, table_name
 
+_CHANGES = "lakemark_changes"
 _QUARANTINE_COLUMNS = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, reason STRING, "
     "generation INT, batch_id BIGINT, rules ARRAY<STRING>"
 )
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def table_name(path: str) -> str:
-    return f"delta.{quoted(path)}"
-
-
 def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
     """Creates the target if there is none, and adds columns that it lacks.
-
-    Deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them.
 
     Raises:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
     """
-    declared = [*pipeline.source.columns, Column(LINEAGE, _lineage_type(pipeline))]
+    _ensure(spark, path, pipeline, pipeline.target.table, _kind(pipeline).columns(pipeline))
+
+
+def ensure_history(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
+    """The same for the table of history beside the target."""
+    _ensure(spark, path, pipeline, pipeline.target.history_table or "", scd2.columns(pipeline))
+
+
+def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, declared: Sequence[Column]) -> None:
+    """Deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them."""
     cluster_by = ", ".join(map(quoted, pipeline.target.cluster_by))
     _create(
         spark,
@@ -47,29 +51,25 @@ def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
         + "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
     )
-    added = _missing_columns(path, pipeline, declared)
+    added = _missing_columns(path, pipeline, name, declared)
     if added:
         try:
             spark.sql(f"ALTER TABLE {table_name(path)} ADD COLUMNS ({_definitions(added)})")
         except Exception:
-            if _missing_columns(path, pipeline, declared):  # else another attempt has just added them
+            if _missing_columns(path, pipeline, name, declared):  # else another attempt has just added them
                 raise
 
 
-def _missing_columns(path: str, pipeline: Pipeline, declared: Sequence[Column]) -> tuple[Column, ...]:
+def _missing_columns(path: str, pipeline: Pipeline, name: str, declared: Sequence[Column]) -> tuple[Column, ...]:
     table = open_table(path)
     assert table is not None, "it has just been created"
     found = {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
-    return columns_to_add(pipeline.target.table, declared, found, pipeline.change.on_schema_change)
+    return columns_to_add(name, declared, found, pipeline.change.on_schema_change)
 
 
-def _lineage_type(pipeline: Pipeline) -> str:
-    order = [f"{quoted(field.name)}: {field.type}" for field in pipeline.order]
-    order += ["_topic: STRING", "_partition: INT", "_offset: BIGINT"]
-    return (
-        "STRUCT<generation: INT, batch_id: BIGINT, topic: STRING, partition: INT, offset: BIGINT, "
-        f"change_order: STRUCT<{', '.join(order)}>, deleted: BOOLEAN>"
-    )
+def _kind(pipeline: Pipeline) -> ModuleType:
+    """What makes and merges a table of the target's kind."""
+    return scd2 if pipeline.change.history == "scd2" else scd1
 
 
 def _definitions(columns: Iterable[Column]) -> str:
@@ -85,41 +85,49 @@ def _create(spark: SparkSession, path: str, definition: str) -> None:
             raise
 
 
+def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """What the target's MERGE gets of a batch: see the kinds, `scd1` and `scd2`."""
+    return _kind(pipeline).prepared(judged, pipeline)
+
+
 def merge_changes(
     spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata
 ) -> bool:
-    """MERGEs one change per key into the target, only where it is newer than the row that is there (I9).
+    """MERGEs prepared changes into the target, only where they are newer than what is there (I9).
 
-    A backfill's chunk also replaces a row that came from the very same record: it may be decoded otherwise today.
-    A delete leaves a tombstone: the row's key and lineage stay, `_lakemark.deleted` is true, all else is null.
+    A backfill's chunk also replaces what came from the very same record: it may be decoded otherwise today.
 
     Returns:
         True when this call's commit is the batch's; False when Delta saw that the marker was there already.
     """
-    keys = pipeline.change.keys
-    columns = [column.name for column in pipeline.source.columns]
-
-    def value(name: str) -> str:
-        source = f"source.{quoted(name)}"
-        if name in keys or name == LINEAGE or not pipeline.has_deletes:
-            return source
-        return f"IF(source.{LINEAGE}.deleted, NULL, {source})"
-
-    newer = ">=" if metadata.batch.is_chunk else ">"
-    written = [*columns, LINEAGE]
-    changes.createOrReplaceTempView("lakemark_changes")
-    statement = (
-        f"MERGE INTO {table_name(path)} AS target USING lakemark_changes AS source "
-        f"ON {' AND '.join(f'target.{quoted(key)} = source.{quoted(key)}' for key in keys)} "
-        # A row that another writer put there has no change order: any change is newer than that.
-        f"WHEN MATCHED AND (target.{LINEAGE}.change_order IS NULL "
-        f"OR source.{LINEAGE}.change_order {newer} target.{LINEAGE}.change_order) THEN UPDATE SET "
-        + ", ".join(f"target.{quoted(name)} = {value(name)}" for name in written)
-        + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(quoted, written))}) "
-        f"VALUES ({', '.join(map(value, written))})"
-    )
+    batch = metadata.batch
+    if pipeline.change.history == "scd2":
+        changes = _spliced(spark, path, changes, pipeline, batch if batch.is_chunk else None)
+        statement = scd2.merge_statement(table_name(path), _CHANGES, pipeline)
+    else:
+        statement = scd1.merge_statement(table_name(path), _CHANGES, pipeline, batch.is_chunk)
+    changes.createOrReplaceTempView(_CHANGES)
     with marked_write(spark, metadata):
         return bool(spark.sql(statement).collect())
+
+
+def merge_history(
+    spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata, replaces: bool
+) -> None:
+    """MERGEs changes (as `scd2` prepares them) into the table of history beside the target.
+
+    Args:
+        replaces: the batch is there already, as an earlier attempt decoded it: what differs is written anew (I11).
+    """
+    again = metadata.batch if replaces or metadata.batch.is_chunk else None
+    _spliced(spark, path, changes, pipeline, again).createOrReplaceTempView(_CHANGES)
+    statement = scd2.merge_statement(table_name(path), _CHANGES, pipeline)
+    with with_metadata(spark, metadata.dumps()) if replaces else marked_write(spark, metadata):
+        spark.sql(statement).collect()
+
+
+def _spliced(spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, again: Batch | None) -> DataFrame:
+    return scd2.spliced(spark.read.format("delta").load(path), changes, pipeline, again)
 
 
 def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:

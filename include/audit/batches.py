@@ -7,11 +7,10 @@ from itertools import pairwise
 
 from include.audit.report import Finding
 from include.protocol.batch import BatchKey
-from include.protocol.counts import account
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
 from include.protocol.ranges import TopicPartition
-from include.protocol.settlement import LandedCommit
+from include.protocol.settlement import LandedCommit, counts_of
 from include.target_log import LogEntry
 
 
@@ -44,7 +43,7 @@ def batch_findings(
         )
     counts = landed.metadata.counts
     try:
-        found = account(counts, landed.merge_source_rows, landed.rows_applied, where)
+        found = counts_of(landed, where)
         if record and record.commit and record.commit.counts not in (None, found):
             yield Finding(
                 f"the ledger counted {record.commit.counts}, the commit {found}", where, "one of the two was edited"

@@ -16,8 +16,8 @@ from include.protocol.errors import TableDamaged
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 FORMAT = 1
-_OPTIONAL = ("quality", "set_aside")  # of its fields
-Role = Literal["target", "quarantine"]
+_OPTIONAL = ("quality", "set_aside", "history")  # of its fields
+Role = Literal["target", "quarantine", "history"]
 FENCE_ROLE = "fence"  # the commit that ends a generation, see `generations`
 CANCEL_ROLE = "backfill cancelled"  # the commit after which no chunk of a backfill can land
 MAINTENANCE_ROLE = "maintenance"  # a commit that changes no row that a reader sees
@@ -34,6 +34,7 @@ class CommitMetadata:
     code_version: str
     quality: Mapping[str, Any] | None = None  # the suite's verdict in short; None: there is no suite
     set_aside: str | None = None  # digest of the records that this attempt quarantines, and why; None: there are none
+    history: str | None = None  # of the table: scd2; None: it has one row per key
 
     @classmethod
     def of(
@@ -46,8 +47,24 @@ class CommitMetadata:
         code_version: str,
         quality: Mapping[str, Any] | None = None,
         set_aside: str | None = None,
+        of_history: bool = False,
     ) -> Self:
-        return cls(batch, batch.fingerprint, role, counts, next_offsets, attempt_id, code_version, quality, set_aside)
+        return cls(
+            batch,
+            batch.fingerprint,
+            role,
+            counts,
+            next_offsets,
+            attempt_id,
+            code_version,
+            quality,
+            set_aside,
+            "scd2" if of_history else None,
+        )
+
+    @property
+    def of_history(self) -> bool:
+        return self.history == "scd2"
 
     def dumps(self) -> str:
         return json.dumps(

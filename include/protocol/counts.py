@@ -14,16 +14,17 @@ class SourceCounts:
     read: int  # records in the ranges
     quarantined: int
     filtered: int  # left out by a filter that the pipeline file declares
-    superseded: int  # an older change than another one for the same key in this batch
-    changes: int  # the newest change of each key: what MERGE gets
+    superseded: int  # an older change than another one for the same key in this batch, or part of a newer one
+    changes: int  # what MERGE gets: the newest change of each key; of history all of them
+    added: int = 0  # changes beyond one per record: a row whose key changed is two
 
     def __post_init__(self) -> None:
         found = self.quarantined + self.filtered + self.superseded + self.changes
-        if found != self.read:
+        if found != self.read + self.added:
             raise CountsDisagree(
                 what="records were lost or doubled between Kafka and the MERGE",
                 where="counts of a batch",
-                expected=f"{self.read} records read",
+                expected=f"{self.read} records read and {self.added} changes beyond them",
                 found=f"{found} = {asdict(self)}",
                 action="this is a defect of Lakemark; nothing was written, report it with this message",
             )
@@ -34,35 +35,53 @@ class SourceCounts:
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """The whole sum of a committed batch: read = applied + superseded + stale + quarantined + filtered."""
+    """The whole sum of a committed batch: read + added = applied + superseded + stale + quarantined + filtered."""
 
     read: int
-    applied: int  # rows inserted, updated or turned into tombstones
+    applied: int  # rows inserted, updated or turned into tombstones; of history changes that it had not
     superseded: int
-    stale: int  # an older change than the row that the table had
+    stale: int  # an older change than the row that the table had; of history one that it had
     quarantined: int
     filtered: int
+    added: int = 0
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)
 
 
-def account(source: SourceCounts, merge_source_rows: int, applied: int, where: str) -> BatchCounts:
+@dataclass(frozen=True)
+class MergeCounts:
+    """What Delta counted in a MERGE's commit."""
+
+    source_rows: int
+    inserted: int
+    updated: int
+    deleted: int
+
+    @property
+    def changed(self) -> int:
+        return self.inserted + self.updated + self.deleted
+
+
+def account(source: SourceCounts, merge: MergeCounts, of_history: bool, where: str) -> BatchCounts:
     """Joins what the job counted with what Delta counted in the same commit.
 
     Args:
-        merge_source_rows: Delta's `numSourceRows`. applied: Delta's rows inserted + updated + deleted.
+        of_history: MERGE got the changes that the table had not, and rows of the same keys that show something else
+            for them; or else all changes, of which it applied the newer ones.
         where: names the commit in an error.
 
     Raises:
         CountsDisagree: the two do not describe the same rows.
     """
-    if merge_source_rows != source.changes or not 0 <= applied <= source.changes:
+    given = merge.changed if of_history else source.changes
+    applied = merge.inserted if of_history else merge.changed
+    if merge.source_rows != given or not 0 <= applied <= source.changes:
         raise CountsDisagree(
             what="the MERGE counted other rows than the job gave it",
             where=where,
-            expected=f"{source.changes} source rows, at most as many of them applied",
-            found=f"{merge_source_rows} source rows, {applied} applied",
+            expected=f"{given} source rows, at most {source.changes} changes applied",
+            found=f"{merge.source_rows} source rows, {applied} applied",
             action="the table may hold rows twice or miss some: keep the table's log and report this",
         )
     return BatchCounts(
@@ -72,4 +91,5 @@ def account(source: SourceCounts, merge_source_rows: int, applied: int, where: s
         stale=source.changes - applied,
         quarantined=source.quarantined,
         filtered=source.filtered,
+        added=source.added,
     )

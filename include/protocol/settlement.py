@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import CommitMetadata
-from include.protocol.counts import account
+from include.protocol.counts import BatchCounts, MergeCounts, account
 from include.protocol.errors import FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
 from include.protocol.ledger_events import BatchCommitted, BatchRecord, LedgerState
@@ -19,9 +19,13 @@ class LandedCommit:
     table_version: int
     committed_at: str  # ISO 8601, UTC
     metadata: CommitMetadata
-    merge_source_rows: int  # 0 for a commit that is no MERGE
-    rows_applied: int
+    merge: MergeCounts  # zeros for a commit that is no MERGE
     table_id: str | None = None
+
+
+def counts_of(landed: LandedCommit, where: str) -> BatchCounts:
+    """Where the records of a landed batch went; raises CountsDisagree (see `account`)."""
+    return account(landed.metadata.counts, landed.merge, landed.metadata.of_history, where)
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,7 @@ def settle(
     verify_fingerprint(batch, landed.metadata.fingerprint if landed else None)
     if landed is None:  # the marker is the truth; Delta's log clean-up took the rest
         return Settle(BatchCommitted(batch.generation, batch.batch_id, batch.fingerprint, None, None, None, None))
-    counts = account(
-        landed.metadata.counts,
-        landed.merge_source_rows,
-        landed.rows_applied,
-        f"{batch}, version {landed.table_version}",
-    )
+    counts = counts_of(landed, f"{batch}, version {landed.table_version}")
     return Settle(
         BatchCommitted(
             generation=batch.generation,

@@ -96,7 +96,7 @@ def _version(entry: LogEntry) -> dict[str, Any]:
         by = f"the fence before generation {entry.begun.generation}"
     else:
         by = entry.engine if entry.is_foreign else "Lakemark" if entry.own else ""
-    rows = entry.landed.rows_applied if entry.landed else None
+    rows = entry.landed.merge.changed if entry.landed else None
     facts = {"version": entry.version, "at": entry.at, "operation": entry.operation}
     return facts | {"by": by, "foreign": entry.is_foreign, "rows": rows}
 

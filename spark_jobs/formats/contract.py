@@ -14,6 +14,8 @@ RECORD = f"{LINEAGE}_record"  # struct: Kafka's own fields
 DECODED = f"{LINEAGE}_decoded"  # struct of the schema's columns
 POSITION = f"{LINEAGE}_position"  # struct: what the change can be ordered by beside them, by the pipeline file's names
 KIND = f"{LINEAGE}_kind"  # string: upsert, delete, truncate; none: no change of a row
+ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that the record does not hold and that keep what they were
+PREVIOUS = f"{LINEAGE}_previous"  # struct of the key columns as they were before the change; null: not known
 PROBLEM = f"{LINEAGE}_problem"  # string: why the record cannot be decoded; null: it can
 
 UNDECODABLE = "not decodable with the declared schema"
@@ -27,3 +29,7 @@ def field(struct: str, name: str) -> Column:
 
 def no_position() -> Column:
     return F.struct(F.lit(None).cast("int").alias("none"))
+
+
+def no_names() -> Column:
+    return F.lit(None).cast("array<string>")

@@ -13,18 +13,21 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from include.debezium import POSITIONS, UNAVAILABLE, UNIT_BY_SCHEMA
+from include.debezium import POSITIONS, UNIT_BY_SCHEMA, may_be_unavailable
 from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import Column
 from spark_jobs.formats.contract import (
+    ABSENT,
     DECODED,
     KIND,
     NO_VALUE,
     POSITION,
+    PREVIOUS,
     PROBLEM,
     RECORD,
     UNDECODABLE,
     field,
+    no_names,
     no_position,
 )
 
@@ -39,14 +42,14 @@ _CONVERTED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DEC", "DEC
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
     columns = pipeline.source.value_columns
-    positions = [order.name for order in pipeline.order if order.of == "position"]
+    positions = pipeline.positions
     value = F.col(f"{RECORD}.value")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     parsed = records.withColumn(_ENVELOPE, F.from_json(value.cast("string"), _envelope(columns, positions), options))
     of_kind = F.create_map(*(F.lit(text) for pair in _KINDS.items() for text in pair))[_part("op")]
     image = F.when(_part("op") == "d", _part("before")).otherwise(_part("after"))
     whole = parsed.select(RECORD, _ENVELOPE, of_kind.alias(KIND), image.alias(_ROW))
-    converted = {column.name: _converted(column, pipeline) for column in columns}
+    converted = {column.name: _value(column, pipeline) for column in columns}
     found = whole.select(
         RECORD,
         _ENVELOPE,
@@ -57,10 +60,48 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
         if positions
         else no_position().alias(POSITION),
     )
-    return found.select(RECORD, DECODED, POSITION, F.coalesce(KIND, F.lit("none")).alias(KIND), _problem(columns))
+    return found.select(
+        RECORD,
+        DECODED,
+        POSITION,
+        F.coalesce(KIND, F.lit("none")).alias(KIND),
+        _absent(pipeline).alias(ABSENT),
+        _previous(pipeline).alias(PREVIOUS),
+        _problem(pipeline),
+    )
 
 
-def _problem(columns: tuple[Column, ...]) -> Expression:
+def _is_unavailable(column: Column, pipeline: Pipeline) -> Expression:
+    """Whether the placeholder stands in a column's place."""
+    raw, text = field(_ROW, column.name), F.lit(pipeline.source.debezium.unavailable)
+    match column.word:
+        case "BINARY":
+            return raw == text.cast("binary")
+        case "ARRAY":
+            return raw == F.array(text)
+        case _:
+            return raw == text
+
+
+def _absent(pipeline: Pipeline) -> Expression:
+    """Large values that the database did not send, because they are as they were (TOAST)."""
+    partial = [column for column in pipeline.source.value_columns if column.name in pipeline.partial_columns]
+    if not partial:
+        return no_names()
+    names = F.array(*(F.when(_is_unavailable(column, pipeline), column.name) for column in partial))
+    return F.when(F.col(KIND) == "upsert", F.array_compact(names))
+
+
+def _previous(pipeline: Pipeline) -> Expression:
+    """The keys in the image of before: PostgreSQL's holds them, where nothing else, when they change."""
+    before, keys = _part("before"), pipeline.change.keys
+    columns = [column for column in pipeline.source.value_columns if column.name in keys]
+    values = (_converted(column, before[column.name], pipeline).alias(column.name) for column in columns)
+    return F.when((F.col(KIND) == "upsert") & before.isNotNull(), F.struct(*values))
+
+
+def _problem(pipeline: Pipeline) -> Expression:
+    columns = pipeline.source.value_columns
     value, has_row = F.col(f"{RECORD}.value"), F.col(KIND).isin("upsert", "delete")
     undecodable = F.col(_ENVELOPE).isNull() | F.col(f"{_ENVELOPE}.{_CORRUPT}").isNotNull()
     problem = F.when(value.isNull(), NO_VALUE).when(undecodable, UNDECODABLE)
@@ -68,8 +109,8 @@ def _problem(columns: tuple[Column, ...]) -> Expression:
     problem = problem.when((F.col(KIND) == "upsert") & F.col(_ROW).isNull(), "the envelope has no row in `after`")
     for column in columns:
         raw = field(_ROW, column.name)
-        if column.word == "STRING":
-            unknown = (F.col(KIND) == "upsert") & (raw == UNAVAILABLE)
+        if may_be_unavailable(column) and column.name not in pipeline.partial_columns:
+            unknown = (F.col(KIND) == "upsert") & _is_unavailable(column, pipeline)
             problem = problem.when(unknown, f"column {column.name} is not in the change (unavailable value)")
         if column.word in _CONVERTED:
             lost = has_row & raw.isNotNull() & field(DECODED, column.name).isNull()
@@ -77,7 +118,7 @@ def _problem(columns: tuple[Column, ...]) -> Expression:
     return problem.alias(PROBLEM)
 
 
-def _envelope(columns: tuple[Column, ...], positions: list[str]) -> str:
+def _envelope(columns: tuple[Column, ...], positions: tuple[str, ...]) -> str:
     """The envelope's schema, bare and within `payload`; of the source block only what is asked for."""
     row = ", ".join(f"`{c.name}`: {'STRING' if c.word in _CONVERTED else c.type}" for c in columns)
     of_source = [name.removeprefix("source.") for name in positions if name.startswith("source.")]
@@ -96,9 +137,17 @@ def _part(path: str) -> Expression:
     return F.coalesce(F.col(f"{_ENVELOPE}.payload.{path}"), F.col(f"{_ENVELOPE}.{path}"))
 
 
-def _converted(column: Column, pipeline: Pipeline) -> Expression:
-    """A column of the row image as its declared type; null where that cannot be."""
-    raw, word, options = field(_ROW, column.name), column.word, pipeline.source.debezium
+def _value(column: Column, pipeline: Pipeline) -> Expression:
+    """A column of the row image; null where its value is unavailable, or is not of the declared type."""
+    value = _converted(column, field(_ROW, column.name), pipeline)
+    if column.name not in pipeline.partial_columns:
+        return value
+    return F.when(~F.coalesce(_is_unavailable(column, pipeline), F.lit(False)), value)
+
+
+def _converted(column: Column, raw: Expression, pipeline: Pipeline) -> Expression:
+    """A column's value as its declared type; null where that cannot be."""
+    word, options = column.word, pipeline.source.debezium
     if word not in _CONVERTED:
         return raw
     number = F.when(raw.rlike(r"^-?[0-9]+$"), raw.cast("string"))

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from spark_jobs.formats.contract import DECODED, KIND, NO_VALUE, POSITION, PROBLEM, RECORD, UNDECODABLE, no_position
+from spark_jobs.formats.contract import (
+    ABSENT,
+    DECODED,
+    KIND,
+    NO_VALUE,
+    POSITION,
+    PREVIOUS,
+    PROBLEM,
+    RECORD,
+    UNDECODABLE,
+    no_names,
+    no_position,
+)
 
 _CORRUPT = f"{LINEAGE}_corrupt"
 
@@ -23,5 +35,14 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
         DECODED,
         no_position().alias(POSITION),
         F.lit("upsert").alias(KIND),
+        _absent(value.cast("string"), pipeline.partial_columns).alias(ABSENT),
+        F.lit(None).alias(PREVIOUS),
         F.when(value.isNull(), NO_VALUE).when(undecodable, UNDECODABLE).alias(PROBLEM),
     )
+
+
+def _absent(text: Column, partial: tuple[str, ...]) -> Column:
+    """A field that is not there is another thing than one that is null."""
+    if not partial:
+        return no_names()
+    return F.array_except(F.array(*map(F.lit, partial)), F.json_object_keys(text))

@@ -14,7 +14,7 @@ from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from tests.conftest import world_in
 from tests.support.jvm_faults import JvmPoint, own_driver
-from tests.support.world import Sent, World, as_dict, newest_by_key
+from tests.support.world import Sent, World, as_dict, as_states, newest_by_key, read_table, states_by_key
 
 # What passes the points that `lakemark run` does not.
 _COMMANDS = {"generation.fenced": ("reset", "--reason=test"), "rebuild.set_aside": ("ledger", "rebuild")}
@@ -32,9 +32,11 @@ def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def pipeline(world: World) -> Pipeline:
-    """With one batch in its table, of a topic with two partitions, and a suite that finds something in every batch."""
+    """With one batch in its table, of a topic with two partitions, a table of history beside it, and a suite that finds
+    something in every batch."""
     world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
-    pipeline = world.pipeline(world.topic(), "killed", quality={"suite": "named"})
+    target = {"table": "lake://silver/killed", "history_table": "lake://silver/killed_history"}
+    pipeline = world.pipeline(world.topic(), "killed", quality={"suite": "named"}, target=target)
     more_records(world, pipeline)
     world.run_batch(pipeline)
     return pipeline
@@ -57,6 +59,7 @@ def assert_right(world: World, pipeline: Pipeline, deep: bool = False) -> None:
     assert done.returncode == 0, done.stderr
     good = list(filter(is_good, world.sent))
     assert as_dict(world.rows(pipeline)) == newest_by_key(good)
+    assert as_states(read_table(world.steps(pipeline).tables.history)) == states_by_key(good)
     report = audit(world.settings, pipeline, deep)
     assert report.findings == ()
     assert not deep or report.recomputed.rows_equal == KEYS

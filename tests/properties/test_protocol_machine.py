@@ -52,7 +52,7 @@ from include.protocol.settlement import (
     verify_target_not_behind,
 )
 from include.watch.ledger_digest import LedgerDigest
-from tests.support.batches import COUNTS
+from tests.support.batches import COUNTS, merged
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 P, TOPIC, PARTITIONS = "p", "t", 2
@@ -286,7 +286,7 @@ class Protocol(RuleBasedStateMachine):
         self.target.markers[generation] = batch.batch_id
         self.target.version += 1
         metadata = CommitMetadata.of(batch, "target", COUNTS, worker.state.next_offsets, "a", "0")
-        self.target.landed.append(LandedCommit(self.target.version, "now", metadata, 5, 4))
+        self.target.landed.append(LandedCommit(self.target.version, "now", metadata, merged()))
         for r in batch.ranges:
             for offset in range(r.start_offset, r.end_offset):
                 self.applied[generation, (number(batch.topic_ids), r.partition, offset)] += 1

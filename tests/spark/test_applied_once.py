@@ -54,7 +54,7 @@ def test_i2_rows_marker_and_ranges_are_one_commit(world: World) -> None:
     assert marker == 0
     assert landed is not None
     assert landed.metadata.batch == batch
-    assert landed.rows_applied == 10
+    assert landed.merge.changed == 10
     before = DeltaTable(path, version=landed.table_version - 1)
     assert before.transaction_version(batch.app_id) is None
     assert before.file_uris() == []

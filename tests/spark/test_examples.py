@@ -10,7 +10,7 @@ from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT
-from tests.support.world import World
+from tests.support.world import World, read_table
 
 EXAMPLES = PROJECT_ROOT / "include" / "pipelines" / "examples"
 
@@ -132,3 +132,106 @@ def test_orders(world: World) -> None:
     report = audit(world.settings, pipeline, deep=True)
     assert report.findings == ()
     assert report.recomputed is not None and report.recomputed.rows_equal == 2
+
+
+def test_history(world: World) -> None:
+    pipeline = example(world, "history")
+
+    def customer(id_: int, day: int, city: str, op: str = "u", seen: int = 1) -> tuple[None, dict[str, Any]]:
+        at = {"changed_at": f"2026-01-{day:02}T00:00:00Z", "seen_at": f"2026-02-{seen:02}T00:00:00Z"}
+        return None, {"id": id_, "name": f"n{id_}", "city": city, "op": op, **at}
+
+    def states(id_: int) -> list[tuple[Any, ...]]:
+        rows = [row for row in world.rows(pipeline) if row["id"] == id_ and row["valid_from"]]
+        rows = sorted(rows, key=lambda row: row["valid_from"])
+        return [(r["city"], r["valid_from"].day, r["valid_to"] and r["valid_to"].day, r["is_current"]) for r in rows]
+
+    send(world, pipeline, customer(1, 1, "Oslo"), customer(1, 9, "Bergen"), customer(2, 3, "Turku"))
+    world.run_batch(pipeline)
+    assert states(1) == [("Oslo", 1, 9, False), ("Bergen", 9, None, True)]
+    send(
+        world,
+        pipeline,
+        customer(1, 5, "Paris"),  # late: into the middle
+        customer(1, 12, "Bergen", seen=7),  # noise
+        customer(2, 8, "", "d"),
+    )
+    assert world.run_batch(pipeline).counts.applied == 3
+    assert states(1) == [("Oslo", 1, 5, False), ("Paris", 5, 9, False), ("Bergen", 9, None, True)]
+    [bergen] = [row for row in world.rows(pipeline) if row["is_current"]]
+    assert bergen["seen_at"].day == 7  # updated in place
+    assert states(2) == [("Turku", 3, 8, False)]
+    send(world, pipeline, customer(2, 20, "Turku"), customer(2, 5, "Rauma"))  # back again; and late, before it went
+    world.run_batch(pipeline)
+    assert states(2) == [("Turku", 3, 5, False), ("Rauma", 5, 8, False), ("Turku", 20, None, True)]
+    assert audit(world.settings, pipeline).findings == ()
+
+
+def test_both(world: World) -> None:
+    pipeline = example(world, "both")
+
+    def account(op: str, lsn: int, owner: str, notes: str | None, **image: Any) -> dict[str, Any]:
+        after = None if op == "d" else {"id": 1, "owner": owner, "notes": notes, **image}
+        source = {"lsn": lsn, "ts_ms": 1_767_225_600_000 + 1000 * lsn}
+        return {"op": op, "before": None, "after": after, "source": source}
+
+    unavailable = "__debezium_unavailable_value"
+    send(
+        world,
+        pipeline,
+        ({"id": 1}, account("c", 1, "Ann", "a long text")),
+        ({"id": 1}, account("u", 3, "Anna", unavailable)),
+    )
+    world.run_batch(pipeline)
+    send(
+        world,
+        pipeline,
+        ({"id": 1}, account("u", 5, "Anne", unavailable)),
+        (
+            {"id": 1},
+            account("u", 2, "Ann", "another text"),
+        ),  # late: a value that those after it did not send
+    )
+    world.run_batch(pipeline)
+    assert visible(world, pipeline, "id", "owner", "notes") == [("1", "Anne", "another text")]
+    history = world.steps(pipeline).tables.history
+    assert history is not None
+    states = sorted((row["valid_from"].second, row["owner"], row["notes"]) for row in read_table(history))
+    other = "another text"
+    assert states == [(1, "Ann", "a long text"), (2, "Ann", other), (3, "Anna", other), (5, "Anne", other)]
+    # A change of the key, as PostgreSQL writes it where the connector's key is another one than the table's.
+    moved = account("u", 9, "Anne", unavailable, id=7)
+    send(world, pipeline, ({"id": 7}, {**moved, "before": {"id": 1, "owner": "Anne", "notes": "x"}}))
+    counts = world.run_batch(pipeline).counts
+    assert (counts.read, counts.added, counts.applied) == (1, 1, 2)
+    assert visible(world, pipeline, "id", "owner") == [("7", "Anne")]
+    current = [row["id"] for row in read_table(history) if row["is_current"]]
+    assert current == [7]
+    assert audit(world.settings, pipeline).findings == ()
+
+
+def test_patches(world: World) -> None:
+    pipeline = example(world, "patches")
+    send(
+        world,
+        pipeline,
+        (None, {"id": "a", "seq": 1, "name": "lamp", "firmware": "1.0", "room": "hall"}),
+        (None, {"id": "a", "seq": 4, "firmware": "1.2"}),
+        (None, {"id": "b", "seq": 2, "name": "plug"}),
+    )
+    world.run_batch(pipeline)
+    columns = ("id", "name", "firmware", "room")
+    assert visible(world, pipeline, *columns) == [("a", "lamp", "1.2", "hall"), ("b", "plug", "None", "None")]
+    send(
+        world,
+        pipeline,
+        (None, {"id": "a", "seq": 3, "firmware": "1.1", "room": None}),  # late: the room is newer, the firmware is not
+        (None, {"id": "b", "seq": 1, "name": "old", "room": "attic"}),  # later still, and it was never set
+        (None, {"id": "c", "old_id": "b", "seq": 9, "name": "plug", "room": "attic"}),
+    )
+    world.run_batch(pipeline)
+    assert visible(world, pipeline, *columns) == [("a", "lamp", "1.2", "None"), ("c", "plug", "None", "attic")]
+    send(world, pipeline, (None, {"id": "a", "seq": 20, "gone": True}), (None, {"id": "a", "seq": 21, "name": "new"}))
+    world.run_batch(pipeline)
+    assert ("a", "new", "None", "None") in visible(world, pipeline, *columns)
+    assert audit(world.settings, pipeline).findings == ()

@@ -1,4 +1,5 @@
-"""Random change streams, cut into batches at random, with ranges read again in between: the table is the oracle's.
+"""Random change streams, cut into batches at random, with ranges read again and records replayed in between: the table
+is the oracle's, and so is the history beside it.
 
 Hundreds of streams at once: each is a case of its own, with keys and partitions of its own, and all share the batches.
 """
@@ -7,28 +8,67 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from include.delta_tables import query
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
+from include.protocol.settlement import counts_of
+from include.target_log import TableLog
+from spark_jobs import scd2
 from spark_jobs.decode import decode
-from spark_jobs.reduce import latest_changes
 from spark_jobs.session import fit
-from spark_jobs.tables import ensure_target, merge_changes
+from spark_jobs.tables import ensure_history, ensure_target, merge_changes, merge_history, prepared
 from tests.support.world import World, read_table
 
 _RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+_SHOWN = ("name", "note")
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """What a pipeline file may ask for."""
+
+    order: tuple[str, ...]
+    patches: bool = False  # absent: keep
+    moves: bool = False  # previous_keys
+    track: tuple[str, ...] | None = None  # None: no history; (): of all columns
+    by_tombstone: bool = False  # how rows are deleted
+
+    def pipeline(self) -> Pipeline:
+        change = {
+            "keys": ["case_id", "id"],
+            "order_by": list(self.order),
+            "delete_when": "op = 'd'",
+            "tombstones": "delete" if self.by_tombstone else None,
+            "absent": "keep" if self.patches else None,
+            "previous_keys": {"id": "old_id"} if self.moves else {},
+            "track_columns": list(self.track or ()),
+        }
+        source = {
+            "bootstrap_servers": "k",
+            "topics": ["t"],
+            "schema": "case_id INT, id INT, seq INT, name STRING, note STRING, old_id INT, op STRING",
+            "key": "json",
+        }
+        history = None if self.track is None else "lake://silver/p_history"
+        target = {"table": "lake://silver/p", "history_table": history}
+        return Pipeline.model_validate({"name": "p", "source": source, "change": change, "target": target})
 
 
 @dataclass(frozen=True)
@@ -38,7 +78,8 @@ class Change:
     case: int
     id: int
     seq: int
-    name: str | None  # None: a delete
+    sets: dict[str, str | None] | None  # None: a delete
+    old_id: int | None
     partition: int
     offset: int
     at: datetime
@@ -46,50 +87,108 @@ class Change:
 
     def row(self) -> tuple[bytes, bytes | None, str, int, int, datetime]:
         key = {"case_id": self.case, "id": self.id}
-        value = {**key, "seq": self.seq, "name": self.name, "op": "d" if self.name is None else "u"}
+        moved = {} if self.old_id is None else {"old_id": self.old_id}
+        value = {**key, "seq": self.seq, **moved, **(self.sets or {}), "op": "d" if self.sets is None else "u"}
         raw = None if self.is_tombstone else json.dumps(value).encode()
         return json.dumps(key).encode(), raw, "t", self.partition, self.offset, self.at
 
+    def place(self, order: tuple[str, ...]) -> tuple[Any, ...]:
+        given = {"seq": self.seq, "kafka.timestamp": self.at}
+        return (*(given[name] for name in order), self.partition, self.offset)
 
-def stream(case: int, chance: Random, tombstones: bool) -> list[Change]:
-    """Few keys, few order values: ties, disorder and deletes meet often."""
+
+def stream(case: int, chance: Random, semantics: Semantics) -> list[Change]:
+    """Few keys, few order values, few names: ties, disorder, deletes and equal states meet often."""
     found: list[Change] = []
     offsets: dict[int, int] = defaultdict(int)
-    for n in range(chance.randint(4, 30)):
+    for _ in range(chance.randint(4, 30)):
         id_ = chance.randint(1, 4)
         partition = 2 * case + id_ % 2
-        deleted = chance.random() < 0.25
+        deleted = chance.random() < 0.2
+        sets: dict[str, str | None] | None = None
+        if not deleted:
+            kept = [name for name in _SHOWN if not semantics.patches or chance.random() < 0.6]
+            sets = {name: chance.choice(["a", "b", None]) for name in kept}
+        old_id = chance.randint(1, 4) if semantics.moves and not deleted and chance.random() < 0.2 else None
         at = _BEGAN + timedelta(milliseconds=chance.randint(0, 5))
-        name, seq = None if deleted else f"n{n}", chance.randint(0, 6)
-        found.append(Change(case, id_, seq, name, partition, offsets[partition], at, tombstones and deleted))
+        tombstone = semantics.by_tombstone and deleted
+        found.append(
+            Change(case, id_, chance.randint(0, 6), sets, old_id, partition, offsets[partition], at, tombstone)
+        )
         offsets[partition] += chance.randint(1, 2)  # Kafka leaves gaps
     return found
 
 
-def oracle(changes: list[Change], order: list[str]) -> dict[tuple[int, int], str]:
-    """The newest change of every key wins; a delete leaves nothing. Knows nothing of the product."""
+# The oracle: what the words of docs/semantics.md say, over all records at once. It knows nothing of the product.
 
-    def place(change: Change) -> tuple[Any, ...]:
-        given = {"seq": change.seq, "kafka.timestamp": change.at}
-        return (*(given[name] for name in order), change.partition, change.offset)
 
-    best: dict[tuple[int, int], Change] = {}
+def by_key(changes: list[Change], order: tuple[str, ...]) -> dict[Key, list[Change]]:
+    """The changes of every key, oldest first; one that moves a row is a delete of the key that it had."""
+    found: dict[Key, list[Change]] = defaultdict(list)
     for change in changes:
-        key = change.case, change.id
-        if key not in best or place(change) > place(best[key]):
-            best[key] = change
-    return {key: change.name for key, change in best.items() if change.name is not None}
+        found[change.case, change.id].append(change)
+        if change.old_id not in (None, change.id):
+            found[change.case, change.old_id].append(replace(change, id=change.old_id, sets=None))
+    return {key: sorted(those, key=lambda change: change.place(order)) for key, those in found.items()}
+
+
+def images(changes: list[Change], patches: bool) -> Iterator[tuple[Change, dict[str, str | None] | None]]:
+    """What the row is after each change; None: there is none."""
+    row: dict[str, str | None] | None = None
+    for change in changes:
+        blank = dict.fromkeys(_SHOWN)
+        row = None if change.sets is None else {**((row or blank) if patches else blank), **change.sets}
+        yield change, row
+
+
+def newest(changes: list[Change], semantics: Semantics) -> dict[Key, dict[str, str | None]]:
+    found = {key: list(images(those, semantics.patches)) for key, those in by_key(changes, semantics.order).items()}
+    return {key: steps[-1][1] for key, steps in found.items() if steps[-1][1] is not None}
+
+
+def history(changes: list[Change], semantics: Semantics) -> dict[Key, list[tuple[Any, ...]]]:
+    """By key, oldest first: valid_from, valid_to, is_current, and the row."""
+    found: dict[Key, list[tuple[Any, ...]]] = defaultdict(list)
+    for key, those in by_key(changes, semantics.order).items():
+
+        def state(step: tuple[Change, dict[str, str | None] | None]) -> object:
+            change, row = step
+            if row is None:
+                return None
+            seen = {**row, "seq": change.seq, "old_id": change.old_id, "op": "u"}
+            return [seen[name] for name in (semantics.track or seen)]
+
+        islands = [list(steps) for _, steps in groupby(images(those, semantics.patches), state)]
+        starts = [steps[0][0].place(semantics.order)[0] for steps in islands]
+        for steps, start, end in zip(islands, starts, [*starts[1:], None], strict=True):
+            if steps[-1][1] is not None:
+                found[key].append((start, end, end is None, steps[-1][1]))
+    return found
 
 
 @dataclass
 class Replica:
-    """Merges records into a table as batches and backfill chunks do."""
+    """Merges records into a table, and into its history, as batches and backfill chunks do."""
 
     spark: SparkSession
     pipeline: Pipeline
-    path: str
+    folder: Path
     landed: int = 0
     read_again: int = 0
+    stale: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        ensure_target(self.spark, self.table, self.pipeline)
+        if self.pipeline.target.history_table:
+            ensure_history(self.spark, self.history, self.pipeline)
+
+    @property
+    def table(self) -> str:
+        return str(self.folder / "table")
+
+    @property
+    def history(self) -> str:
+        return str(self.folder / "history")
 
     def merge(self, changes: list[Change], again: bool = False) -> None:
         if not changes:
@@ -102,66 +201,95 @@ class Replica:
         batch = Batch("p", generation, number, ranges, {"t": "id"}, "cluster")
         records = self.spark.createDataFrame([change.row() for change in changes], _RECORDS)
         judged = decode(records, self.pipeline, batch).localCheckpoint(eager=True)
-        newest = latest_changes(judged, self.pipeline).localCheckpoint(eager=True)
-        counts = SourceCounts(len(changes), 0, 0, len(changes) - (kept := newest.count()), kept)
+        given = prepared(judged, self.pipeline).localCheckpoint(eager=True)
+        moved = sum(change.old_id not in (None, change.id) for change in changes)
+        counts = SourceCounts(len(changes), 0, 0, len(changes) + moved - (kept := given.count()), kept, moved)
+        if self.pipeline.target.history_table:
+            all_ = scd2.prepared(judged, self.pipeline)
+            of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
+            merge_history(self.spark, self.history, all_, self.pipeline, of_history, replaces=False)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
-        assert merge_changes(self.spark, self.path, newest, self.pipeline, metadata)
+        assert merge_changes(self.spark, self.table, given, self.pipeline, metadata)
+        log = TableLog.open(self.table)
+        assert log is not None
+        landed = log.landed(batch)
+        assert landed is not None
+        self.stale += counts_of(landed, str(batch)).stale  # or it raises
         if again:
             self.read_again += 1
         else:
             self.landed += 1
 
 
-ORDERS = [
-    pytest.param(["seq"], 60, 2, id="a column"),
-    pytest.param(["seq"], 500, 8, id="a column, many", marks=pytest.mark.slow),
-    pytest.param([], 500, 8, id="Kafka's order", marks=pytest.mark.slow),
-    pytest.param(["kafka.timestamp"], 500, 8, id="Kafka's time, tombstones", marks=pytest.mark.slow),
-    pytest.param(["kafka.timestamp", "seq"], 500, 8, id="time and column", marks=pytest.mark.slow),
+ALL = Semantics(("seq",), patches=True, moves=True, track=("name",))
+CASES = [
+    pytest.param(ALL, 40, 3, id="everything"),
+    pytest.param(ALL, 500, 8, id="everything, many", marks=pytest.mark.slow),
+    pytest.param(Semantics(("seq",), track=()), 500, 8, id="a column, all history", marks=pytest.mark.slow),
+    pytest.param(Semantics((), moves=True), 500, 8, id="Kafka's order", marks=pytest.mark.slow),
+    pytest.param(
+        Semantics(("kafka.timestamp",), patches=True, track=(), by_tombstone=True),
+        500,
+        8,
+        id="Kafka's time, tombstones",
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(Semantics(("kafka.timestamp", "seq"), patches=True), 500, 8, id="two parts", marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(("order", "cases", "batches"), ORDERS)
-def test_i9_any_stream_in_any_batches_is_the_newest_change_of_every_key(
-    world: World, tmp_path: Path, order: list[str], cases: int, batches: int
+@pytest.mark.parametrize(("semantics", "cases", "batches"), CASES)
+def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
+    world: World, tmp_path: Path, semantics: Semantics, cases: int, batches: int
 ) -> None:
-    chance = Random(f"{order} {cases}")
-    by_tombstone = order == ["kafka.timestamp"]
-    pipeline = Pipeline.model_validate(
-        {
-            "name": "p",
-            "source": {
-                "bootstrap_servers": "k",
-                "topics": ["t"],
-                "schema": "case_id INT, id INT, seq INT, name STRING, op STRING",
-                "key": "json",
-            },
-            "change": {
-                "keys": ["case_id", "id"],
-                "order_by": order,
-                "delete_when": "op = 'd'",
-                "tombstones": "delete" if by_tombstone else None,
-            },
-            "target": {"table": "lake://silver/p"},
-        }
-    )
-    streams = [stream(case, chance, by_tombstone) for case in range(cases)]
+    chance = Random(f"{semantics} {cases}")
+    streams = [stream(case, chance, semantics) for case in range(cases)]
     steps: list[list[Change]] = [[] for _ in range(batches)]
     for changes in streams:  # cut at random; a partition's records stay in order
         cuts = sorted(chance.randint(0, len(changes)) for _ in range(batches - 1))
         for n, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(changes)], strict=True)):
             steps[n] += changes[start:end]
-    path = str(tmp_path / "table")
     with world.session() as spark:
         fit(spark, records=0, rows=0)
-        ensure_target(spark, path, pipeline)
-        replica, seen = Replica(spark, pipeline, path), list[Change]()
+        replica, seen, aside = Replica(spark, semantics.pipeline(), tmp_path), list[Change](), list[Change]()
         for step in steps:
-            replica.merge(step)
-            seen += step
+            quarantined = {id(change) for change in step if chance.random() < 0.1}
+            replica.merge([change for change in step if id(change) not in quarantined])
+            aside += [change for change in step if id(change) in quarantined]
+            seen += [change for change in step if id(change) not in quarantined]
             if chance.random() < 0.5:  # a backfill of some of what was read
                 again = {change.case for change in seen if chance.random() < 0.2}
                 replica.merge([change for change in seen if change.case in again and chance.random() < 0.7], again=True)
-    found = {(row["case_id"], row["id"]): row["name"] for row in read_table(path) if not row["_lakemark"]["deleted"]}
-    assert found == oracle([change for changes in streams for change in changes], order)
+            if chance.random() < 0.3:  # a replay of what was set aside
+                replica.merge(aside, again=True)
+                aside = []
+        replica.merge(aside, again=True)
+    everything = [change for changes in streams for change in changes]
+    found = {
+        (row["case_id"], row["id"]): {name: row[name] for name in _SHOWN}
+        for row in read_table(replica.table)
+        if not row["_lakemark"]["deleted"]
+    }
+    assert found == newest(everything, semantics)
     assert len(found) > cases
+    assert replica.stale > 0
+    if semantics.track is not None:
+        assert history_of(replica.history) == history(everything, semantics)
+        assert_one_current_row_per_key_at_every_version(replica.history)
+
+
+def history_of(path: str) -> dict[Key, list[tuple[Any, ...]]]:
+    found: dict[Key, list[tuple[Any, ...]]] = defaultdict(list)
+    shown = [row for row in read_table(path) if row["valid_from"] is not None]
+    for row in sorted(shown, key=lambda row: list(row["_lakemark"]["change_order"].values())):
+        image = {name: row[name] for name in _SHOWN}
+        found[row["case_id"], row["id"]].append((row["valid_from"], row["valid_to"], row["is_current"], image))
+    return found
+
+
+def assert_one_current_row_per_key_at_every_version(path: str) -> None:
+    last = DeltaTable(path).version()
+    assert last > 1
+    for version in range(1, last + 1):
+        several = "select case_id, id from t where is_current group by case_id, id having count(*) > 1"
+        assert query(DeltaTable(path, version=version), several) == []

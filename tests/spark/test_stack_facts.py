@@ -97,3 +97,20 @@ def test_a_deltalake_append_with_a_marker_is_a_compare_and_swap(tmp_path: Path) 
     second = DeltaTable(tmp_path / "t")
     append(second, 1)
     assert second.transaction_version("ledger") == 1
+
+
+def test_a_merge_whose_source_reads_the_target_reads_the_version_that_it_is_checked_against(
+    world: World, tmp_path: Path
+) -> None:
+    """History (SCD2) rests on it: what a MERGE computes from the table must be of the version that it commits to."""
+    path = tmp_path / "t"
+    with world.session() as spark, world.session() as other:
+        spark.sql(f"CREATE TABLE delta.`{path}` (id INT, seen INT) USING delta")
+        spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 0)").collect()
+        many = spark.read.format("delta").load(str(path)).groupBy().count()
+        many.selectExpr("100 AS id", "CAST(count AS INT) AS seen").createOrReplaceTempView("of_target")
+        other.sql(f"INSERT INTO delta.`{path}` VALUES (2, 0)").collect()  # after the source was resolved
+        spark.sql(
+            f"MERGE INTO delta.`{path}` t USING of_target s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+        ).collect()
+    assert {row["id"]: row["seen"] for row in read_table(str(path))} == {1: 0, 2: 0, 100: 2}

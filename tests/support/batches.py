@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
-from include.protocol.counts import BatchCounts, SourceCounts
+from include.protocol.counts import BatchCounts, MergeCounts, SourceCounts
 from include.protocol.ledger_events import BatchCommitted
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
@@ -23,11 +23,15 @@ def committed(of: Batch) -> BatchCommitted:
     return BatchCommitted(of.generation, of.batch_id, of.fingerprint, of.batch_id + 1, "2026-01-01", "a", counts)
 
 
+def merged(source_rows: int = 5, applied: int = 4) -> MergeCounts:
+    return MergeCounts(source_rows, inserted=applied, updated=0, deleted=0)
+
+
 def landed(of: Batch, source_rows: int = 5, applied: int = 4) -> LandedCommit:
     metadata = CommitMetadata.of(
         of, "target", COUNTS, {r.topic_partition: r.end_offset for r in of.ranges}, "attempt", "0.1.0"
     )
-    return LandedCommit(7, "2026-01-01T00:00:00+00:00", metadata, source_rows, applied)
+    return LandedCommit(7, "2026-01-01T00:00:00+00:00", metadata, merged(source_rows, applied))
 
 
 def source(extents: dict[tuple[str, int], tuple[int, int]], **topic_ids: str) -> SourceExtent:

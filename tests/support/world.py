@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -280,6 +280,27 @@ def newest_by_key(sent: Iterable[Sent], order: str | None = "seq") -> dict[int, 
         if key not in best or place > best[key][0]:
             best[key] = (place, record.value)
     return {key: value for key, (_, value) in best.items()}
+
+
+def states_by_key(sent: Iterable[Sent]) -> dict[int, list[tuple[int, int | None, str]]]:
+    """The oracle of their history, by id: since when and until when (in `seq`) a name held. No deletes."""
+    found: dict[int, list[tuple[int, int | None, str]]] = {}
+    by_order = sorted(sent, key=lambda r: (r.value["seq"], r.topic, r.partition, r.offset))
+    for key in {record.value["id"] for record in sent}:
+        states = [s for s, _ in groupby((r.value["seq"], r.value["name"]) for r in by_order if r.value["id"] == key)]
+        ends = [*(since for since, _ in states[1:]), None]
+        found[key] = [(since, end, name) for (since, name), end in zip(states, ends, strict=True)]
+    return found
+
+
+def as_states(rows: Iterable[dict[str, Any]]) -> dict[int, list[tuple[int, int | None, str]]]:
+    """The same of a table of history; each key has one current row."""
+    found: dict[int, list[tuple[int, int | None, str]]] = {}
+    for row in sorted(rows, key=lambda row: list(row["_lakemark"]["change_order"].values())):
+        if row["valid_from"] is not None:
+            found.setdefault(row["id"], []).append((row["valid_from"], row["valid_to"], row["name"]))
+            assert row["is_current"] == (row["valid_to"] is None)
+    return found
 
 
 def as_dict(rows: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:

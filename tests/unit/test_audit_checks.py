@@ -13,7 +13,7 @@ from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
 from include.protocol.ranges import TopicPartition
 from include.target_log import LogEntry
-from tests.support.batches import batch, committed, landed
+from tests.support.batches import batch, committed, landed, merged
 
 SECOND = GenerationStarted(2, {TopicPartition("t", 0): 20}, {"t": "id-t"}, "cluster", "committed", "why", "me")
 
@@ -85,7 +85,7 @@ def record(**changes: object) -> BatchRecord:
         (record(), None, 0, "the target's log has no such commit"),
         (record(), landed(batch(1, ("t", 0, 10, 21))), 1, "the commit's offset ranges are not the plan's"),
         (record(), replace(landed(batch(1)), table_version=3), 1, "the ledger says version 2"),
-        (record(), replace(landed(batch(1)), merge_source_rows=6), 1, "the MERGE counted other rows"),
+        (record(), replace(landed(batch(1)), merge=merged(6)), 1, "the MERGE counted other rows"),
         (record(), landed(batch(1)), 0, "the quarantine holds 0 records, the commit says 1"),
         (record(counts=BatchCounts(10, 3, 3, 2, 1, 1)), landed(batch(1)), 1, "the ledger counted"),
         (BatchRecord(batch(1, ("t", 0, 10, 12))), landed(batch(1, ("t", 0, 10, 12))), 1, "were read from ranges of 2"),

@@ -1,0 +1,30 @@
+"""The pipeline file: one YAML file per pipeline, checked in full before anything runs.
+
+`Pipeline.model_json_schema()` is the schema for editors. What later versions will understand (other formats,
+histories ...) is refused by name here, never ignored.
+"""
+
+from include.pipeline_file.change import OrderField
+from include.pipeline_file.loading import find_pipeline, load_pipeline, load_pipelines, pipeline_files, variables_of
+from include.pipeline_file.pipeline import Pipeline
+from include.pipeline_file.quality import TableChecks
+from include.pipeline_file.section import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO
+from include.pipeline_file.source import Source
+from include.pipeline_file.target import Upkeep
+
+__all__ = [
+    "IS_CURRENT",
+    "LINEAGE",
+    "VALID_FROM",
+    "VALID_TO",
+    "OrderField",
+    "Pipeline",
+    "Source",
+    "TableChecks",
+    "Upkeep",
+    "find_pipeline",
+    "load_pipeline",
+    "load_pipelines",
+    "pipeline_files",
+    "variables_of",
+]

@@ -1,0 +1,69 @@
+"""Section `change`: which change of a row wins, and what becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from include.pipeline_file.section import Section
+
+KAFKA_TIMESTAMP = "kafka.timestamp"
+
+
+class Change(Section):
+    keys: tuple[str, ...] = Field(min_length=1, description="Columns that identify a row.")
+    previous_keys: Mapping[str, str] = Field(
+        default={},
+        description="Where a change says which key its row had before: {KEY: COLUMN}. The row of the old key goes. (Of "
+        "Debezium it is known.)",
+    )
+    order_by: tuple[str, ...] = Field(
+        default=(),
+        description="What orders the changes of a key, oldest first: columns, fields of structs (`meta.lsn`), "
+        "kafka.timestamp, and positions of Debezium (`source.lsn`, `source.file`, `source.pos`, `source.row`, "
+        "`source.ts_ms`, `ts_ms`); ties go by topic, partition and offset, which decide alone when this is empty.",
+    )
+    delete_when: str | None = Field(
+        default=None, description="SQL condition on the columns; a change for which it is true deletes its key."
+    )
+    tombstones: Literal["quarantine", "ignore", "delete"] | None = Field(
+        default=None,
+        description="Of records without a value: delete their key's row, leave them out, or set them aside. Unless "
+        "set, Debezium's are left out (the delete came before them), all others are set aside.",
+    )
+    truncates: Literal["fail", "ignore"] = Field(
+        default="fail", description="Debezium's truncate events: nothing lands and a person decides, or left out."
+    )
+    on_schema_change: Literal["add_columns", "fail"] = Field(
+        default="add_columns", description="When the file declares columns that the table lacks."
+    )
+    absent: Literal["nulls", "keep"] | None = Field(
+        default=None,
+        description="What a column becomes that a change does not hold: null, or what it was (`keep`: a patch, where "
+        "only null means null). Of Debezium these are values that the database did not send (TOAST); unless set, they "
+        "are kept, and all others are nulls.",
+    )
+    history: Literal["scd1", "scd2"] = Field(
+        default="scd1",
+        description="scd1: one row per key, the newest change. scd2: one row per state of a key, with valid_from, "
+        "valid_to and is_current.",
+    )
+    valid_from: str | None = Field(
+        default=None,
+        description="Since when a state holds (scd2): a column or position as in order_by, which orders as order_by "
+        "does; null: the first of order_by.",
+    )
+    track_columns: tuple[str, ...] = Field(
+        default=(),
+        description="Columns that make a new state when they change (scd2); others are updated in place. None: all.",
+    )
+
+
+class OrderField(NamedTuple):
+    """A part of the change order."""
+
+    name: str  # as the pipeline file has it; also the field of `_lakemark.change_order`
+    type: str  # Spark DDL
+    of: Literal["value", "kafka", "position"]

@@ -1,0 +1,199 @@
+"""The pipeline: all sections, and what has to fit together between them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from include.debezium import INSTANTS, POSITIONS, may_be_unavailable
+from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
+from include.pipeline_file.quality import Quality
+from include.pipeline_file.section import (
+    IS_CURRENT,
+    LINEAGE,
+    NAME,
+    VALID_FROM,
+    VALID_TO,
+    Section,
+    refuse_doubles,
+    refused,
+)
+from include.pipeline_file.source import Source
+from include.pipeline_file.target import Target, Upkeep
+from include.schedule import ALLOWED, Schedule
+from include.schema_ddl import type_at
+
+
+class Pipeline(Section):
+    name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
+    description: str = Field(default="", description="For people; shown in Airflow.")
+    schedule: Schedule = Field(default=None, description=ALLOWED)
+    stale_after_minutes: float | None = Field(
+        default=None,
+        gt=0,
+        description="The table is stale, and an alert is sent, when a record waits longer than this.",
+    )
+    source: Source
+    change: Change
+    target: Target
+    quality: Quality = Quality()
+    maintenance: Upkeep = Upkeep()
+
+    @field_validator("name")
+    @classmethod
+    def _leaves_dag_names_alone(cls, name: str) -> str:
+        if "__" in name:
+            raise PydanticCustomError("name", "a name without two underscores in a row: `__` parts the names of DAGs")
+        return name
+
+    @model_validator(mode="after")
+    def _columns_exist(self) -> Pipeline:
+        columns = [column.name for column in self.source.columns]
+        named = {
+            "change.keys": self.change.keys,
+            "change.track_columns": self.change.track_columns,
+            "change.previous_keys": tuple(self.change.previous_keys.values()),
+            "target.cluster_by": self.target.cluster_by,
+        }
+        for field, names in named.items():
+            for name in names:
+                if name not in columns:
+                    raise refused(field, f"a column of source.schema: {', '.join(columns)}", name)
+            refuse_doubles(field, names)
+        for name in self.change.previous_keys:
+            if name not in self.change.keys:
+                raise refused("change.previous_keys", f"a key: {', '.join(self.change.keys)}", name)
+        return self
+
+    @model_validator(mode="after")
+    def _order_exists(self) -> Pipeline:
+        wanted = [("change.order_by", name) for name in self.change.order_by]
+        wanted += [("change.valid_from", self.change.valid_from)] if self.change.valid_from else []
+        for field, name in wanted:
+            if self._order_field(name) is None:
+                positions = [KAFKA_TIMESTAMP, *(POSITIONS if self.source.is_debezium else ())]
+                known = ", ".join((*(column.name for column in self.source.columns), *positions))
+                raise refused(field, f"a column of source.schema or a position: {known}", name)
+        refuse_doubles("change.order_by", self.change.order_by)
+        return self
+
+    @model_validator(mode="after")
+    def _tombstones_have_key_and_order(self) -> Pipeline:
+        """A tombstone has a key and Kafka's own fields, and nothing else."""
+        if self.source.key == "string" and len(self.change.keys) != 1:
+            allowed = "json: a key that is a string gives one column"
+            raise refused("source.key", allowed, f"{len(self.change.keys)} key columns")
+        if self.tombstones != "delete":
+            return self
+        if self.source.key is None:
+            allowed = "source.key: a tombstone's key is in Kafka's key only"
+            raise refused("change.tombstones", allowed, "no source.key")
+        of_columns = {*self.change.order_by, *([self.change.valid_from] if self.change.valid_from else [])}
+        if of_columns - {KAFKA_TIMESTAMP}:
+            allowed = (
+                f"quarantine | ignore; or order_by: [{KAFKA_TIMESTAMP}] or none: a tombstone has no columns to order by"
+            )
+            raise refused("change.tombstones", allowed, f"order_by: {', '.join(self.change.order_by)}")
+        return self
+
+    @model_validator(mode="after")
+    def _history_can_be_kept(self) -> Pipeline:
+        change, target = self.change, self.target
+        if not self.keeps_history:
+            for field in ("valid_from", "track_columns"):
+                if getattr(change, field):
+                    raise refused(f"change.{field}", "history: scd2, or target.history_table", "neither")
+            return self
+        if not change.order_by:
+            raise refused("change.order_by", "at least one column or position: history says since when", "none")
+        taken = {column.name.lower() for column in self.source.columns} & {VALID_FROM, VALID_TO, IS_CURRENT}
+        if taken:
+            raise refused("source.schema", "other names: history adds columns that are called so", ", ".join(taken))
+        if change.history == "scd2" and target.history_table:
+            raise refused("target.history_table", "nothing: the target is history itself", target.history_table)
+        if change.history == "scd2" and self.maintenance.purge_tombstones_after_days is not None:
+            allowed = "null: in history a delete is what ends a row, and is kept"
+            found = f"{self.maintenance.purge_tombstones_after_days:g}"
+            raise refused("maintenance.purge_tombstones_after_days", allowed, found)
+        if target.history_table == target.table:
+            raise refused("target.history_table", "another table than the target", target.table)
+        return self
+
+    @property
+    def keeps_history(self) -> bool:
+        return self.change.history == "scd2" or self.target.history_table is not None
+
+    @property
+    def tombstones(self) -> Literal["quarantine", "ignore", "delete"]:
+        """What becomes of records without a value."""
+        return self.change.tombstones or ("ignore" if self.source.is_debezium else "quarantine")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed, and may not be what was meant."""
+        if self.change.order_by:
+            return ()
+        return (
+            "change.order_by is empty: offsets alone order the changes of a key. When a topic gets more partitions, "
+            "keys move to others, whose offsets do not compare: an older change may then win. Name a column or "
+            f"position that orders changes (or {KAFKA_TIMESTAMP}), unless partitions are never added",
+        )
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether rows may be hidden: readers then leave out `_lakemark.deleted`."""
+        return bool(self.change.delete_when) or self.source.is_debezium or self.tombstones == "delete"
+
+    @property
+    def seen_by_readers(self) -> str:
+        """SQL condition for the rows of the target that are there for its readers."""
+        if self.change.history == "scd2":
+            return f"{VALID_FROM} IS NOT NULL"
+        return f"NOT coalesce({LINEAGE}.deleted, false)"
+
+    @property
+    def order(self) -> tuple[OrderField, ...]:
+        """What orders changes before topic, partition and offset do."""
+        return tuple(field for name in self.change.order_by if (field := self._order_field(name)))
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """Of Debezium, those that the file names."""
+        named = dict.fromkeys((*self.change.order_by, *([self.change.valid_from] if self.change.valid_from else [])))
+        return tuple(name for name in named if (field := self._order_field(name)) and field.of == "position")
+
+    @property
+    def moves_keys(self) -> bool:
+        """Whether a change may be one of a row's keys."""
+        return bool(self.change.previous_keys) or self.source.is_debezium
+
+    @property
+    def valid_from(self) -> OrderField:
+        """Since when a state holds, of a pipeline that keeps history."""
+        found = self._order_field(self.change.valid_from or self.change.order_by[0])
+        assert found is not None, "it has been checked"
+        return found._replace(type="TIMESTAMP") if found.of == "position" and found.name in INSTANTS else found
+
+    @property
+    def partial_columns(self) -> tuple[str, ...]:
+        """Columns that a change may not hold, and that then keep what they were."""
+        if (self.change.absent or ("keep" if self.source.is_debezium else "nulls")) == "nulls":
+            return ()
+        positions = [*self.change.order_by, *([self.change.valid_from] if self.change.valid_from else [])]
+        always = {*self.change.keys, *(name.split(".")[0] for name in positions)}
+        return tuple(
+            column.name
+            for column in self.source.value_columns
+            if column.name not in always and (not self.source.is_debezium or may_be_unavailable(column))
+        )
+
+    def _order_field(self, name: str) -> OrderField | None:
+        if (type_ := type_at(self.source.columns, name)) is not None:
+            return OrderField(name, type_, "value")
+        if name == KAFKA_TIMESTAMP:
+            return OrderField(name, "TIMESTAMP", "kafka")
+        if self.source.is_debezium and name in POSITIONS:
+            return OrderField(name, POSITIONS[name], "position")
+        return None

@@ -1,0 +1,24 @@
+"""What all sections of the pipeline file share."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
+
+NAME = r"^[a-z][a-z0-9_]{0,62}$"
+LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
+VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"  # columns of history
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+
+def refused(field: str, allowed: str, found: str) -> PydanticCustomError:
+    """What a validator raises about one field, or about fields that do not fit together."""
+    return PydanticCustomError("column", "{allowed}", {"field": field, "allowed": allowed, "found": found})
+
+
+def refuse_doubles(field: str, names: tuple[str, ...]) -> None:
+    if len(set(names)) != len(names):
+        raise refused(field, "every column once", ", ".join(names))

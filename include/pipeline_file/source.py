@@ -1,0 +1,146 @@
+"""Section `source`: where records come from, and how they are encoded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from include.debezium import UNAVAILABLE
+from include.pipeline_file.section import LINEAGE, Section, refused
+from include.schema_ddl import Column, SchemaError, parse_ddl
+
+_METADATA = {
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "key": "STRING",
+    "headers": "ARRAY<STRUCT<key: STRING, value: STRING>>",  # in Kafka's order; a name may come more than once
+}
+
+
+def _metadata_type(of: str) -> str | None:
+    """Of one of Kafka's own fields, or of the last header of a name; None if it is neither."""
+    return "STRING" if re.fullmatch(r"headers\..+", of) else _METADATA.get(of)
+
+
+class Limits(Section):
+    records_per_batch_max: int = Field(
+        default=500_000, ge=1, description="The most offsets that one batch spans, over all partitions."
+    )
+
+
+class Security(Section):
+    """How to log in at the brokers. The password is never written into the file: it comes from the environment."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(description="As Kafka names it.")
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(default=None, description="Of SASL.")
+    username: str | None = Field(default=None, description="Of SASL.")
+    password: SecretStr | None = Field(default=None, description="Of SASL: `${NAME}`, a variable of the environment.")
+    ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
+
+    @model_validator(mode="after")
+    def _sasl_is_complete(self) -> Security:
+        sasl = {"mechanism": self.mechanism, "username": self.username, "password": self.password}
+        missing = [name for name, value in sasl.items() if value is None]
+        if self.protocol.startswith("SASL") and missing:
+            raise refused(f"source.security.{missing[0]}", "a value, for SASL", "nothing")
+        return self
+
+
+class Debezium(Section):
+    """What the numbers of an envelope mean whose records bring no schema along. With a schema, the schema says it."""
+
+    timestamps: Literal["millis", "micros", "nanos"] = Field(
+        default="micros", description="Since 1970; PostgreSQL's default is micros, MySQL's DATETIME(0) has millis."
+    )
+    decimals: Literal["precise", "string"] = Field(
+        default="precise", description="The connector's decimal.handling.mode; `string` reads `double`, too."
+    )
+    unavailable: str = Field(
+        default=UNAVAILABLE, min_length=1, description="The connector's unavailable.value.placeholder."
+    )
+
+
+class Source(Section):
+    bootstrap_servers: str = Field(min_length=1, description="host:port of the brokers, comma separated.")
+    security: Security | None = Field(default=None, description="How to log in; null for plain listeners.")
+    topics: tuple[str, ...] = Field(min_length=1, description="Topics that are read as one source.")
+    format: Literal["json", "debezium-json"] = Field(default="json", description="How a record's value is encoded.")
+    debezium: Debezium = Field(default=Debezium(), description="Of format debezium-json.")
+    key: Literal["json", "string"] | None = Field(
+        default=None,
+        description="How a record's key is encoded, for key columns that its value lacks: json, fields of these names; "
+        "string, the only key column; null: keys are in the value.",
+    )
+    metadata: Mapping[str, str] = Field(
+        default={},
+        description="More columns, of Kafka's own: {COLUMN: topic | partition | offset | timestamp | key | "
+        "headers | headers.NAME}.",
+    )
+    schema_: str = Field(
+        alias="schema", description="Columns of the value as Spark DDL: `id BIGINT, name STRING, at TIMESTAMP`."
+    )
+    start: Literal["earliest", "latest"] = Field(default="earliest", description="Where the first batch of all begins.")
+    filter: str | None = Field(
+        default=None, description="SQL condition on the columns; records for which it is not true are left out."
+    )
+    limits: Limits = Limits()
+
+    @field_validator("topics")
+    @classmethod
+    def _topics_differ(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(topics)) != len(topics):
+            raise PydanticCustomError("topics", "every topic once")
+        return topics
+
+    @field_validator("schema_")
+    @classmethod
+    def _schema_parses(cls, ddl: str) -> str:
+        try:
+            columns = parse_ddl(ddl)
+        except SchemaError as error:
+            raise PydanticCustomError("schema", "{problem}", {"problem": str(error)}) from error
+        if any(column.name.lower().startswith(LINEAGE) for column in columns):
+            raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}..., which are Lakemark's own")
+        return ddl
+
+    @field_validator("metadata")
+    @classmethod
+    def _metadata_is_kafkas(cls, metadata: Mapping[str, str]) -> Mapping[str, str]:
+        for name, of in metadata.items():
+            if _metadata_type(of) is None:
+                allowed = ", ".join((*_METADATA, "headers.NAME"))
+                raise refused(f"source.metadata.{name}", f"one of {allowed}", of)
+        return metadata
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> Source:
+        taken = {column.name.lower() for column in self.value_columns}
+        for name in self.metadata:
+            if name.lower() in taken or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+                allowed = "a name of letters, digits and _ that source.schema has not"
+                raise refused("source.metadata", allowed, name)
+        return self
+
+    @property
+    def is_debezium(self) -> bool:
+        return self.format == "debezium-json"
+
+    @property
+    def wants_headers(self) -> bool:
+        return any(of.split(".")[0] == "headers" for of in self.metadata.values())
+
+    @property
+    def value_columns(self) -> tuple[Column, ...]:
+        """Those that a record's value (or its key) holds."""
+        return parse_ddl(self.schema_)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Of the target: the value's, and Kafka's own that were asked for."""
+        return (*self.value_columns, *(Column(n, _metadata_type(of) or "") for n, of in self.metadata.items()))

@@ -1,0 +1,51 @@
+"""Sections `target` and `maintenance`: the table, and how it is kept in shape."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from include.pipeline_file.section import Section
+from include.schedule import TABLE
+
+
+class Target(Section):
+    table: str = Field(pattern=TABLE, description="lake://layer/table")
+    history_table: str | None = Field(
+        default=None,
+        pattern=TABLE,
+        description="lake://layer/table, which gets the same changes as history (scd2) beside a target of scd1.",
+    )
+    cluster_by: tuple[str, ...] = Field(
+        default=(), max_length=4, description="Columns of liquid clustering (Delta allows at most 4)."
+    )
+
+    @field_validator("table", "history_table")
+    @classmethod
+    def _no_climbing(cls, table: str | None) -> str | None:
+        if table is None:
+            return None
+        parts = table.removeprefix("lake://").split("/")
+        if {"", ".", ".."} & set(parts) or parts[0] == "_lakemark":
+            raise PydanticCustomError("table", "a table inside the lake and outside lake://_lakemark/")
+        return table
+
+
+class Upkeep(Section):
+    """When maintenance does what. It runs by itself every night (docs/airflow.md)."""
+
+    small_files_max: int = Field(
+        default=20, ge=1, description="Files are rewritten into larger ones when more than so many are below 32 MB."
+    )
+    vacuum_after_hours: float = Field(
+        default=168.0, ge=168, description="Files that no version newer than this needs are removed."
+    )
+    purge_tombstones_after_days: float | None = Field(
+        default=None,
+        gt=0,
+        description="Tombstones of deletes that were committed so long ago are removed; null: none is. An older change "
+        "of such a key that comes later makes its row again.",
+    )
+    keep_judgements_days: float | None = Field(
+        default=365, gt=0, description="What suites said so long ago is removed; null: it is kept for ever."
+    )

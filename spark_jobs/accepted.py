@@ -1,0 +1,48 @@
+"""The changes of a batch that are to be merged: what was neither set aside nor filtered, whatever the table's kind."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE, Pipeline
+
+ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that keep what they were; null: none
+VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without history
+
+
+def is_accepted() -> Column:
+    return F.col("reason").isNull() & ~F.col("filtered")
+
+
+def is_moved() -> Column:
+    """Whether a record is two changes: its row has another key now, and the one of the old key goes."""
+    return is_accepted() & F.col("moved_from").isNotNull()
+
+
+def accepted_changes(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """One row per change. Columns: the target's, `_lakemark`, ABSENT, VALID_AT; of a delete the keys only."""
+    keys = pipeline.change.keys
+    deleted = F.col(f"row.{LINEAGE}.deleted")
+
+    def value(name: str) -> Column:
+        found = F.col(f"row.`{name}`")
+        if pipeline.has_deletes and name not in keys:
+            found = F.when(~deleted, found)
+        return found.alias(name)
+
+    names = [column.name for column in pipeline.source.columns]
+    own = F.col(f"row.{LINEAGE}").alias(LINEAGE)
+    absent = F.when(~deleted & (F.size("absent") > 0), F.col("absent")).alias(ABSENT)
+    valid_at = F.col("valid_at").alias(VALID_AT)
+    changes = judged.where(is_accepted()).select(*map(value, names), own, absent, valid_at)
+    if not pipeline.moves_keys:
+        return changes
+
+    def of_old_row(name: str) -> Column:
+        found = F.col(f"row.`{name}`")
+        return (F.col(f"moved_from.`{name}`") if name in keys else F.when(F.lit(False), found)).alias(name)
+
+    gone = F.col(f"row.{LINEAGE}").withField("deleted", F.lit(True)).alias(LINEAGE)
+    none = F.lit(None).cast("array<string>").alias(ABSENT)
+    return changes.union(judged.where(is_moved()).select(*map(of_old_row, names), gone, none, valid_at))

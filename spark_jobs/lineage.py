@@ -1,0 +1,41 @@
+"""The struct column `_lakemark` of every row: where its present state comes from, and how it is ordered (I9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from include.pipeline_file import LINEAGE, Pipeline
+from include.schema_ddl import Column
+from spark_jobs.quoting import quoted
+
+
+def order_fields(pipeline: Pipeline) -> tuple[Column, ...]:
+    """Of the change order, the first one weighs most."""
+    position = Column("_topic", "STRING"), Column("_partition", "INT"), Column("_offset", "BIGINT")
+    return (*(Column(field.name, field.type) for field in pipeline.order), *position)
+
+
+def order_type(pipeline: Pipeline) -> str:
+    return f"STRUCT<{_fields(order_fields(pipeline))}>"
+
+
+def lineage_fields(pipeline: Pipeline) -> tuple[Column, ...]:
+    """What every table's lineage has."""
+    return (
+        Column("generation", "INT"),
+        Column("batch_id", "BIGINT"),
+        Column("topic", "STRING"),
+        Column("partition", "INT"),
+        Column("offset", "BIGINT"),
+        Column("change_order", order_type(pipeline)),
+        Column("deleted", "BOOLEAN"),
+    )
+
+
+def lineage_column(pipeline: Pipeline, more: Iterable[Column] = ()) -> Column:
+    """Args: more: fields that the table's kind needs."""
+    return Column(LINEAGE, f"STRUCT<{_fields((*lineage_fields(pipeline), *more))}>")
+
+
+def _fields(columns: Iterable[Column]) -> str:
+    return ", ".join(f"{quoted(column.name)}: {column.type}" for column in columns)

@@ -1,0 +1,135 @@
+"""Tables of one row per key: the newest change of it (SCD type 1).
+
+Columns that a change may leave out (`absent: keep`) have an order of their own each, that of the change which set them
+last: a register per column where the last writer wins, so that patches may come in any order, too (I9). Source: Shapiro
+et al., "A comprehensive study of Convergent and Commutative Replicated Data Types" (2011), LWW-Register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE, Pipeline
+from include.schema_ddl import Column
+from spark_jobs.accepted import ABSENT, accepted_changes
+from spark_jobs.lineage import lineage_column, lineage_fields, order_fields, order_type
+from spark_jobs.quoting import quoted
+
+_SET = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
+_COLUMN_ORDER = "column_order"  # in the lineage: the same of the row, null where it is the row's own
+
+
+def columns(pipeline: Pipeline) -> tuple[Column, ...]:
+    """Of the table."""
+    partial = pipeline.partial_columns
+    orders = ", ".join(f"{quoted(name)}: {order_type(pipeline)}" for name in partial)
+    own = [Column(_COLUMN_ORDER, f"STRUCT<{orders}>")] if partial else []
+    return (*pipeline.source.columns, lineage_column(pipeline, own))
+
+
+def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """What MERGE gets: one row per key, for it refuses two source rows for one target row.
+
+    Columns: the target's and `_lakemark`; with columns that changes may leave out, also what `_SET` says.
+    """
+    changes = accepted_changes(judged, pipeline)
+    keys = [F.col(quoted(name)) for name in pipeline.change.keys]
+    names = [column.name for column in pipeline.source.columns]
+    if not pipeline.partial_columns:
+        newest_first = Window.partitionBy(*keys).orderBy(F.col(f"{LINEAGE}.change_order").desc())
+        placed = changes.select("*", F.row_number().over(newest_first).alias(_SET))
+        return placed.where(F.col(_SET) == 1).select(*map(quoted, names), LINEAGE)
+    return _folded(changes, pipeline, keys, names)
+
+
+def _folded(changes: DataFrame, pipeline: Pipeline, keys: Sequence[Expression], names: Sequence[str]) -> DataFrame:
+    """All changes of a key in one: of every column the newest that sets it."""
+    order, partial = F.col(f"{LINEAGE}.change_order"), pipeline.partial_columns
+    whole = [name for name in names if name not in (*partial, *pipeline.change.keys)]
+    newest = F.struct(*(quoted(name) for name in whole), LINEAGE)
+    set_at = {name: F.when(~_is_absent(name), order) for name in partial}
+    found = changes.groupBy(*keys).agg(
+        F.max_by(newest, order).alias(_SET),
+        *(F.struct(F.max_by(quoted(n), at).alias("value"), F.max(at).alias("at")).alias(n) for n, at in set_at.items()),
+    )
+
+    def value(name: str) -> Expression:
+        if name in pipeline.change.keys:
+            return F.col(quoted(name))
+        return F.col(f"{quoted(name)}.value" if name in partial else f"{_SET}.{quoted(name)}").alias(name)
+
+    never = F.struct(*(F.lit(None).cast(f.type).alias(f.name) for f in order_fields(pipeline)))
+    orders = F.struct(*(F.coalesce(F.col(f"{quoted(name)}.at"), never).alias(name) for name in partial))
+    return found.select(*map(value, names), F.col(f"{_SET}.{LINEAGE}").alias(LINEAGE), orders.alias(_SET))
+
+
+def _is_absent(name: str) -> Expression:
+    return F.coalesce(F.array_contains(ABSENT, name), F.lit(False))
+
+
+def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool) -> str:
+    """MERGE that applies a batch's changes only where they are newer than what is there (I9).
+
+    A delete leaves a tombstone: the row's keys and lineage stay, `_lakemark.deleted` is true, all else is null.
+
+    Args:
+        again: a change that is there already is written anew; it may be decoded otherwise today.
+    """
+    newer = ">=" if again else ">"
+    # A row that another writer put there has no change order: any change is newer than that.
+    is_newer = (
+        f"(target.{LINEAGE}.change_order IS NULL "
+        f"OR source.{LINEAGE}.change_order {newer} target.{LINEAGE}.change_order)"
+    )
+    names = [column.name for column in pipeline.source.columns]
+    if pipeline.partial_columns:
+        update, insert, takes = _by_column(pipeline, names, is_newer, newer)
+    else:
+        insert = {name: f"source.{quoted(name)}" for name in (*names, LINEAGE)}
+        update, takes = insert, []
+    on = " AND ".join(f"target.{quoted(key)} = source.{quoted(key)}" for key in pipeline.change.keys)
+    return (
+        f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
+        f"WHEN MATCHED AND ({' OR '.join([is_newer, *takes])}) THEN UPDATE SET "
+        + ", ".join(f"target.{quoted(name)} = {value}" for name, value in update.items())
+        + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(quoted, insert))}) VALUES ({', '.join(insert.values())})"
+    )
+
+
+def _by_column(
+    pipeline: Pipeline, names: Sequence[str], is_newer: str, newer: str
+) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """What an update and an insert write, by column, and when a column is taken from the source though the row is
+    newer."""
+    never = "named_struct(" + ", ".join(f"'{f.name}', CAST(NULL AS {f.type})" for f in order_fields(pipeline)) + ")"
+    there, come = f"target.{LINEAGE}", f"source.{LINEAGE}"
+    order = f"IF({is_newer}, {come}.change_order, {there}.change_order)"
+    held = {
+        name: f"coalesce({there}.{_COLUMN_ORDER}.{quoted(name)}, {there}.change_order, {never})"
+        for name in pipeline.partial_columns
+    }
+    takes = {name: f"source.{_SET}.{quoted(name)} {newer} {at}" for name, at in held.items()}
+
+    def unless_equal(at: str, row: str) -> str:
+        return f"IF({at} = {row}, NULL, {at})"
+
+    def lineage(fields: dict[str, str], column_orders: dict[str, str]) -> str:
+        orders = ", ".join(f"'{name}', {at}" for name, at in column_orders.items())
+        written = ", ".join(f"'{name}', {value}" for name, value in fields.items())
+        return f"named_struct({written}, '{_COLUMN_ORDER}', named_struct({orders}))"
+
+    base = [field.name for field in lineage_fields(pipeline)]
+    new_orders = {
+        name: unless_equal(f"IF({take}, source.{_SET}.{quoted(name)}, {held[name]})", order)
+        for name, take in takes.items()
+    }
+    own_orders = {name: unless_equal(f"source.{_SET}.{quoted(name)}", f"{come}.change_order") for name in takes}
+    update = {name: f"IF({takes.get(name, is_newer)}, source.{quoted(name)}, target.{quoted(name)})" for name in names}
+    update[LINEAGE] = lineage({f: f"IF({is_newer}, {come}.{f}, {there}.{f})" for f in base}, new_orders)
+    insert = {name: f"source.{quoted(name)}" for name in names}
+    insert[LINEAGE] = lineage({f: f"{come}.{f}" for f in base}, own_orders)
+    return update, insert, list(takes.values())

@@ -1,0 +1,158 @@
+"""Tables of history: one row per state of a key, with `valid_from`, `valid_to` and `is_current` (SCD type 2).
+
+Every change is a row of its own, with its own change order, and what readers see is computed from all rows of the key:
+so a late change is spliced in wherever it belongs, and any order of batches comes to the same table (I9). Changes in a
+row that leave all tracked columns as they are make one state: its last row shows it, since the first one's time. Rows
+that show nothing (deletes, and changes within a state) have no `valid_from`.
+
+The MERGE's source reads the table itself, in the version that the MERGE commits to: Delta takes the snapshot of the
+transaction for every scan of its table (`OptimisticTransaction.getDeltaScanGenerator`), and takes what was read into
+account when it looks for conflicts (`test_a_merge_whose_source_reads_the_target...`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO, Pipeline
+from include.protocol.batch import Batch
+from include.schema_ddl import Column
+from spark_jobs.accepted import ABSENT, VALID_AT, accepted_changes
+from spark_jobs.lineage import lineage_column, lineage_fields
+from spark_jobs.quoting import quoted
+
+_OWN, _WAS, _BEGINS, _GONE = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins", "gone"))
+_NEXT = f"{LINEAGE}_next"
+_SHOWN = (VALID_FROM, VALID_TO, IS_CURRENT)
+
+
+def columns(pipeline: Pipeline) -> tuple[Column, ...]:
+    """Of the table."""
+    at = pipeline.valid_from.type
+    own = [Column("valid_at", at)]
+    own += [Column("absent", "ARRAY<STRING>")] if pipeline.partial_columns else []
+    shown = Column(VALID_FROM, at), Column(VALID_TO, at), Column(IS_CURRENT, "BOOLEAN")
+    return (*pipeline.source.columns, *shown, lineage_column(pipeline, own))
+
+
+def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """All changes. Columns: the target's without those that are computed, and `_lakemark` as the table has it."""
+    own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(pipeline)]
+    own += [F.col(VALID_AT).alias("valid_at")]
+    own += [F.col(ABSENT).alias("absent")] if pipeline.partial_columns else []
+    names = [quoted(column.name) for column in pipeline.source.columns]
+    return accepted_changes(judged, pipeline).select(*names, F.struct(*own).alias(LINEAGE))
+
+
+def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, again: Batch | None) -> DataFrame:
+    """The rows that MERGE has to write: changes that the table lacks, and rows that show something else for them.
+
+    Args:
+        table: the target. changes: as `prepared` makes them.
+        again: the batch, if some of its changes may be there already: they are written anew where they differ, and
+            what is there of it and is none of its changes any more goes.
+
+    Columns: the table's, and `_lakemark_gone`, whether the row goes.
+    """
+    keys = [quoted(name) for name in pipeline.change.keys]
+    names = [quoted(column.name) for column in pipeline.source.columns]
+    was = F.struct(*names, *_SHOWN, LINEAGE).alias(_WAS)
+    there = table.where(F.col(f"{LINEAGE}.change_order").isNotNull()).join(
+        changes.select(*keys).distinct(), list(pipeline.change.keys), "left_semi"
+    )
+    old = there.select(*names, LINEAGE, was, F.lit(False).alias(_OWN))
+    new = changes.select(*names, LINEAGE, F.lit(None).alias(_WAS), F.lit(True).alias(_OWN))
+    in_order = Window.partitionBy(*keys).orderBy(f"{LINEAGE}.change_order", _OWN)
+    both = _one_of_two(old.unionByName(new), in_order, again)
+    gone = F.lit(False) if again is None else ~F.col(_OWN) & _is_of(again)
+    whole = both.select("*", gone.alias(_GONE))
+    seen = _with_periods(_with_images(whole.where(~F.col(_GONE)), pipeline, in_order), pipeline, in_order)
+    compared = [column.name for column in pipeline.source.columns]
+    now = F.struct(*_comparable(pipeline, compared), *_SHOWN, LINEAGE)
+    before = F.struct(*_comparable(pipeline, compared, f"{_WAS}."), *(f"{_WAS}.{name}" for name in (*_SHOWN, LINEAGE)))
+    differs = F.col(_WAS).isNull() | ~now.eqNullSafe(before)
+    written = seen.where(differs).select(*names, *_SHOWN, LINEAGE, F.lit(False).alias(_GONE))
+    if again is None:
+        return written
+    return written.union(whole.where(_GONE).select(f"{_WAS}.*", _GONE))
+
+
+def _one_of_two(rows: DataFrame, in_order: WindowSpec, again: Batch | None) -> DataFrame:
+    """A change that is there already is in both: it is taken as it was, or as it is decoded today. (What it was is
+    known either way.)"""
+    order = F.col(f"{LINEAGE}.change_order")
+    before, after = F.lag(order).over(in_order), F.lead(order).over(in_order)
+    was = F.coalesce(_WAS, F.when(before == order, F.lag(_WAS).over(in_order)))
+    if again is None:
+        taken = ~F.col(_OWN) | before.isNull() | (before != order)
+    else:
+        taken = F.col(_OWN) | after.isNull() | (after != order)
+    columns = [name for name in rows.columns if name != _WAS]
+    return rows.select(*map(quoted, columns), was.alias(_WAS), taken.alias(_GONE)).where(_GONE).drop(_GONE)
+
+
+def _is_of(batch: Batch) -> Expression:
+    own = (F.col(f"{LINEAGE}.generation") == batch.generation) & (F.col(f"{LINEAGE}.batch_id") == batch.batch_id)
+    return F.coalesce(own, F.lit(False))
+
+
+def _with_images(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> DataFrame:
+    """Columns that a change leaves out are what they were after the change before it."""
+    if not pipeline.partial_columns:
+        return rows
+    until_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+    def image(name: str) -> Expression:
+        if name not in pipeline.partial_columns:
+            return F.col(quoted(name))
+        is_set = ~F.coalesce(F.array_contains(f"{LINEAGE}.absent", name), F.lit(False))
+        held = F.when(is_set, F.struct(F.col(quoted(name)).alias("value")))
+        return F.last(held, ignorenulls=True).over(until_now)["value"].alias(name)
+
+    names = [column.name for column in pipeline.source.columns]
+    return rows.select(*map(image, names), LINEAGE, _WAS, _OWN)
+
+
+def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> DataFrame:
+    """Which rows show a state, and since when and until when it holds: the columns that history adds."""
+    tracked = pipeline.change.track_columns or [column.name for column in pipeline.source.columns]
+    state = F.struct(*_comparable(pipeline, tracked), F.col(f"{LINEAGE}.deleted"))
+    at = F.col(f"{LINEAGE}.valid_at")
+    begun = rows.select("*", (~F.lag(state).over(in_order).eqNullSafe(state)).alias(_BEGINS))
+    followed = begun.select("*", F.lead(F.struct(F.col(_BEGINS), at.alias("at"))).over(in_order).alias(_NEXT))
+    until_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    since = F.last(F.when(F.col(_BEGINS), at), ignorenulls=True).over(until_now)
+    is_last = F.col(_NEXT).isNull() | F.col(f"{_NEXT}.{_BEGINS}")
+    shows = is_last & ~F.col(f"{LINEAGE}.deleted")
+    return followed.select(
+        *(quoted(column.name) for column in pipeline.source.columns),
+        F.when(shows, since).alias(VALID_FROM),
+        F.when(shows, F.col(f"{_NEXT}.at")).alias(VALID_TO),
+        (shows & F.col(_NEXT).isNull()).alias(IS_CURRENT),
+        LINEAGE,
+        _WAS,
+    )
+
+
+def _comparable(pipeline: Pipeline, names: Iterable[str], of: str = "") -> list[Expression]:
+    """Columns as they can be compared: Spark compares no maps."""
+    types = {column.name: column.type.upper() for column in pipeline.source.columns}
+    columns = {name: F.col(f"{of}{quoted(name)}") for name in names}
+    return [F.to_json(F.struct(column)) if "MAP" in types[name] else column for name, column in columns.items()]
+
+
+def merge_statement(table: str, source: str, pipeline: Pipeline) -> str:
+    """MERGE that writes what `spliced` found."""
+    keys = [f"target.{quoted(key)} = source.{quoted(key)}" for key in pipeline.change.keys]
+    on = " AND ".join([*keys, f"target.{LINEAGE}.change_order = source.{LINEAGE}.change_order"])
+    names = [quoted(column.name) for column in columns(pipeline)]
+    return (
+        f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
+        f"WHEN MATCHED AND source.{_GONE} THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'target.{name} = source.{name}' for name in names)} "
+        f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f'source.{name}' for name in names)})"
+    )
