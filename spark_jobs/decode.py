@@ -14,14 +14,14 @@ from include.pipeline_file import LINEAGE, OrderField, Pipeline
 from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from spark_jobs import quality
-from spark_jobs.formats import debezium, plain_json
+from spark_jobs.formats import debezium_json, plain_json
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
 from spark_jobs.formats.keys import of_kafkas_key
 
 TRUNCATE = "a truncate event"
 _FORMATS: Mapping[str, Callable[[DataFrame, Pipeline], DataFrame]] = {
     "json": plain_json.decoded,
-    "debezium-json": debezium.decoded,
+    "debezium-json": debezium_json.decoded,
 }
 _REASON, _FILTERED, _BROKEN = f"{LINEAGE}_reason", f"{LINEAGE}_filtered", f"{LINEAGE}_broken"
 _DELETED, _UNKNOWN = f"{LINEAGE}_deleted", f"{LINEAGE}_unknown"

@@ -1,19 +1,17 @@
-"""Format `debezium-json`: Debezium's envelope, with or without its schema, as Kafka Connect's JSON converter writes it.
+"""What Debezium's envelope says of a row, whatever it is encoded in.
 
-An insert, update or snapshot row is `after`; a delete is `before`, which may hold the key alone. Times, dates and
-decimals come as numbers and encoded bytes; what these mean says the schema where a record brings it along, else the
-pipeline file.
+An insert, update or snapshot row is `after`; a delete is `before`, which may hold the key alone.
 """
 
 from __future__ import annotations
 
-import re
+from abc import ABC, abstractmethod
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from include.debezium import POSITIONS, UNIT_BY_SCHEMA, may_be_unavailable
+from include.debezium import may_be_unavailable
 from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import Column
 from spark_jobs.formats.contract import (
@@ -31,44 +29,57 @@ from spark_jobs.formats.contract import (
     no_position,
 )
 
-_CORRUPT, _ENVELOPE, _ROW = f"{LINEAGE}_corrupt", f"{LINEAGE}_envelope", f"{LINEAGE}_row"
+_ROW = f"{LINEAGE}_row"
 _KINDS = {"c": "upsert", "u": "upsert", "r": "upsert", "d": "delete", "t": "truncate", "m": "none"}
-_SCHEMA = "STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<STRUCT<field: STRING, name: STRING, " + (
-    "parameters: MAP<STRING, STRING>>>>>>"
-)
-_CONVERTED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DEC", "DECIMAL", "NUMERIC")
 
 
-def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Records (struct RECORD) with the contract's columns."""
-    columns = pipeline.source.value_columns
-    positions = pipeline.positions
-    value = F.col(f"{RECORD}.value")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    parsed = records.withColumn(_ENVELOPE, F.from_json(value.cast("string"), _envelope(columns, positions), options))
-    of_kind = F.create_map(*(F.lit(text) for pair in _KINDS.items() for text in pair))[_part("op")]
-    image = F.when(_part("op") == "d", _part("before")).otherwise(_part("after"))
-    whole = parsed.select(RECORD, _ENVELOPE, of_kind.alias(KIND), image.alias(_ROW))
-    converted = {column.name: _value(column, pipeline) for column in columns}
-    found = whole.select(
-        RECORD,
-        _ENVELOPE,
-        KIND,
-        _ROW,
-        F.struct(*(value.alias(name) for name, value in converted.items())).alias(DECODED),
-        F.struct(*(_part(name).alias(name) for name in positions)).alias(POSITION)
-        if positions
-        else no_position().alias(POSITION),
-    )
+class Envelope(ABC):
+    """An encoding's way to the parts of an envelope, which is a column (or several) of the records."""
+
+    @property
+    @abstractmethod
+    def is_undecodable(self) -> Expression:
+        """Whether a record, which has a value, is none."""
+
+    @abstractmethod
+    def part(self, path: str) -> Expression:
+        """`op`, `before`, `after` (images: structs of the declared columns), or a position by its name."""
+
+    @abstractmethod
+    def value(self, column: Column, image: Expression) -> Expression:
+        """A column of an image as its declared type; null where that cannot be."""
+
+    @abstractmethod
+    def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
+        """Why `value` is none that the image holds, string; None: that cannot be."""
+
+
+def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataFrame:
+    """Records (struct RECORD, and what the envelope needs) with the contract's columns."""
+    columns, positions = pipeline.source.value_columns, pipeline.positions
+    of_kind = F.create_map(*(F.lit(text) for pair in _KINDS.items() for text in pair))[envelope.part("op")]
+    image = F.when(envelope.part("op") == "d", envelope.part("before")).otherwise(envelope.part("after"))
+    whole = records.select("*", of_kind.alias(KIND), image.alias(_ROW))
+    values = F.struct(*(_value(column, pipeline, envelope).alias(column.name) for column in columns))
+    position = F.struct(*(envelope.part(name).alias(name) for name in positions)) if positions else no_position()
+    found = whole.select("*", values.alias(DECODED), position.alias(POSITION))
     return found.select(
         RECORD,
         DECODED,
         POSITION,
         F.coalesce(KIND, F.lit("none")).alias(KIND),
         _absent(pipeline).alias(ABSENT),
-        _previous(pipeline).alias(PREVIOUS),
-        _problem(pipeline),
+        _previous(pipeline, envelope).alias(PREVIOUS),
+        _problem(pipeline, envelope).alias(PROBLEM),
     )
+
+
+def _value(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression:
+    """A column of the row image; null where its value is unavailable."""
+    value = envelope.value(column, F.col(_ROW))
+    if column.name not in pipeline.partial_columns:
+        return value
+    return F.when(~F.coalesce(_is_unavailable(column, pipeline), F.lit(False)), value)
 
 
 def _is_unavailable(column: Column, pipeline: Pipeline) -> Expression:
@@ -92,125 +103,24 @@ def _absent(pipeline: Pipeline) -> Expression:
     return F.when(F.col(KIND) == "upsert", F.array_compact(names))
 
 
-def _previous(pipeline: Pipeline) -> Expression:
+def _previous(pipeline: Pipeline, envelope: Envelope) -> Expression:
     """The keys in the image of before: PostgreSQL's holds them, where nothing else, when they change."""
-    before, keys = _part("before"), pipeline.change.keys
+    before, keys = envelope.part("before"), pipeline.change.keys
     columns = [column for column in pipeline.source.value_columns if column.name in keys]
-    values = (_converted(column, before[column.name], pipeline).alias(column.name) for column in columns)
+    values = (envelope.value(column, before).alias(column.name) for column in columns)
     return F.when((F.col(KIND) == "upsert") & before.isNotNull(), F.struct(*values))
 
 
-def _problem(pipeline: Pipeline) -> Expression:
-    columns = pipeline.source.value_columns
-    value, has_row = F.col(f"{RECORD}.value"), F.col(KIND).isin("upsert", "delete")
-    undecodable = F.col(_ENVELOPE).isNull() | F.col(f"{_ENVELOPE}.{_CORRUPT}").isNotNull()
-    problem = F.when(value.isNull(), NO_VALUE).when(undecodable, UNDECODABLE)
+def _problem(pipeline: Pipeline, envelope: Envelope) -> Expression:
+    is_upsert = F.col(KIND) == "upsert"
+    problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE).when(envelope.is_undecodable, UNDECODABLE)
     problem = problem.when(F.col(KIND).isNull(), "not an envelope of Debezium: it has no known `op`")
-    problem = problem.when((F.col(KIND) == "upsert") & F.col(_ROW).isNull(), "the envelope has no row in `after`")
-    for column in columns:
-        raw = field(_ROW, column.name)
+    problem = problem.when(is_upsert & F.col(_ROW).isNull(), "the envelope has no row in `after`")
+    for column in pipeline.source.value_columns:
         if may_be_unavailable(column) and column.name not in pipeline.partial_columns:
-            unknown = (F.col(KIND) == "upsert") & _is_unavailable(column, pipeline)
+            unknown = is_upsert & _is_unavailable(column, pipeline)
             problem = problem.when(unknown, f"column {column.name} is not in the change (unavailable value)")
-        if column.word in _CONVERTED:
-            lost = has_row & raw.isNotNull() & field(DECODED, column.name).isNull()
-            problem = problem.when(lost, F.concat(F.lit(f"column {column.name} is no {column.type}: "), raw))
-    return problem.alias(PROBLEM)
-
-
-def _envelope(columns: tuple[Column, ...], positions: tuple[str, ...]) -> str:
-    """The envelope's schema, bare and within `payload`; of the source block only what is asked for."""
-    row = ", ".join(f"`{c.name}`: {'STRING' if c.word in _CONVERTED else c.type}" for c in columns)
-    of_source = [name.removeprefix("source.") for name in positions if name.startswith("source.")]
-    block = ", ".join(f"`{name}`: {POSITIONS[f'source.{name}']}" for name in of_source)
-    parts = {"before": f"STRUCT<{row}>", "after": f"STRUCT<{row}>", "op": "STRING"}
-    parts |= {"source": f"STRUCT<{block}>"} if block else {}
-    parts |= {name: POSITIONS[name] for name in positions if not name.startswith("source.")}
-    bare = ", ".join(f"`{name}` {type_}" for name, type_ in parts.items())
-    within = ", ".join(f"`{name}`: {type_}" for name, type_ in parts.items())
-    schema = f", schema {_SCHEMA}" if any(column.word in _CONVERTED for column in columns) else ""
-    return f"{bare}, payload STRUCT<{within}>{schema}, {_CORRUPT} STRING"
-
-
-def _part(path: str) -> Expression:
-    """A part of the envelope, wherever that is."""
-    return F.coalesce(F.col(f"{_ENVELOPE}.payload.{path}"), F.col(f"{_ENVELOPE}.{path}"))
-
-
-def _value(column: Column, pipeline: Pipeline) -> Expression:
-    """A column of the row image; null where its value is unavailable, or is not of the declared type."""
-    value = _converted(column, field(_ROW, column.name), pipeline)
-    if column.name not in pipeline.partial_columns:
-        return value
-    return F.when(~F.coalesce(_is_unavailable(column, pipeline), F.lit(False)), value)
-
-
-def _converted(column: Column, raw: Expression, pipeline: Pipeline) -> Expression:
-    """A column's value as its declared type; null where that cannot be."""
-    word, options = column.word, pipeline.source.debezium
-    if word not in _CONVERTED:
-        return raw
-    number = F.when(raw.rlike(r"^-?[0-9]+$"), raw.cast("string"))
-    if word == "DATE":
-        return F.coalesce(F.date_from_unix_date(number.try_cast("int")), raw.try_cast("date"))
-    if word.startswith("TIMESTAMP"):
-        units = F.create_map(*(F.lit(text) for pair in UNIT_BY_SCHEMA.items() for text in pair))
-        unit = F.coalesce(units[_of_schema(column, "name")], F.lit(options.timestamps))
-        count = number.try_cast("bigint")
-        micros = F.when(unit == "millis", count * 1_000).when(unit == "nanos", _thousandth(count))
-        return F.coalesce(F.timestamp_micros(micros.otherwise(count)).cast(word), raw.try_cast(word))
-    return _decimal(column, raw, options.decimals)
-
-
-def _thousandth(count: Expression) -> Expression:
-    """Rounded down, in integers: a double does not hold today's nanoseconds."""
-    return F.call_function("div", count - F.pmod(count, F.lit(1_000)), F.lit(1_000))
-
-
-def _decimal(column: Column, raw: Expression, handling: str) -> Expression:
-    """Numbers and texts as they are; `precise` ones are the base64 of an unscaled two's complement integer, those
-    without a declared scale are an object of scale and value."""
-    if handling == "string":
-        return raw.try_cast(column.type)
-    declared = re.search(r",\s*(\d+)", column.type)
-    scale = F.coalesce(
-        F.get_json_object(raw, "$.scale").try_cast("int"),
-        _of_schema(column, "parameters")["scale"].try_cast("int"),
-        F.lit(int(declared[1]) if declared else 0),
-    )
-    unscaled = F.coalesce(F.get_json_object(raw, "$.value"), raw)
-    return _shifted(_integer(unscaled), scale).try_cast(column.type)
-
-
-def _integer(base64: Expression) -> Expression:
-    """The text of a big-endian two's complement integer of at most 16 bytes."""
-    digits = F.hex(F.try_to_binary(base64, F.lit("base64")))
-    negative = F.substring(digits, 1, 1) >= "8"
-    # The magnitude of a negative number is that of its inverted bits, and one more.
-    magnitude = F.lpad(
-        F.when(negative, F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")).otherwise(digits), 42, "0"
-    )
-    chunks = [F.conv(F.substring(magnitude, start, 14), 16, 10).cast("decimal(38,0)") for start in (1, 15, 29)]
-    high, middle, low = chunks
-    wide = F.lit(str(2**56)).cast("decimal(38,0)")
-    total = F.try_add(F.try_multiply(F.try_add(F.try_multiply(high, wide), middle), wide), low)
-    one = F.lit(1).cast("decimal(38,0)")
-    text = F.when(negative, F.concat(F.lit("-"), F.try_add(total, one).cast("string"))).otherwise(total.cast("string"))
-    return F.when((F.length(digits) > 0) & (F.length(digits) <= 32), text)
-
-
-def _shifted(integer: Expression, scale: Expression) -> Expression:
-    """An integer's text with the decimal point so many digits from its end."""
-    sign = F.when(integer.startswith("-"), "-").otherwise("")
-    digits = F.ltrim(integer, F.lit("-"))
-    padded = F.when(F.length(digits) <= scale, F.lpad(digits, scale + 1, F.lit("0"))).otherwise(digits)
-    whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
-    return F.concat(sign, whole, F.lit("."), F.substring(padded, F.length(padded) - scale + 1, scale))
-
-
-def _of_schema(column: Column, attribute: str) -> Expression:
-    """An attribute of the column in the schema that the record brings along; null without one."""
-    fields = F.col(f"{_ENVELOPE}.schema.fields")
-    of_row = F.filter(fields, lambda f: f["field"].isin("after", "before"))
-    found = F.filter(F.get(of_row, F.lit(0))["fields"], lambda f: f["field"] == column.name)
-    return F.get(found, F.lit(0))[attribute]
+        lost = envelope.problem(column, F.col(_ROW), field(DECODED, column.name))
+        if lost is not None:
+            problem = problem.when(F.col(KIND).isin("upsert", "delete") & lost.isNotNull(), lost)
+    return problem

@@ -86,12 +86,22 @@ def test_debeziums_records_as_its_connectors_write_them(spark: SparkSession, con
             assert row["reason"] == case["problem"], about
             continue
         assert told == (None, case.get("filtered", False), "deleted" in case), about
+        assert (row["absent"] or []) == case.get("absent", []), about
         if "row" in case:
             assert values == case["row"], about
         if "deleted" in case:
             assert values["id"] == case["deleted"], about
         if "order" in case:
             assert {name: lineage["change_order"][name] for name in case["order"]} == case["order"], about
+
+
+def test_an_unavailable_value_is_set_aside_where_the_file_says_so(spark: SparkSession) -> None:
+    given = _CASES["postgresql"]
+    toast = [case for case in given["records"] if "TOAST" in case["about"]]
+    change = {"order_by": given["order_by"], "absent": "nulls"}
+    pipeline = a_pipeline(given["schema"], change, format="debezium-json", debezium=given["debezium"], key="json")
+    [row] = decoded(spark, pipeline, [(case["key"], case["value"]) for case in toast])
+    assert row["reason"] == "column note is not in the change (unavailable value)"
 
 
 @pytest.mark.parametrize(

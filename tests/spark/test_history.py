@@ -40,7 +40,8 @@ def test_a_backfill_writes_history_anew_and_a_reset_changes_nothing(world: World
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic, "as_target", change={"history": "scd2"})
     world.produce(topic, [*changes(range(3), 2), *changes(range(3), 4), *changes(range(2), 3, "late")], 1)
-    assert world.run_batch(pipeline).counts.applied == 8
+    world.run_batch(pipeline)
+    assert world.counts(pipeline).applied == 8
     assert as_states(world.rows(pipeline)) == states_by_key(world.sent)
 
     # A column is added: history shows it once its records were read again.
@@ -58,7 +59,8 @@ def test_a_backfill_writes_history_anew_and_a_reset_changes_nothing(world: World
 
     done = world.lakemark("reset", "as_target", "--from", "earliest", "--reason", "test")
     assert done.returncode == 0, done.stderr
-    counts = world.run_batch(pipeline).counts
+    world.run_batch(pipeline)
+    counts = world.counts(pipeline)
     assert (counts.applied, counts.stale) == (0, 8)
     assert as_states(world.rows(pipeline)) == states_by_key(world.sent)
     assert audit(world.settings, pipeline).findings == ()

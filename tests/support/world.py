@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
+from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import BatchCommitted
 from include.settings import PROJECT_ROOT, Settings
 from include.steps import Steps
@@ -103,9 +104,8 @@ class World:
         sent: list[Sent] = []
         for n, (value, key) in enumerate(zip_longest(values, keys)):
             raw = _raw(value)
-            partition = (
-                value["id"] % partitions if isinstance(value, dict) and value.get("id") is not None else n % partitions
-            )
+            has_number = isinstance(value, dict) and isinstance(value.get("id"), int)
+            partition = (value["id"] if has_number else n) % partitions
 
             def delivered(error: object, message: Any, value: Any = value) -> None:
                 assert error is None, error
@@ -201,6 +201,13 @@ class World:
         result = self.attempt(pipeline, batch.batch_id)
         self.settle(pipeline, batch.batch_id)
         return result
+
+    def counts(self, pipeline: Pipeline) -> BatchCounts:
+        """Where the records of the last batch went."""
+        commit = self.steps(pipeline).ledger.state().batches[-1].commit
+        assert commit is not None
+        assert commit.counts is not None
+        return commit.counts
 
     def drain(self, pipeline: Pipeline) -> int:
         """Runs batches until there is nothing new; returns how many."""
