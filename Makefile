@@ -30,7 +30,7 @@ $(VENV)/.ready: $(VENV)/.python requirements.txt pyproject.toml
 $(VENV)/.ready-dev: $(VENV)/.ready $(HOME_DIR)/.jars requirements-dev.txt
 	@echo "[setup +] test tools"
 	@$(UV) pip install --quiet --require-hashes -r requirements-dev.txt
-	@$(BIN)/python -m include.installation test s3
+	@$(BIN)/python -m include.installation test s3 registry
 	@touch $@
 
 $(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt include/installation/PosixLogStore.java

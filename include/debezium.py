@@ -19,8 +19,12 @@ POSITIONS: dict[str, str] = {
     "ts_ns": "BIGINT",
 }
 
-# Those of them that are moments: milli-, micro- and nanoseconds since 1970.
-INSTANTS = frozenset(f"{block}{name}" for block in ("", "source.") for name in ("ts_ms", "ts_us", "ts_ns"))
+# Those of them that are moments, since 1970.
+INSTANTS = {
+    f"{block}{name}": unit
+    for block in ("", "source.")
+    for name, unit in (("ts_ms", "millis"), ("ts_us", "micros"), ("ts_ns", "nanos"))
+}
 
 # How the schema that a record may bring along names what a number means.
 UNIT_BY_SCHEMA = {

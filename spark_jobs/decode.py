@@ -14,14 +14,19 @@ from include.pipeline_file import LINEAGE, OrderField, Pipeline
 from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from spark_jobs import quality
-from spark_jobs.formats import debezium_json, plain_json
+from spark_jobs.formats import avro, debezium_json, plain_json, plain_text
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
-from spark_jobs.formats.keys import of_kafkas_key
+from spark_jobs.formats.keys import of_kafkas_key, with_kafkas_key
+from spark_jobs.formats.moments import moment
 
 TRUNCATE = "a truncate event"
 _FORMATS: Mapping[str, Callable[[DataFrame, Pipeline], DataFrame]] = {
     "json": plain_json.decoded,
     "debezium-json": debezium_json.decoded,
+    "avro": avro.decoded,
+    "debezium-avro": avro.decoded_debezium,
+    "csv": plain_text.csv,
+    "string": plain_text.string,
 }
 _REASON, _FILTERED, _BROKEN = f"{LINEAGE}_reason", f"{LINEAGE}_filtered", f"{LINEAGE}_broken"
 _DELETED, _UNKNOWN = f"{LINEAGE}_deleted", f"{LINEAGE}_unknown"
@@ -41,6 +46,7 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
     """
     columns = [column.name for column in pipeline.source.columns]
     found = _FORMATS[pipeline.source.format](records.select(F.struct("*").alias(RECORD)), pipeline)
+    found = with_kafkas_key(found, pipeline)
     # Conditions of the pipeline file speak of the columns by their bare names; Kafka's own, some of which a schema may
     # use as well (`key`, `timestamp` ...), are out of their way in a struct.
     named = found.select("*", *(value.alias(name) for name, value in _columns(pipeline).items()))
@@ -150,13 +156,7 @@ def _valid_at(pipeline: Pipeline) -> Column:
     found = _position(order)
     if order.of != "position" or order.name not in INSTANTS:
         return found
-    match order.name.rpartition(".")[2]:
-        case "ts_ms":
-            return F.timestamp_millis(found)
-        case "ts_us":
-            return F.timestamp_micros(found)
-        case _:
-            return F.timestamp_micros(F.call_function("div", found, F.lit(1_000)))
+    return moment(found, F.lit(INSTANTS[order.name]))
 
 
 def _order(pipeline: Pipeline) -> dict[str, Column]:

@@ -22,7 +22,7 @@ from include.installation.java import Java
 from include.protocol.errors import TerminalError
 
 PINS = Path(__file__).with_name("jars.txt")
-Use = Literal["broker", "spark", "test", "s3"]
+Use = Literal["broker", "spark", "test", "s3", "registry"]
 USES: tuple[Use, ...] = get_args(Use)
 
 
@@ -33,16 +33,30 @@ class Jar:
     artifact: str
     version: str
     sha256: str
+    packaging: str = "jar"  # or CLASSIFIER@EXTENSION: a whole distribution
+
+    @property
+    def extension(self) -> str:
+        return self.packaging.rpartition("@")[2]
+
+    @property
+    def classifier(self) -> str:
+        return self.packaging.rpartition("@")[0]
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        return f"{self.artifact}-{self.version}.{self.extension}"
 
 
 def pinned_jars(pins: Path = PINS) -> list[Jar]:
-    """The list in jars.txt: `use group:artifact:version sha256`, one JAR a line, `#` for comments."""
+    """The list in jars.txt: `use group:artifact:version[:CLASSIFIER@EXTENSION] sha256`, one JAR a line, `#` for
+    comments."""
     lines = (line.split("#")[0].split() for line in pins.read_text().splitlines())
-    return [Jar(use, *coordinate.split(":"), sha256) for use, coordinate, sha256 in filter(None, lines)]  # type: ignore[arg-type]
+    found = []
+    for use, coordinate, sha256 in filter(None, lines):
+        group, artifact, version, *packaging = coordinate.split(":")
+        found.append(Jar(use, group, artifact, version, sha256, *packaging))  # type: ignore[arg-type]
+    return found
 
 
 def jar_paths(folder: Path, use: Use) -> list[Path]:
@@ -91,11 +105,12 @@ def fetch_jars(folder: Path, java: Java, certificates: str | None, uses: Sequenc
 def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None, scratch: Path) -> None:
     module = scratch / "ivy.xml"
     module.write_text(
-        '<ivy-module version="2.0"><info organisation="lakemark" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="lakemark" module="jars"/>'
         f"<configurations>{''.join(f'<conf name={quoteattr(use)}/>' for use in USES)}</configurations><dependencies>"
         + "".join(
             f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
-            f' conf="{jar.use}->master" transitive="false"/>'
+            f' conf="{jar.use}->master" transitive="false">{_artifact(jar)}</dependency>'
             for jar in jars
         )
         + "</dependencies></ivy-module>"
@@ -106,7 +121,8 @@ def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None
         str(java.binary),
         *(_trust(certificates, scratch) if certificates else []),
         f"-Divy.default.ivy.user.dir={folder.parent / 'ivy'}",
-        *("-jar", str(ivy), "-ivy", str(module), "-types", "jar", "bundle", "-confs", *USES),
+        *("-jar", str(ivy), "-ivy", str(module), "-types", *sorted({"jar", "bundle", *(j.extension for j in jars)})),
+        *("-confs", *USES),
         *(("-settings", str(settings)) if settings.exists() else ()),
         *("-retrieve", f"{folder}/[conf]/[artifact]-[revision].[ext]"),
     ]
@@ -129,6 +145,13 @@ def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None
             action="check that this machine reaches a Maven registry (a team's own goes into "
             "~/.ivy2/ivysettings.xml; a proxy's certificate into SSL_CERT_FILE) and run `make setup` again",
         )
+
+
+def _artifact(jar: Jar) -> str:
+    if jar.packaging == "jar":
+        return ""
+    kind = quoteattr(jar.extension)
+    return f"<artifact name={quoteattr(jar.artifact)} type={kind} ext={kind} m:classifier={quoteattr(jar.classifier)}/>"
 
 
 def _trust(certificates: str, scratch: Path) -> list[str]:

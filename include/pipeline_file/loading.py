@@ -83,11 +83,14 @@ def variables_of(path: Path) -> set[str]:
 def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
     """A password that stands in the file itself, where version control would keep it."""
     source = data.get("source")
-    security = source.get("security") if isinstance(source, dict) else None
-    password = security.get("password") if isinstance(security, dict) else None
-    if password is None or (isinstance(password, str) and re.fullmatch(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", password)):
-        return []
-    return [("source.security.password", "${NAME}, a variable of the environment", _NOT_SHOWN)]
+    found = []
+    for section in ("security", "registry") if isinstance(source, dict) else ():
+        fields = source.get(section)
+        password = fields.get("password") if isinstance(fields, dict) else None
+        is_variable = isinstance(password, str) and re.fullmatch(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", password)
+        if password is not None and not is_variable:
+            found.append((f"source.{section}.password", "${NAME}, a variable of the environment", _NOT_SHOWN))
+    return found
 
 
 _NOT_SHOWN = "something else, which is not shown"

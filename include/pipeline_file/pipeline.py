@@ -62,6 +62,8 @@ class Pipeline(Section):
                 if name not in columns:
                     raise refused(field, f"a column of source.schema: {', '.join(columns)}", name)
             refuse_doubles(field, names)
+        if self.change.absent == "keep" and not self.source.names_fields:
+            raise refused("change.absent", "nulls: such records have all columns", f"keep, with {self.source.format}")
         for name in self.change.previous_keys:
             if name not in self.change.keys:
                 raise refused("change.previous_keys", f"a key: {', '.join(self.change.keys)}", name)

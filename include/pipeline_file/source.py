@@ -66,16 +66,42 @@ class Debezium(Section):
     )
 
 
+class Registry(Section):
+    """A schema registry of Confluent's API. The password is never written into the file."""
+
+    url: str = Field(pattern=r"^https?://.+", description="As `http://registry:8081`.")
+    username: str | None = Field(default=None, description="Of HTTP's basic authentication.")
+    password: SecretStr | None = Field(default=None, description="`${NAME}`, a variable of the environment.")
+    ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
+
+
+class Csv(Section):
+    """How a line of CSV is written; its fields are the columns, in their order."""
+
+    delimiter: str = Field(default=",", min_length=1, max_length=1, description="Between fields.")
+    quote: str = Field(default='"', min_length=1, max_length=1, description="Around a field that holds one of these.")
+    escape: str = Field(default="\\", min_length=1, max_length=1, description="Before a quote within quotes.")
+    null: str = Field(default="", description="What stands for null.")
+
+
+Format = Literal["json", "debezium-json", "avro", "debezium-avro", "csv", "string"]
+
+
 class Source(Section):
     bootstrap_servers: str = Field(min_length=1, description="host:port of the brokers, comma separated.")
     security: Security | None = Field(default=None, description="How to log in; null for plain listeners.")
     topics: tuple[str, ...] = Field(min_length=1, description="Topics that are read as one source.")
-    format: Literal["json", "debezium-json"] = Field(default="json", description="How a record's value is encoded.")
-    debezium: Debezium = Field(default=Debezium(), description="Of format debezium-json.")
-    key: Literal["json", "string"] | None = Field(
+    format: Format = Field(
+        default="json",
+        description="How a record's value is encoded. Avro is Confluent's: an id of the registry, then the record.",
+    )
+    debezium: Debezium = Field(default=Debezium(), description="Of format debezium-json (Avro's schema says it).")
+    csv: Csv = Field(default=Csv(), description="Of format csv.")
+    registry: Registry | None = Field(default=None, description="Where the schemas of Avro records are.")
+    key: Literal["json", "string", "avro"] | None = Field(
         default=None,
-        description="How a record's key is encoded, for key columns that its value lacks: json, fields of these names; "
-        "string, the only key column; null: keys are in the value.",
+        description="How a record's key is encoded, for key columns that its value lacks: json and avro, fields of "
+        "these names; string, the only key column; null: keys are in the value.",
     )
     metadata: Mapping[str, str] = Field(
         default={},
@@ -127,9 +153,22 @@ class Source(Section):
                 raise refused("source.metadata", allowed, name)
         return self
 
+    @model_validator(mode="after")
+    def _format_has_what_it_needs(self) -> Source:
+        if "avro" in (self.key, self.format.removeprefix("debezium-")) and self.registry is None:
+            raise refused("source.registry", "where the schemas of Avro records are: {url: ...}", "nothing")
+        if self.format == "string" and [column.word for column in self.value_columns] != ["STRING"]:
+            raise refused("source.schema", "one column of type STRING: the whole value", self.schema_)
+        return self
+
     @property
     def is_debezium(self) -> bool:
-        return self.format == "debezium-json"
+        return self.format.startswith("debezium-")
+
+    @property
+    def names_fields(self) -> bool:
+        """Whether a record says which columns it has, so that one may be absent."""
+        return self.format not in ("csv", "string")
 
     @property
     def wants_headers(self) -> bool:

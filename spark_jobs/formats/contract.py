@@ -5,7 +5,7 @@ Columns that no schema of a pipeline can have taken: `_lakemark` names are Lakem
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE
@@ -33,3 +33,20 @@ def no_position() -> Column:
 
 def no_names() -> Column:
     return F.lit(None).cast("array<string>")
+
+
+def of_plain_rows(decoded: DataFrame, problem: Column, absent: Column | None = None) -> DataFrame:
+    """The contract's columns of records that are rows and nothing else.
+
+    Args:
+        decoded: with RECORD and DECODED. problem, absent: what PROBLEM and ABSENT are to be.
+    """
+    return decoded.select(
+        RECORD,
+        DECODED,
+        no_position().alias(POSITION),
+        F.lit("upsert").alias(KIND),
+        (no_names() if absent is None else absent).alias(ABSENT),
+        F.lit(None).alias(PREVIOUS),
+        problem.alias(PROBLEM),
+    )

@@ -23,7 +23,6 @@ from spark_jobs.formats.contract import (
     PREVIOUS,
     PROBLEM,
     RECORD,
-    UNDECODABLE,
     field,
     no_names,
     no_position,
@@ -38,8 +37,8 @@ class Envelope(ABC):
 
     @property
     @abstractmethod
-    def is_undecodable(self) -> Expression:
-        """Whether a record, which has a value, is none."""
+    def undecodable(self) -> Expression:
+        """Why a record that has a value is no envelope, string; null: it is one."""
 
     @abstractmethod
     def part(self, path: str) -> Expression:
@@ -113,7 +112,8 @@ def _previous(pipeline: Pipeline, envelope: Envelope) -> Expression:
 
 def _problem(pipeline: Pipeline, envelope: Envelope) -> Expression:
     is_upsert = F.col(KIND) == "upsert"
-    problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE).when(envelope.is_undecodable, UNDECODABLE)
+    problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE)
+    problem = problem.when(envelope.undecodable.isNotNull(), envelope.undecodable)
     problem = problem.when(F.col(KIND).isNull(), "not an envelope of Debezium: it has no known `op`")
     problem = problem.when(is_upsert & F.col(_ROW).isNull(), "the envelope has no row in `after`")
     for column in pipeline.source.value_columns:

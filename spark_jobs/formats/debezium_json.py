@@ -16,7 +16,9 @@ from include.debezium import POSITIONS, UNIT_BY_SCHEMA
 from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import Column
 from spark_jobs.formats import debezium
-from spark_jobs.formats.contract import RECORD
+from spark_jobs.formats.contract import RECORD, UNDECODABLE
+from spark_jobs.formats.decimals import decimal_text
+from spark_jobs.formats.moments import moment
 
 _CORRUPT, _ENVELOPE = f"{LINEAGE}_corrupt", f"{LINEAGE}_envelope"
 _SCHEMA = "STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<STRUCT<field: STRING, name: STRING, " + (
@@ -41,8 +43,8 @@ class _Json(debezium.Envelope):
         self._pipeline = pipeline
 
     @property
-    def is_undecodable(self) -> Expression:
-        return F.col(_ENVELOPE).isNull() | F.col(f"{_ENVELOPE}.{_CORRUPT}").isNotNull()
+    def undecodable(self) -> Expression:
+        return F.when(F.col(_ENVELOPE).isNull() | F.col(f"{_ENVELOPE}.{_CORRUPT}").isNotNull(), UNDECODABLE)
 
     def part(self, path: str) -> Expression:
         return F.coalesce(F.col(f"{_ENVELOPE}.payload.{path}"), F.col(f"{_ENVELOPE}.{path}"))
@@ -83,15 +85,8 @@ def _converted(column: Column, raw: Expression, pipeline: Pipeline) -> Expressio
     if word.startswith("TIMESTAMP"):
         units = F.create_map(*(F.lit(text) for pair in UNIT_BY_SCHEMA.items() for text in pair))
         unit = F.coalesce(units[_of_schema(column, "name")], F.lit(options.timestamps))
-        count = number.try_cast("bigint")
-        micros = F.when(unit == "millis", count * 1_000).when(unit == "nanos", _thousandth(count))
-        return F.coalesce(F.timestamp_micros(micros.otherwise(count)).cast(word), raw.try_cast(word))
+        return F.coalesce(moment(number.try_cast("bigint"), unit).cast(word), raw.try_cast(word))
     return _decimal(column, raw, options.decimals)
-
-
-def _thousandth(count: Expression) -> Expression:
-    """Rounded down, in integers: a double does not hold today's nanoseconds."""
-    return F.call_function("div", count - F.pmod(count, F.lit(1_000)), F.lit(1_000))
 
 
 def _decimal(column: Column, raw: Expression, handling: str) -> Expression:
@@ -106,33 +101,8 @@ def _decimal(column: Column, raw: Expression, handling: str) -> Expression:
         F.lit(int(declared[1]) if declared else 0),
     )
     unscaled = F.coalesce(F.get_json_object(raw, "$.value"), raw)
-    return _shifted(_integer(unscaled), scale).try_cast(column.type)
-
-
-def _integer(base64: Expression) -> Expression:
-    """The text of a big-endian two's complement integer of at most 16 bytes."""
-    digits = F.hex(F.try_to_binary(base64, F.lit("base64")))
-    negative = F.substring(digits, 1, 1) >= "8"
-    # The magnitude of a negative number is that of its inverted bits, and one more.
-    magnitude = F.lpad(
-        F.when(negative, F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")).otherwise(digits), 42, "0"
-    )
-    chunks = [F.conv(F.substring(magnitude, start, 14), 16, 10).cast("decimal(38,0)") for start in (1, 15, 29)]
-    high, middle, low = chunks
-    wide = F.lit(str(2**56)).cast("decimal(38,0)")
-    total = F.try_add(F.try_multiply(F.try_add(F.try_multiply(high, wide), middle), wide), low)
-    one = F.lit(1).cast("decimal(38,0)")
-    text = F.when(negative, F.concat(F.lit("-"), F.try_add(total, one).cast("string"))).otherwise(total.cast("string"))
-    return F.when((F.length(digits) > 0) & (F.length(digits) <= 32), text)
-
-
-def _shifted(integer: Expression, scale: Expression) -> Expression:
-    """An integer's text with the decimal point so many digits from its end."""
-    sign = F.when(integer.startswith("-"), "-").otherwise("")
-    digits = F.ltrim(integer, F.lit("-"))
-    padded = F.when(F.length(digits) <= scale, F.lpad(digits, scale + 1, F.lit("0"))).otherwise(digits)
-    whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
-    return F.concat(sign, whole, F.lit("."), F.substring(padded, F.length(padded) - scale + 1, scale))
+    digits = F.hex(F.try_to_binary(unscaled, F.lit("base64")))
+    return decimal_text(digits, scale).try_cast(column.type)
 
 
 def _of_schema(column: Column, attribute: str) -> Expression:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from include.pipeline_file import Pipeline
-from spark_jobs.formats.contract import RECORD
+from include.pipeline_file import LINEAGE, Pipeline
+from spark_jobs.formats import avro
+from spark_jobs.formats.contract import RECORD, field
+
+_KEY = f"{LINEAGE}_key"  # struct of the key columns, where the key is Avro
+
+
+def with_kafkas_key(records: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Decoded records, with what `of_kafkas_key` needs of them."""
+    if pipeline.source.key != "avro":
+        return records
+    keys = [column for column in pipeline.source.value_columns if column.name in pipeline.change.keys]
+    return avro.with_rows(records, F.col(f"{RECORD}.key"), keys, pipeline, _KEY)
 
 
 def of_kafkas_key(pipeline: Pipeline) -> Mapping[str, Column]:
@@ -17,11 +28,15 @@ def of_kafkas_key(pipeline: Pipeline) -> Mapping[str, Column]:
     A JSON key may bring its schema along, as Kafka Connect writes it: then its fields are in `payload`.
     """
     keys, text = pipeline.change.keys, F.col(f"{RECORD}.key").cast("string")
-    types = {column.name: column.type for column in pipeline.source.columns}
-    if pipeline.source.key == "string":
-        return {keys[0]: text.try_cast(types[keys[0]])}
-    if pipeline.source.key == "json":
-        fields = ", ".join(f"`{name}` {types[name]}" for name in keys)
-        parsed = F.from_json(text, f"{fields}, payload STRUCT<{fields}>")
-        return {name: F.coalesce(parsed[name], parsed["payload"][name]) for name in keys}
-    return {}
+    types = {column.name: column.type for column in pipeline.source.value_columns}
+    match pipeline.source.key:
+        case "string":
+            return {keys[0]: text.try_cast(types[keys[0]])}
+        case "json":
+            fields = ", ".join(f"`{name}` {types[name]}" for name in keys if name in types)
+            parsed = F.from_json(text, f"{fields}, payload STRUCT<{fields}>")
+            return {name: F.coalesce(parsed[name], parsed["payload"][name]) for name in keys if name in types}
+        case "avro":
+            return {name: field(_KEY, name) for name in keys if name in types}
+        case _:
+            return {}

@@ -6,19 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from spark_jobs.formats.contract import (
-    ABSENT,
-    DECODED,
-    KIND,
-    NO_VALUE,
-    POSITION,
-    PREVIOUS,
-    PROBLEM,
-    RECORD,
-    UNDECODABLE,
-    no_names,
-    no_position,
-)
+from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, UNDECODABLE, no_names, of_plain_rows
 
 _CORRUPT = f"{LINEAGE}_corrupt"
 
@@ -30,15 +18,8 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     value = F.col(f"{RECORD}.value")
     parsed = records.withColumn(DECODED, F.from_json(value.cast("string"), schema, options))
     undecodable = F.col(DECODED).isNull() | F.col(f"{DECODED}.{_CORRUPT}").isNotNull()
-    return parsed.select(
-        RECORD,
-        DECODED,
-        no_position().alias(POSITION),
-        F.lit("upsert").alias(KIND),
-        _absent(value.cast("string"), pipeline.partial_columns).alias(ABSENT),
-        F.lit(None).alias(PREVIOUS),
-        F.when(value.isNull(), NO_VALUE).when(undecodable, UNDECODABLE).alias(PROBLEM),
-    )
+    problem = F.when(value.isNull(), NO_VALUE).when(undecodable, UNDECODABLE)
+    return of_plain_rows(parsed, problem, _absent(value.cast("string"), pipeline.partial_columns))
 
 
 def _absent(text: Column, partial: tuple[str, ...]) -> Column:

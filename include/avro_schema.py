@@ -1,0 +1,141 @@
+"""An Avro schema as far as its records' fields go: which there are, and what their numbers mean.
+
+Source: Apache Avro 1.12 specification, "Schema Declaration", "Names", "Logical Types".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+_NAMED = ("record", "enum", "fixed")
+
+
+@dataclass(frozen=True)
+class AvroSchema:
+    """A schema with all that it refers to."""
+
+    text: str  # JSON that needs no other
+
+    @classmethod
+    def of(cls, text: str, referred: Iterable[str] = ()) -> Self:
+        """Args: referred: texts of the schemas that it refers to, those first that others refer to."""
+        definitions: dict[str, Any] = {}
+        for other in referred:
+            _define(_parsed(other), "", definitions)
+        return cls(json.dumps(_inlined(_parsed(text), "", definitions, set())) if definitions else text)
+
+    @property
+    def fields(self) -> Mapping[str, AvroField]:
+        """Of the record, by name; none if it is no record."""
+        return _fields(self._root, self._definitions)
+
+    @cached_property
+    def _root(self) -> Any:
+        return _parsed(self.text)
+
+    @cached_property
+    def _definitions(self) -> Mapping[str, Any]:
+        found: dict[str, Any] = {}
+        _define(self._root, "", found)
+        return found
+
+
+@dataclass(frozen=True)
+class AvroField:
+    """A field of a record: its type, null aside."""
+
+    schema: Any
+    definitions: Mapping[str, Any]
+
+    @property
+    def connect_name(self) -> str | None:
+        """What Kafka Connect calls the type: `io.debezium.time.MicroTimestamp`."""
+        return self.schema.get("connect.name") if isinstance(self.schema, dict) else None
+
+    @property
+    def is_number(self) -> bool:
+        """Of bare int or long: a logical type would say what it means."""
+        schema = self.schema
+        return schema in ("int", "long") or (
+            isinstance(schema, dict) and schema.get("type") in ("int", "long") and "logicalType" not in schema
+        )
+
+    @property
+    def fields(self) -> Mapping[str, AvroField]:
+        """Of a record, by name; none if it is no record."""
+        return _fields(self.schema, self.definitions)
+
+
+def _parsed(text: str) -> Any:
+    """A schema that is a bare name (`"string"`) may come with or without its quotes."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.strip()
+
+
+def _fields(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, AvroField]:
+    found = _without_null(schema, definitions)
+    if not isinstance(found, dict) or found.get("type") != "record":
+        return {}
+    return {f["name"]: AvroField(_without_null(f["type"], definitions), definitions) for f in found["fields"]}
+
+
+def _without_null(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        others = [option for option in schema if option != "null"]
+        return _without_null(others[0], definitions) if len(others) == 1 else others
+    if isinstance(schema, str):
+        return definitions.get(schema, definitions.get(schema.rpartition(".")[2], schema))
+    return schema
+
+
+def _define(schema: Any, namespace: str, definitions: dict[str, Any]) -> None:
+    """Takes in every named type, by its name with and without the namespace."""
+    match schema:
+        case list():
+            for option in schema:
+                _define(option, namespace, definitions)
+        case {"type": kind, "name": name} if kind in _NAMED:
+            namespace = schema.get("namespace", name.rpartition(".")[0] or namespace)
+            short = name.rpartition(".")[2]
+            for full in (short, f"{namespace}.{short}" if namespace else short):
+                definitions.setdefault(full, schema)
+            for field in schema.get("fields", ()):
+                _define(field["type"], namespace, definitions)
+        case {"type": "array", "items": inner} | {"type": "map", "values": inner}:
+            _define(inner, namespace, definitions)
+        case {"type": dict() | list() as inner}:
+            _define(inner, namespace, definitions)
+
+
+def _inlined(schema: Any, namespace: str, definitions: Mapping[str, Any], done: set[str]) -> Any:
+    """The schema with the definition of every type where it is named first."""
+    match schema:
+        case list():
+            return [_inlined(option, namespace, definitions, done) for option in schema]
+        case str() if schema in definitions or f"{namespace}.{schema}" in definitions:
+            full = schema if schema in definitions else f"{namespace}.{schema}"
+            return schema if full in done else _inlined(definitions[full], namespace, definitions, done)
+        case {"type": kind, "name": name} if kind in _NAMED:
+            namespace = schema.get("namespace", name.rpartition(".")[0] or namespace)
+            short = name.rpartition(".")[2]
+            done |= {short, f"{namespace}.{short}"}
+            if kind != "record":
+                return schema
+            fields = [
+                {**field, "type": _inlined(field["type"], namespace, definitions, done)} for field in schema["fields"]
+            ]
+            return {**schema, "fields": fields}
+        case {"type": "array", "items": inner}:
+            return {**schema, "items": _inlined(inner, namespace, definitions, done)}
+        case {"type": "map", "values": inner}:
+            return {**schema, "values": _inlined(inner, namespace, definitions, done)}
+        case {"type": dict() | list() as inner}:
+            return {**schema, "type": _inlined(inner, namespace, definitions, done)}
+        case _:
+            return schema

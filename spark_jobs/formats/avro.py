@@ -1,0 +1,213 @@
+"""Formats `avro` and `debezium-avro` in Confluent's wire format: a zero byte, a schema's id in the registry, a record.
+
+A batch may hold records of several schemas: each is decoded by the one that it was written with, and the declared
+columns are taken from it by their names. Source: Confluent's documentation of its serializers, "Wire format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from include.avro_schema import AvroField, AvroSchema
+from include.debezium import POSITIONS, UNIT_BY_SCHEMA
+from include.pipeline_file import LINEAGE, Pipeline
+from include.schema_ddl import Column
+from include.schema_registry import SchemaRegistry
+from spark_jobs.formats import debezium
+from spark_jobs.formats.contract import ABSENT, DECODED, NO_VALUE, RECORD, UNDECODABLE, no_names, of_plain_rows
+from spark_jobs.formats.decimals import decimal_text
+from spark_jobs.formats.moments import moment
+
+_ID, _ROW, _LOST, _IMAGE_LOST = (f"{LINEAGE}_{name}" for name in ("schema_id", "avro", "lost", "image_lost"))
+_ENVELOPE = f"{LINEAGE}_envelope"
+_NOT_FRAMED = "not in the wire format of a schema registry: a zero byte and the id of a schema come first"
+
+
+@dataclass(frozen=True)
+class _Written:
+    """Records with the Avro that their bytes hold, one column for every schema among them."""
+
+    records: DataFrame
+    schemas: Mapping[int, AvroSchema | None]  # by id; None: the registry has none
+
+    @classmethod
+    def of(cls, records: DataFrame, framed: Expression, pipeline: Pipeline) -> _Written:
+        """Args: framed: the bytes. Raises: see `SchemaRegistry`."""
+        is_framed = (F.length(framed) > 5) & (F.hex(F.substring(framed, 1, 1)) == "00")
+        number = F.conv(F.hex(F.substring(framed, 2, 4)), 16, 10).cast("bigint")
+        known = records.withColumn(_ID, F.when(is_framed, number))
+        registry = SchemaRegistry.of(pipeline.source)
+        ids = [row[_ID] for row in known.select(_ID).where(F.col(_ID).isNotNull()).distinct().collect()]
+        schemas = {schema_id: registry.avro(schema_id) for schema_id in sorted(ids)}
+        bare = F.substring(framed, F.lit(6), F.length(framed))
+        rows = [
+            F.when(F.col(_ID) == schema_id, from_avro(bare, schema.text, {"mode": "PERMISSIVE"})).alias(_row(schema_id))
+            for schema_id, schema in schemas.items()
+            if schema is not None
+        ]
+        return cls(known.select("*", *rows), schemas)
+
+    def chosen(self, make: Callable[[Expression, AvroSchema], Expression], type_: str) -> Expression:
+        """What is made of a record by its own schema; null of one that has none."""
+        found = F.lit(None).cast(type_)
+        for schema_id, schema in self.schemas.items():
+            if schema is not None:
+                row = F.col(_row(schema_id))
+                found = F.when((F.col(_ID) == schema_id) & row.isNotNull(), make(row, schema)).otherwise(found)
+        return found
+
+    @property
+    def undecodable(self) -> Expression:
+        """Why bytes, which are not null, are no record; null: they are one."""
+        problem = F.when(F.col(_ID).isNull(), _NOT_FRAMED)
+        for schema_id, schema in self.schemas.items():
+            is_of = F.col(_ID) == schema_id
+            if schema is None:
+                problem = problem.when(is_of, f"schema {schema_id} is not in the registry")
+                continue
+            row = F.col(_row(schema_id))
+            # What Spark makes of bytes that are no record of the schema: a row of nulls.
+            held = F.array_contains(F.array(*(row[name].isNotNull() for name in schema.fields)), True)
+            problem = problem.when(is_of & (row.isNull() | ~held), UNDECODABLE)
+        return problem
+
+
+def _row(schema_id: int) -> str:
+    return f"{_ROW}_{schema_id}"
+
+
+def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Records (struct RECORD) with the contract's columns."""
+    columns, partial = pipeline.source.value_columns, pipeline.partial_columns
+    written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline)
+
+    def lost(row: Expression, schema: AvroSchema) -> Expression:
+        return _lost(columns, row, schema.fields, pipeline)
+
+    def absent(row: Expression, schema: AvroSchema) -> Expression:
+        return F.array(*(F.lit(name) for name in partial if name not in schema.fields)).cast("array<string>")
+
+    found = written.records.select(
+        "*",
+        written.chosen(_typed(columns, pipeline), _struct(columns)).alias(DECODED),
+        written.chosen(lost, "STRING").alias(_LOST),
+        (written.chosen(absent, "ARRAY<STRING>") if partial else no_names()).alias(ABSENT),
+    )
+    problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE)
+    problem = problem.when(written.undecodable.isNotNull(), written.undecodable).otherwise(F.col(_LOST))
+    return of_plain_rows(found, problem, F.col(ABSENT))
+
+
+def with_rows(
+    records: DataFrame, framed: Expression, columns: Sequence[Column], pipeline: Pipeline, name: str
+) -> DataFrame:
+    """Records with one column more: a struct of `columns`, from the bytes `framed`; null where they are no record."""
+    written = _Written.of(records, framed, pipeline)
+    rows = written.records.withColumn(name, written.chosen(_typed(columns, pipeline), _struct(columns)))
+    return rows.select(*records.columns, name)
+
+
+def _struct(columns: Sequence[Column]) -> str:
+    return f"STRUCT<{', '.join(f'`{column.name}`: {column.type}' for column in columns)}>"
+
+
+def _typed(columns: Sequence[Column], pipeline: Pipeline) -> Callable[[Expression, AvroSchema], Expression]:
+    def make(row: Expression, schema: AvroSchema) -> Expression:
+        return F.struct(*(_value(c, row, schema.fields, pipeline).alias(c.name) for c in columns))
+
+    return make
+
+
+def _value(column: Column, row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline) -> Expression:
+    """A column as its declared type; null where the schema has none of that name, or its value is of another type.
+
+    Spark knows Avro's logical types; Kafka Connect's own come as bare numbers, or as a record of scale and value.
+    """
+    field = fields.get(column.name)
+    if field is None:
+        return F.lit(None).cast(column.type)
+    raw = row[column.name]
+    if column.word == "DATE" and field.is_number:
+        return F.date_from_unix_date(raw.try_cast("int"))
+    if column.word.startswith("TIMESTAMP") and field.is_number:
+        declared = pipeline.source.debezium.timestamps if pipeline.source.is_debezium else None
+        unit = UNIT_BY_SCHEMA.get(field.connect_name or "", declared)
+        return moment(raw.cast("bigint"), F.lit(unit)).cast(column.type) if unit else F.lit(None).cast(column.type)
+    if column.word in ("DECIMAL", "DEC", "NUMERIC") and {"scale", "value"} <= set(field.fields):
+        return decimal_text(F.hex(raw["value"]), raw["scale"]).try_cast(column.type)
+    return raw.try_cast(column.type)
+
+
+def _lost(
+    columns: Sequence[Column], row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline
+) -> Expression:
+    """What the first value is not that cannot be what is declared, string; null: all can."""
+    found = F.lit(None).cast("string")
+    for column in reversed(columns):
+        if column.name in fields:
+            value = _value(column, row, fields, pipeline)
+            lost = row[column.name].isNotNull() & value.isNull()
+            found = F.when(lost, f"column {column.name} is no {column.type}").otherwise(found)
+    return found
+
+
+def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Records (struct RECORD) with the contract's columns."""
+    written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline)
+    columns = pipeline.source.value_columns
+    positions = {name: POSITIONS[name] for name in pipeline.positions}
+    image = f"STRUCT<{', '.join(f'`{c.name}`: {c.type}' for c in columns)}, {_IMAGE_LOST}: STRING>"
+    type_ = f"STRUCT<op: STRING, before: {image}, after: {image}" + "".join(
+        f", `{name}`: {position}" for name, position in positions.items()
+    )
+
+    def of_image(name: str, row: Expression, schema: AvroSchema) -> Expression:
+        if name not in schema.fields:
+            return F.lit(None).cast(image).alias(name)
+        fields, found = schema.fields[name].fields, row[name]
+        values = [_value(column, found, fields, pipeline).alias(column.name) for column in columns]
+        lost = _lost(columns, found, fields, pipeline).alias(_IMAGE_LOST)
+        return F.when(found.isNotNull(), F.struct(*values, lost)).alias(name)
+
+    def of_position(name: str, position: str, row: Expression, schema: AvroSchema) -> Expression:
+        block, _, within = name.rpartition(".")
+        fields = schema.fields[block].fields if block and block in schema.fields else schema.fields
+        if (within or name) not in fields or (block and block not in schema.fields):
+            return F.lit(None).cast(position).alias(name)
+        return (row[block][within] if block else row[name]).cast(position).alias(name)
+
+    def envelope(row: Expression, schema: AvroSchema) -> Expression:
+        op = row["op"].cast("string") if "op" in schema.fields else F.lit(None).cast("string")
+        images = (of_image(name, row, schema) for name in ("before", "after"))
+        places = (of_position(name, position, row, schema) for name, position in positions.items())
+        return F.struct(op.alias("op"), *images, *places)
+
+    whole = written.records.withColumn(_ENVELOPE, written.chosen(envelope, f"{type_}>"))
+    return debezium.decoded(whole, pipeline, _Avro(written))
+
+
+@dataclass(frozen=True)
+class _Avro(debezium.Envelope):
+    """Converted by each record's own schema beforehand."""
+
+    written: _Written
+
+    @property
+    def undecodable(self) -> Expression:
+        return self.written.undecodable
+
+    def part(self, path: str) -> Expression:
+        return F.col(f"{_ENVELOPE}.`{path}`")
+
+    def value(self, column: Column, image: Expression) -> Expression:
+        return image[column.name]
+
+    def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
+        said = image[_IMAGE_LOST]
+        return F.when(said == f"column {column.name} is no {column.type}", said)

@@ -1,0 +1,217 @@
+"""Avro in Confluent's wire format, with a real schema registry; CSV and plain texts."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+from pyspark.sql import SparkSession
+
+from include.installation.stack import Stack
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch
+from include.protocol.errors import RetryableError
+from include.protocol.ranges import OffsetRange
+from include.schema_registry import SchemaRegistry
+from spark_jobs.decode import decode
+from tests.support.schema_registry import RegistryServer, schema_registry
+from tests.support.world import World
+
+_RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+_AT = datetime(2024, 2, 29, 12, 34, 56, 789012, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def registry(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
+    with schema_registry(stack.settings, tmp_path_factory.mktemp("registry")) as server:
+        yield server
+
+
+@pytest.fixture
+def spark(world: World) -> Iterator[SparkSession]:
+    with world.session() as spark:
+        yield spark
+
+
+def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": type_} for n, type_ in fields]}
+
+
+def framed(schema_id: int, schema: Any, value: Any) -> bytes:
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(schema), value)
+    return b"\0" + schema_id.to_bytes(4, "big") + buffer.getvalue()
+
+
+def a_pipeline(schema: str, change: dict[str, Any] | None = None, **source: Any) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "p",
+            "source": {"bootstrap_servers": "k", "topics": ["t"], "schema": schema, **source},
+            "change": {"keys": ["id"], **(change or {})},
+            "target": {"table": "lake://silver/p"},
+        }
+    )
+
+
+def decoded(
+    spark: SparkSession, pipeline: Pipeline, records: list[tuple[bytes | None, bytes | None]]
+) -> list[dict[str, Any]]:
+    rows = [(key, value, "t", 0, n, _AT) for n, (key, value) in enumerate(records)]
+    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, len(rows)),), {"t": "id"}, "cluster")
+    found = decode(spark.createDataFrame(rows, _RECORDS), pipeline, batch).orderBy("offset").collect()
+    return [row.asDict(recursive=True) for row in found]
+
+
+def values(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(value for name, value in row["row"].items() if name != "_lakemark")
+
+
+def test_records_of_several_schemas_in_one_batch(spark: SparkSession, registry: RegistryServer) -> None:
+    first = record("Order", ("id", "long"), ("name", ["null", "string"]))
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    at = {"type": "long", "logicalType": "timestamp-micros"}
+    second = record("Order", ("id", "int"), ("name", "string"), ("price", ["null", price]), ("at", at), ("more", "int"))
+    ids = registry.register("orders-1", first), registry.register("orders-2", second)
+    whole = {"id": 2, "name": "Bert", "price": Decimal("12.50"), "at": _AT, "more": 1}
+    source = {"format": "avro", "registry": {"url": registry.url}}
+    pipeline = a_pipeline("id BIGINT, name STRING, price DECIMAL(12, 2), at TIMESTAMP", {"absent": "keep"}, **source)
+    good = [
+        (None, framed(ids[0], first, {"id": 1, "name": "Anne"})),
+        (None, framed(ids[1], second, whole)),
+        (None, framed(ids[0], first, {"id": 3, "name": None})),
+    ]
+    bad = [
+        (None, b'{"id": 1}'),
+        (None, framed(99_999, first, {"id": 4, "name": None})),
+        (None, good[1][1][:7]),
+        (None, None),
+    ]
+    rows = decoded(spark, pipeline, good + bad)
+    assert [values(row) for row in rows[:3]] == [
+        (1, "Anne", None, None),
+        (2, "Bert", Decimal("12.50"), _AT.replace(tzinfo=None)),
+        (3, None, None, None),
+    ]
+    assert [row["absent"] for row in rows[:3]] == [["price", "at"], [], ["price", "at"]]  # as the writer knew of none
+    assert [row["reason"] for row in rows] == [
+        *(None,) * 3,
+        "not in the wire format of a schema registry: a zero byte and the id of a schema come first",
+        "schema 99999 is not in the registry",
+        "not decodable with the declared schema",
+        "null value",
+    ]
+
+
+def test_a_value_of_another_type_and_a_number_that_says_nothing_are_set_aside(
+    spark: SparkSession, registry: RegistryServer
+) -> None:
+    schema = record("Strange", ("id", "string"), ("at", "long"))
+    number = registry.register("strange", schema)
+    pipeline = a_pipeline("id BIGINT, at TIMESTAMP", format="avro", registry={"url": registry.url})
+    rows = decoded(spark, pipeline, [(None, framed(number, schema, {"id": text, "at": 5})) for text in ("seven", "7")])
+    assert [row["reason"] for row in rows] == ["column id is no BIGINT", "column at is no TIMESTAMP"]
+
+
+def test_debeziums_avro(spark: SparkSession, registry: RegistryServer) -> None:
+    micros = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp", "connect.version": 1}
+    date = {"type": "int", "connect.name": "io.debezium.time.Date"}
+    loose = record("VariableScaleDecimal", ("scale", "int"), ("value", "bytes"))
+    row = record(
+        "Value", ("id", "long"), ("note", ["null", "string"]), ("at", ["null", micros]), ("born", date), ("n", loose)
+    )
+    block = record("Source", ("lsn", ["null", "long"]), ("ts_ms", "long"))
+    envelope = record(
+        "Envelope", ("before", ["null", row]), ("after", ["null", "Value"]), ("source", block), ("op", "string")
+    )
+    key = record("Key", ("id", "long"))
+    ids = registry.register("debezium-value", envelope), registry.register("debezium-key", key)
+    pipeline = a_pipeline(
+        "id BIGINT, note STRING, at TIMESTAMP, born DATE, n DECIMAL(12, 3)",
+        {"order_by": ["source.lsn"]},
+        format="debezium-avro",
+        key="avro",
+        registry={"url": registry.url},
+    )
+
+    def change(op: str, lsn: int, before: Any = None, after: Any = None) -> tuple[bytes, bytes]:
+        value = {"op": op, "before": before, "after": after, "source": {"lsn": lsn, "ts_ms": 1}}
+        return framed(ids[1], key, {"id": 1}), framed(ids[0], envelope, value)
+
+    image = {
+        "id": 1,
+        "note": "long",
+        "at": 1709210096789012,
+        "born": 19782,
+        "n": {"scale": 3, "value": b"\x01\xe2\x40"},
+    }
+    rows = decoded(
+        spark,
+        pipeline,
+        [
+            change("r", 1, None, image),
+            change("u", 2, None, {**image, "note": "__debezium_unavailable_value"}),
+            change("u", 3, {**image, "id": 7}, image),
+            change("d", 4),
+            (framed(ids[1], key, {"id": 1}), None),
+            change("t", 5),
+            change("c", 6),
+        ],
+    )
+    day = datetime(2024, 2, 29).date()
+    assert values(rows[0]) == (1, "long", _AT.replace(tzinfo=None), day, Decimal("123.456"))
+    assert (rows[1]["absent"], values(rows[1])[1]) == (["note"], None)
+    assert (rows[0]["moved_from"], rows[2]["moved_from"]) == (None, {"id": 7})
+    assert [row["row"]["_lakemark"]["deleted"] for row in rows[:5]] == [False, False, False, True, False]
+    assert values(rows[3])[0] == 1  # from Kafka's key
+    assert [row["filtered"] for row in rows[:5]] == [False, False, False, False, True]
+    assert [row["reason"] for row in rows] == [*(None,) * 5, "a truncate event", "the envelope has no row in `after`"]
+    assert [row["row"]["_lakemark"]["change_order"]["source.lsn"] for row in rows[:4]] == [1, 2, 3, 4]
+
+
+def test_a_schema_that_refers_to_others(spark: SparkSession, registry: RegistryServer) -> None:
+    city = {**record("City", ("name", "string")), "namespace": "geo"}
+    registry.register("city", city)
+    person = {**record("Person", ("id", "long"), ("home", "geo.City"), ("work", "geo.City")), "namespace": "people"}
+    reference = {"name": "geo.City", "subject": "city", "version": 1}
+    number = registry.register("person", person, [reference])
+    pipeline = a_pipeline(
+        "id BIGINT, home STRUCT<name: STRING>, work STRUCT<name: STRING>", format="avro", registry={"url": registry.url}
+    )
+    whole = {**person, "fields": [person["fields"][0], {"name": "home", "type": city}, person["fields"][2]]}
+    value = {"id": 1, "home": {"name": "Oslo"}, "work": {"name": "Moss"}}
+    [row] = decoded(spark, pipeline, [(None, framed(number, whole, value))])
+    assert values(row) == (1, {"name": "Oslo"}, {"name": "Moss"})
+
+
+def test_a_registry_that_is_away_or_refuses_says_so(registry: RegistryServer) -> None:
+    away = a_pipeline("id BIGINT", format="avro", registry={"url": "http://127.0.0.1:9"})
+    with pytest.raises(RetryableError, match=r"the schema registry does not answer.*schemas/ids/1"):
+        SchemaRegistry.of(away.source).avro(1)
+    here = a_pipeline("id BIGINT", format="avro", registry={"url": registry.url})
+    assert SchemaRegistry.of(here.source).avro(88_888) is None
+    known = registry.register("a-text", {"type": "string"})
+    assert SchemaRegistry.of(here.source).avro(known) is not None
+
+
+def test_lines_of_csv(spark: SparkSession) -> None:
+    pipeline = a_pipeline("id BIGINT, name STRING, at TIMESTAMP", format="csv", csv={"delimiter": ";", "null": "-"})
+    lines = ['1;"Anne; the first";2024-02-29T12:34:56Z\n', "2;-;-", "3", "x;y;z", "4;a;b;c", "5;Bo;2024-02-30"]
+    rows = decoded(spark, pipeline, [(None, line.encode()) for line in lines] + [(None, None)])
+    at = datetime(2024, 2, 29, 12, 34, 56)
+    assert [values(row) for row in rows[:2]] == [(1, "Anne; the first", at), (2, None, None)]
+    unread = "not decodable with the declared schema"
+    assert [row["reason"] for row in rows] == [None, None, unread, unread, unread, unread, "null value"]
+
+
+def test_plain_texts_with_kafkas_key(spark: SparkSession) -> None:
+    keys = {"place": "offset", "shard": "partition"}
+    pipeline = a_pipeline("text STRING", {"keys": list(keys)}, format="string", metadata=keys)
+    rows = decoded(spark, pipeline, [(None, b"a line"), (None, b"\xff\xfe"), (None, None)])
+    assert values(rows[0]) == ("a line", 0, 0)
+    assert [row["reason"] for row in rows] == [None, "not decodable with the declared schema", "null value"]
