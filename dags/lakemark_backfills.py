@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 def form(pipeline: Pipeline) -> dict[str, Param]:
     """What Airflow asks for when somebody triggers the DAG."""
-    topic = pipeline.source.topics[0]
+    topic = pipeline.source.topics[0] if pipeline.source.topics else "topic"
     limit = pipeline.source.limits.records_per_batch_max
     return {
         "what": Param(
@@ -65,7 +65,7 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
             type="string",
             enum=["kafka", "archive"],
             title="Read from",
-            description="The archive is not there yet",
+            description="The archive: if the pipeline file names one, also what Kafka has dropped",
         ),
         "rule": Param(
             None,

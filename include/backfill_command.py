@@ -33,7 +33,7 @@ def add_backfill_command(commands: Any) -> None:
     sub.add_argument(
         "--into-new-table", action="store_true", help="everything, into a table that takes the target's place"
     )
-    sub.add_argument("--from-archive", action="store_true", help="from the archive instead of Kafka (not there yet)")
+    sub.add_argument("--from-archive", action="store_true", help="from the archive instead of Kafka; alone: everything")
     sub.add_argument("--records-per-chunk", type=int, metavar="N", help="default: the pipeline's records_per_batch_max")
     sub.add_argument("--reason", default="", help="recorded in the ledger")
     what = sub.add_mutually_exclusive_group()
@@ -65,6 +65,13 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
         records_per_chunk_max=options.records_per_chunk,
     )
     return grant(settings, options, backfills, wish)
+
+
+def run_from_archive(settings: Settings, name: str, as_json: bool) -> int:
+    """`lakemark run --from-archive`: a backfill of all that the archive holds, into the target itself."""
+    options = argparse.Namespace(dry_run=False, reason="run --from-archive", json=as_json)
+    backfills = Backfills(Steps(settings, named_pipeline(settings, name)))
+    return grant(settings, options, backfills, Wish(source="archive"))
 
 
 def grant(settings: Settings, options: argparse.Namespace, backfills: Backfills, wish: Wish) -> int:

@@ -11,11 +11,12 @@ from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
 
 T = TypeVar("T")
-RANGES, TIMES, BATCHES, QUARANTINE, NEW_TABLE, CANCEL = (
+RANGES, TIMES, BATCHES, QUARANTINE, ARCHIVE, NEW_TABLE, CANCEL = (
     "offset ranges",
     "a time span",
     "batches",
     "the quarantine",
+    "all of the archive",
     "everything, into a new table",
     "cancel a backfill",
 )
@@ -24,6 +25,7 @@ HELP = {
     TIMES: "by Kafka's own timestamps",
     BATCHES: "what batches of the present generation read",
     QUARANTINE: "pending records, judged again; the good ones are merged",
+    ARCHIVE: "every record that it holds, also what Kafka has dropped",
     NEW_TABLE: "all that was ever applied; the new table takes the target's place at the end",
     CANCEL: "nothing more of it will land; what has landed stays",
 }
@@ -36,6 +38,8 @@ def wish_of(form: Mapping[str, Any]) -> Wish:
         TerminalError: a field that it does speak of is empty, or not what it should be.
     """
     what = form["what"]
+    if what == RANGES and not form["ranges"]:
+        raise _wrong("Offset ranges", "at least one", "none")
     return Wish(
         ranges=[_read("Offset ranges", OffsetRange.parse, text) for text in form["ranges"] or ()]
         if what == RANGES
@@ -44,7 +48,7 @@ def wish_of(form: Mapping[str, Any]) -> Wish:
         until=_read("To", moment, form["until"]) if what == TIMES and form["until"] else None,
         batches=_read("Batches", batch_ids, form["batches"] or "") if what == BATCHES else None,
         into="new" if what == NEW_TABLE else "same",
-        source="quarantine" if what == QUARANTINE else form["source"],
+        source={QUARANTINE: "quarantine", ARCHIVE: "archive"}.get(what, form["source"]),
         rule=form.get("rule") if what == QUARANTINE else None,
         records_per_chunk_max=form["records_per_chunk"],
     )

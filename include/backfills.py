@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from include.archive_source import ArchiveSource
 from include.delta_tables import commit_markers
 from include.kafka_source import KafkaSource
 from include.protocol.backfill import Backfill, Into, Outcome
@@ -32,8 +33,8 @@ _BATCHES_TO_ESTIMATE_FROM = 20
 
 @dataclass(frozen=True)
 class Wish:
-    """What somebody wants backfilled. Into the target itself: `ranges`, or a time span, or batches. Into a new table:
-    everything, so none of these."""
+    """What somebody wants backfilled. Into the target itself: `ranges`, or a time span, or batches; of the archive also
+    none of these, which is everything. Into a new table: everything, so none of these."""
 
     ranges: Sequence[OffsetRange] = ()
     since: datetime | None = None  # Kafka's timestamps, from here on (inclusive)
@@ -52,7 +53,7 @@ class Wish:
                 raise _not_so("the replay", "offset ranges, a rule, or neither: the whole quarantine", "something else")
         elif self.rule is not None:
             raise _not_so("the backfill", "no rule: only records of the quarantine broke one", self.rule)
-        elif sum(named) != wanted:
+        elif sum(named) != wanted and not (self.source == "archive" and not any(named)):
             expected = "exactly one of offset ranges, a time span, batches"
             raise _not_so(
                 "the backfill",
@@ -61,10 +62,13 @@ class Wish:
             )
         if self.since and self.until and self.since >= self.until:
             raise _not_so("the time span", "a start before its end", f"{self.since} to {self.until}")
-        if self.source == "archive":
-            raise _not_so("the source", "kafka", "archive: pipelines have no archive yet")
         if self.records_per_chunk_max is not None and self.records_per_chunk_max < 1:
             raise _not_so("records per chunk", "at least 1", str(self.records_per_chunk_max))
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it names no part of what is held."""
+        return not (self.ranges or self.since or self.until or self.batches)
 
 
 @dataclass(frozen=True)
@@ -266,14 +270,15 @@ class Backfills:
         if wish.source == "quarantine":
             backfill = self._replay(wish, state, about)
         else:
-            kafka = KafkaSource(self.steps.pipeline.source)
-            source = kafka.extent()
-            ranges = held(self._name, self._ranges(wish, state, source, kafka), source)
+            holder = self._holder(wish, state)
+            source = holder.extent()
+            ranges = held(self._name, self._ranges(wish, state, source, holder), source)
             backfill = Backfill(
                 chunks=split(ranges, self._chunk_size(wish)),
                 topic_ids=dict(source.topic_ids if wish.into == "same" else state.topic_ids),
                 cluster_id=source.cluster_id,
                 next_offsets=state.committed_offsets if wish.into == "new" else {},
+                from_archive=wish.source == "archive",
                 **about,
             )
         self._verify_not_purged(backfill)
@@ -299,17 +304,23 @@ class Backfills:
         if log is not None:
             verify_not_purged(self._name, backfill.chunks, purged_from(log.table.metadata().configuration))
 
+    def _holder(self, wish: Wish, state: LedgerState) -> KafkaSource | ArchiveSource:
+        """Who holds the records."""
+        if wish.source == "archive":
+            return ArchiveSource(self._name, self.steps.tables.archive, state)
+        return KafkaSource(self.steps.pipeline.source)
+
     def _ranges(
-        self, wish: Wish, state: LedgerState, source: SourceExtent, kafka: KafkaSource
+        self, wish: Wish, state: LedgerState, source: SourceExtent, holder: KafkaSource | ArchiveSource
     ) -> Sequence[OffsetRange]:
-        if wish.into == "new":
+        if wish.into == "new" or wish.is_everything:
             return everything(self._name, self.steps.ledger.events(), state, source)
         if wish.ranges:
             return wish.ranges
         if wish.batches is not None:
             return of_batches(self._name, [record.batch for record in state.batches], *wish.batches)
-        starts = kafka.offsets_at(source, wish.since) if wish.since else {}
-        ends = kafka.offsets_at(source, wish.until) if wish.until else {}
+        starts = holder.offsets_at(source, wish.since) if wish.since else {}
+        ends = holder.offsets_at(source, wish.until) if wish.until else {}
         return between(starts, ends, source)
 
 

@@ -59,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     plan_.add_argument("--dry-run", action="store_true", help="only say what would be recorded")
     run_ = add("run", run, "plan, merge and settle one batch, without Airflow", None, True)
     run_.add_argument("pipeline", help="name of a pipeline")
-    run_.add_argument("--until-caught-up", action="store_true", help="all there is, in one Spark session")
+    how = run_.add_mutually_exclusive_group()
+    how.add_argument("--until-caught-up", action="store_true", help="all there is, in one Spark session")
+    how.add_argument("--from-archive", action="store_true", help="all that the archive holds once more, without Kafka")
     status_ = add("status", status, "how far pipelines are", "*", True)
     status_.add_argument("--batches", type=int, metavar="N", default=0, help="the last N batches too")
     audit_ = add("audit", audit, "prove that every batch was applied once, and adds up", "*", True)
@@ -157,6 +159,10 @@ def plan(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def run(settings: Settings, options: argparse.Namespace) -> int:
+    if options.from_archive:
+        from include.backfill_command import run_from_archive
+
+        return run_from_archive(settings, options.pipeline, options.json)
     from include.job_report import told
     from include.protocol.planning import Idle
     from include.runner import run_job

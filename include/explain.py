@@ -19,7 +19,7 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
     source, change, target = pipeline.source, pipeline.change, pipeline.target
     order = [*change.order_by, "topic, partition and offset"]
     steps = {
-        "plan": f"takes at most {source.limits.records_per_batch_max:,} offsets from {', '.join(source.topics)}, "
+        "plan": f"takes at most {source.limits.records_per_batch_max:,} offsets from {source.topics_in_words}, "
         f"shared over partitions by lag, from where the last batch ended (the first one: {source.start})",
         "merge": f"reads exactly those, decodes {source.format}, keeps the newest change per "
         f"({', '.join(change.keys)}) by {', then '.join(order)}, and MERGEs it into {target.table} where it is newer "
@@ -57,7 +57,7 @@ def _deletes(pipeline: Pipeline) -> list[str]:
 def parts(pipeline: Pipeline) -> list[Part]:
     return [
         Part(
-            f"source {', '.join(pipeline.source.topics)}",
+            f"source {pipeline.source.topics_in_words}",
             "exactly_once",
             "replayable: frozen offset ranges, read again by every attempt; only while Kafka retains them, and a range "
             "that it has lost stops the pipeline",

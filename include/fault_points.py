@@ -19,6 +19,7 @@ FaultPoint = Literal[
     "plan.recorded",  # the answer is lost
     "attempt.before_read",
     "attempt.after_read",
+    "attempt.archived",  # and nothing else has landed
     "attempt.judged",  # and written down; nothing landed
     "attempt.quarantine_landed",  # and the target not
     "attempt.history_landed",  # and the target not

@@ -37,11 +37,12 @@ class KafkaSource:
         """What Kafka holds of the topics now, ends being last stable offsets (KIP-98): nothing beyond them is decided.
 
         Raises:
-            RetryableError: Kafka does not answer. TerminalError: a topic does not exist.
+            RetryableError: Kafka does not answer. TerminalError: a topic does not exist, or none matches the pattern.
         """
-        admin, topics = self._admin, TopicCollection(list(self._source.topics))
+        admin = self._admin
         self._said.clear()
         try:
+            topics = TopicCollection(list(self._source.topics) or self._matching(TIMEOUT_SECONDS))
             cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS).result()
             futures = admin.describe_topics(topics, request_timeout=TIMEOUT_SECONDS)
             described = {topic: future.result() for topic, future in futures.items()}
@@ -75,6 +76,29 @@ class KafkaSource:
             self._admin.poll(0.1)
             raise _classed(error, self._source, self._said) from error
         return {tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts}
+
+    def topics(self, source: Source, timeout_seconds: float) -> list[str]:
+        """Those of a source at these brokers, as its file names them, or by its pattern. Raises: as `partitions`."""
+        if source.topics_pattern is None:
+            return list(source.topics)
+        self._said.clear()
+        try:
+            return _topics_of(self._admin, source, timeout_seconds)
+        except KafkaException as error:
+            self._admin.poll(0.1)
+            raise _classed(error, source, self._said) from error
+
+    def _matching(self, timeout_seconds: float) -> list[str]:
+        found = _topics_of(self._admin, self._source, timeout_seconds)
+        if not found:
+            raise TerminalError(
+                what="no topic matches the pattern",
+                where=f"{self._source.topics_pattern} at {self._source.bootstrap_servers}",
+                expected="at least one topic of such a name, which this login may see",
+                found="none",
+                action="create the topic, or mend `source.topics_pattern` in the pipeline file",
+            )
+        return found
 
     def offsets_at(self, extent: SourceExtent, moment: datetime) -> dict[TP, int]:
         """By Kafka's time index: the first offset of every partition whose timestamp is `moment` or later; the end
@@ -196,6 +220,10 @@ def _range_records(consumer: Consumer, r: OffsetRange, source: Source) -> Iterat
             return
 
 
+def _topics_of(admin: AdminClient, source: Source, timeout_seconds: float) -> list[str]:
+    return sorted(filter(source.reads, admin.list_topics(timeout=timeout_seconds).topics))
+
+
 def _existing(described: Future) -> TopicDescription | None:
     try:
         return described.result()
@@ -219,7 +247,7 @@ def _offsets(
 def _classed(error: KafkaException, source: Source, said: Iterable[KafkaError] = ()) -> RetryableError | TerminalError:
     refused = [other for other in said if other.code() == KafkaError._AUTHENTICATION]
     reason = refused[0] if refused else error.args[0]
-    where = f"topics {', '.join(source.topics)} at {source.bootstrap_servers}"
+    where = f"{source.topics_in_words} at {source.bootstrap_servers}"
     if reason.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
         return TerminalError(
             what="a topic does not exist",

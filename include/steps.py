@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,15 @@ from include.protocol.ledger_events import (
     LedgerState,
     TopicsStarted,
 )
-from include.protocol.planning import Idle, NewBatch, PendingBatch, SourceExtent, plan_next, start_topics
+from include.protocol.planning import (
+    Idle,
+    NewBatch,
+    PendingBatch,
+    SourceExtent,
+    added_partitions,
+    plan_next,
+    start_topics,
+)
 from include.protocol.runs import RunPlan
 from include.protocol.settlement import (
     AlreadySettled,
@@ -34,6 +43,8 @@ from include.storage import Tables
 from include.target_log import TableLog, landed_and_marker
 
 Plan = NewBatch | PendingBatch | Idle
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -175,7 +186,12 @@ class Steps:
         verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
         after, source = TableLog.open(self.tables.target), self.source()
         verify_target_not_behind(name, state, after and after.view(name, state.generation, state.target_version))
-        started = start_topics(state, source, self.pipeline.source.start)
+        # A topic that comes to match the pattern later is read whole: nobody decided to do without its first records.
+        joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
+        started = start_topics(state, source, "earliest" if joins else self.pipeline.source.start)
+        if started is None and (added := added_partitions(state, source)):
+            for warning in self.pipeline.warnings:
+                log.warning("%s: partitions were added: %s. %s", name, ", ".join(map(str, added)), warning)
         if started is not None:
             state = state.with_started(started)
         return _Decision(started, plan_next(name, state, source, limits.records_per_batch_max), source)

@@ -20,6 +20,7 @@ class Tables:
 
     target: str
     history: str | None  # of a pipeline whose target is not history itself
+    archive: str | None
     quarantine: str
     ledger: str
     resolutions: str  # what became of quarantined records: replayed or discarded
@@ -32,6 +33,7 @@ class Tables:
         return cls(
             target=table_path(settings, pipeline.target.table),
             history=table_path(settings, history) if (history := pipeline.target.history_table) else None,
+            archive=table_path(settings, pipeline.archive) if pipeline.archive else None,
             quarantine=f"{own}/quarantine/{pipeline.name}",
             ledger=f"{own}/ledger/{pipeline.name}",
             resolutions=f"{own}/resolutions/{pipeline.name}",
@@ -42,7 +44,7 @@ class Tables:
     @property
     def beside_target(self) -> tuple[str, ...]:
         """Of those that a batch writes before the target."""
-        return (self.quarantine, *([self.history] if self.history else []))
+        return tuple(path for path in (self.archive, self.quarantine, self.history) if path)
 
     def records_of(self, backfill: Backfill) -> str | None:
         """Where the records of a replay are; None for what reads Kafka."""

@@ -42,9 +42,8 @@ def datasets(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchReco
         fields=[schema_dataset.SchemaDatasetFacetFields(name=c.name, type=c.type) for c in columns]
     )
     brokers = f"kafka://{pipeline.source.bootstrap_servers.split(',')[0].strip()}"
-    inputs = [
-        InputDataset(namespace=brokers, name=topic, facets={"schema": schema}) for topic in pipeline.source.topics
-    ]
+    topics = pipeline.source.topics or sorted(settled[-1].batch.topic_ids)
+    inputs = [InputDataset(namespace=brokers, name=topic, facets={"schema": schema}) for topic in topics]
 
     def from_topics(name: str) -> list[Any]:
         direct = column_lineage_dataset.Transformation(type="DIRECT", subtype="IDENTITY")

@@ -34,6 +34,7 @@ from include.storage import Tables
 from include.target_log import landed_and_marker
 from spark_jobs import scd2
 from spark_jobs.accepted import is_accepted, is_moved
+from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import TRUNCATE, decode
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.quality import BROKEN, judgement
@@ -86,7 +87,12 @@ class _Work:
     target: str  # path of the table that it is merged into
     generation: int  # the ledger's
     next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; a backfill moves none
-    records: str | None = None  # path of a replay's own records; None: they come from Kafka
+    records: str | None = None  # path of a replay's own records
+    archive: str | None = None  # path of the archive, where they come from there
+
+    @property
+    def is_of_kafka(self) -> bool:
+        return self.records is None and self.archive is None
 
 
 @dataclass(frozen=True)
@@ -165,7 +171,8 @@ class Attempt:
         if batch.is_chunk:
             backfill = state.backfill(name, -batch.generation)
             target, records = self._tables.target_of(backfill), self._tables.records_of(backfill)
-            return _Work(batch, target, state.generation, {}, records)
+            archive = self._tables.archive if backfill.from_archive else None
+            return _Work(batch, target, state.generation, {}, records, archive)
         # The batch to be applied is the last one planned: where it ends, the ledger's next offsets are.
         return _Work(batch, self._tables.target, state.generation, state.next_offsets)
 
@@ -180,8 +187,12 @@ class Attempt:
                 records = self._read(spark, work)
                 read = records.count()
                 passing("attempt.after_read")
-                if work.records is None:
+                if work.is_of_kafka:
                     self._verify_source(batch)
+            if self._tables.archive is not None and not batch.is_chunk:
+                with phases.phase("archive"):
+                    self._archive(spark, work, records, read, self._tables.archive)
+                passing("attempt.archived")
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = decode(records, self.pipeline, batch, judge).localCheckpoint(eager=True)
@@ -212,8 +223,21 @@ class Attempt:
     def _read(self, spark: SparkSession, work: _Work) -> DataFrame:
         if work.records is not None:
             return read_frozen(spark, work.records, self.pipeline.source, work.batch)
+        if work.archive is not None:
+            return read_archive(spark, work.archive, self.pipeline.source, work.batch)
         self._verify_source(work.batch)
-        return read_records(spark, self.pipeline.source, work.batch)
+        return read_records(spark, self.pipeline.source, work.batch, self._keeps_headers)
+
+    @property
+    def _keeps_headers(self) -> bool:
+        return self.pipeline.source.wants_headers or self._tables.archive is not None
+
+    def _archive(self, spark: SparkSession, work: _Work, records: DataFrame, read: int, path: str) -> None:
+        """The archive lands first of all: what it holds does not depend on how records are decoded."""
+        marker, _ = landed_and_marker(path, work.batch)
+        if marker is None or marker < work.batch.batch_id:
+            counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
+            append_archive(spark, path, records, self._metadata(work, "archive", _Found(counts, None, None)))
 
     def _judged(self, spark: SparkSession, batch: Batch, judge: Judge, judged: DataFrame) -> Verdict:
         """What the suite says; written down whatever comes of it."""

@@ -15,12 +15,12 @@ from include.protocol.batch import Batch
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
-def read_records(spark: SparkSession, source: Source, batch: Batch) -> DataFrame:
+def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
     """The records of the batch's ranges, read once and kept for the attempt.
 
-    Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp; headers, an
-    array of structs of key string and value binary, if the pipeline file asks for any. Only committed records are
-    read; fewer than the ranges' width is right where Kafka leaves gaps by design.
+    Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp; with headers an
+    array of structs of key string and value binary. Only committed records are read; fewer than the ranges' width is
+    right where Kafka leaves gaps by design.
     """
     partitions: defaultdict[str, list[int]] = defaultdict(list)
     starts: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -37,9 +37,9 @@ def read_records(spark: SparkSession, source: Source, batch: Batch) -> DataFrame
         .option("startingOffsets", json.dumps(starts))
         .option("endingOffsets", json.dumps(ends))
         .option("failOnDataLoss", "true")
-        .option("includeHeaders", str(source.wants_headers).lower())
+        .option("includeHeaders", str(with_headers).lower())
         .load()
-        .select(*_columns(source))
+        .select(*record_columns(with_headers))
         # Everything later comes from this one read, and a lost client's copy goes with its session (a persisted
         # frame would stay in the server's cache).
         .localCheckpoint(eager=True)
@@ -51,8 +51,8 @@ def read_frozen(spark: SparkSession, path: str, source: Source, batch: Batch) ->
     records = spark.read.format("delta").load(path).where(F.col("chunk") == batch.batch_id)
     if source.wants_headers and "headers" not in records.columns:  # set aside before the file asked for them
         records = records.withColumn("headers", F.lit(None).cast(HEADERS))
-    return records.select(*_columns(source)).localCheckpoint(eager=True)
+    return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=True)
 
 
-def _columns(source: Source) -> list[str]:
-    return ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if source.wants_headers else [])]
+def record_columns(with_headers: bool) -> list[str]:
+    return ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if with_headers else [])]

@@ -44,7 +44,7 @@ def ensure_history(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
 def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, declared: Sequence[Column]) -> None:
     """Deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them."""
     cluster_by = ", ".join(map(quoted, pipeline.target.cluster_by))
-    _create(
+    create_table(
         spark,
         path,
         f"({_definitions(declared)}) USING delta "
@@ -76,7 +76,7 @@ def _definitions(columns: Iterable[Column]) -> str:
     return ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
 
 
-def _create(spark: SparkSession, path: str, definition: str) -> None:
+def create_table(spark: SparkSession, path: str, definition: str) -> None:
     """Two who create it at once are no error, though Delta gives one of them one."""
     try:
         spark.sql(f"CREATE TABLE IF NOT EXISTS {table_name(path)} {definition}")
@@ -133,7 +133,7 @@ def _spliced(spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipel
 def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:
     """Keeps the records that are not merged, each with its reason and every rule that it breaks; a second call for a
     batch does nothing."""
-    _create(spark, path, f"({_QUARANTINE_COLUMNS}) USING delta")
+    create_table(spark, path, f"({_QUARANTINE_COLUMNS}) USING delta")
     try:
         with marked_write(spark, metadata):
             _set_aside(judged, metadata).write.format("delta").mode("append").option("mergeSchema", "true").save(path)

@@ -13,7 +13,11 @@ KAFKA_TIMESTAMP = "kafka.timestamp"
 
 
 class Change(Section):
-    keys: tuple[str, ...] = Field(min_length=1, description="Columns that identify a row.")
+    keys: tuple[str, ...] = Field(
+        min_length=1,
+        description="Columns that identify a row; or `generated`, for streams that are only appended to: every record "
+        "is a row, by kafka_topic, kafka_partition and kafka_offset, which become columns.",
+    )
     previous_keys: Mapping[str, str] = Field(
         default={},
         description="Where a change says which key its row had before: {KEY: COLUMN}. The row of the old key goes. (Of "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -17,13 +18,16 @@ from include.pipeline_file.section import (
     VALID_FROM,
     VALID_TO,
     Section,
+    refuse_climbing,
     refuse_doubles,
     refused,
 )
 from include.pipeline_file.source import Source
 from include.pipeline_file.target import Target, Upkeep
-from include.schedule import ALLOWED, Schedule
+from include.schedule import ALLOWED, TABLE, Schedule
 from include.schema_ddl import type_at
+
+_POSITION = {"kafka_topic": "topic", "kafka_partition": "partition", "kafka_offset": "offset"}
 
 
 class Pipeline(Section):
@@ -38,8 +42,26 @@ class Pipeline(Section):
     source: Source
     change: Change
     target: Target
+    archive: str | None = Field(
+        default=None,
+        pattern=TABLE,
+        description="lake://layer/table, which gets every record as Kafka has it, before all else.",
+    )
     quality: Quality = Quality()
     maintenance: Upkeep = Upkeep()
+
+    _inside = field_validator("archive")(refuse_climbing)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _generated_keys(cls, data: Any) -> Any:
+        """`keys: generated` is short for columns of Kafka's own position, which are the keys."""
+        change, source = (data.get(name) if isinstance(data, Mapping) else None for name in ("change", "source"))
+        if not isinstance(change, Mapping) or not isinstance(source, Mapping) or change.get("keys") != "generated":
+            return data
+        metadata = {**(source.get("metadata") or {}), **_POSITION}
+        change = {**change, "keys": list(_POSITION)}
+        return {**data, "source": {**source, "metadata": metadata}, "change": change}
 
     @field_validator("name")
     @classmethod
@@ -119,8 +141,18 @@ class Pipeline(Section):
             allowed = "null: in history a delete is what ends a row, and is kept"
             found = f"{self.maintenance.purge_tombstones_after_days:g}"
             raise refused("maintenance.purge_tombstones_after_days", allowed, found)
-        if target.history_table == target.table:
-            raise refused("target.history_table", "another table than the target", target.table)
+        return self
+
+    @model_validator(mode="after")
+    def _tables_differ(self) -> Pipeline:
+        tables = {"target.history_table": self.target.history_table, "archive": self.archive}
+        taken = {self.target.table}
+        for field, table in tables.items():
+            if table in taken:
+                raise refused(
+                    field, "another table than the target" if field != "archive" else "a table of its own", table
+                )
+            taken |= {table} - {None}
         return self
 
     @property
@@ -135,7 +167,7 @@ class Pipeline(Section):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is allowed, and may not be what was meant."""
-        if self.change.order_by:
+        if self.change.order_by or self.change.keys == tuple(_POSITION):
             return ()
         return (
             "change.order_by is empty: offsets alone order the changes of a key. When a topic gets more partitions, "

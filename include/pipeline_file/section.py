@@ -22,3 +22,11 @@ def refused(field: str, allowed: str, found: str) -> PydanticCustomError:
 def refuse_doubles(field: str, names: tuple[str, ...]) -> None:
     if len(set(names)) != len(names):
         raise refused(field, "every column once", ", ".join(names))
+
+
+def refuse_climbing(table: str | None) -> str | None:
+    """Of `lake://layer/table`: none outside the lake, and none where Lakemark keeps its own."""
+    parts = (table or "lake://t").removeprefix("lake://").split("/")
+    if {"", ".", ".."} & set(parts) or parts[0] == "_lakemark":
+        raise PydanticCustomError("table", "a table inside the lake and outside lake://_lakemark/")
+    return table

@@ -90,7 +90,12 @@ Format = Literal["json", "debezium-json", "avro", "debezium-avro", "csv", "strin
 class Source(Section):
     bootstrap_servers: str = Field(min_length=1, description="host:port of the brokers, comma separated.")
     security: Security | None = Field(default=None, description="How to log in; null for plain listeners.")
-    topics: tuple[str, ...] = Field(min_length=1, description="Topics that are read as one source.")
+    topics: tuple[str, ...] = Field(default=(), description="Topics that are read as one source.")
+    topics_pattern: str | None = Field(
+        default=None,
+        description="Instead: a regular expression that their whole names match. A topic that comes later is read from "
+        "its first record on.",
+    )
     format: Format = Field(
         default="json",
         description="How a record's value is encoded. Avro is Confluent's: an id of the registry, then the record.",
@@ -124,6 +129,15 @@ class Source(Section):
             raise PydanticCustomError("topics", "every topic once")
         return topics
 
+    @field_validator("topics_pattern")
+    @classmethod
+    def _pattern_compiles(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise PydanticCustomError("pattern", "a regular expression: {problem}", {"problem": str(error)}) from error
+        return pattern
+
     @field_validator("schema_")
     @classmethod
     def _schema_parses(cls, ddl: str) -> str:
@@ -145,6 +159,13 @@ class Source(Section):
         return metadata
 
     @model_validator(mode="after")
+    def _topics_are_named(self) -> Source:
+        if bool(self.topics) == (self.topics_pattern is not None):
+            found = "both" if self.topics else "neither"
+            raise refused("source.topics", "at least one topic; or topics_pattern", found)
+        return self
+
+    @model_validator(mode="after")
     def _names_are_free(self) -> Source:
         taken = {column.name.lower() for column in self.value_columns}
         for name in self.metadata:
@@ -160,6 +181,16 @@ class Source(Section):
         if self.format == "string" and [column.word for column in self.value_columns] != ["STRING"]:
             raise refused("source.schema", "one column of type STRING: the whole value", self.schema_)
         return self
+
+    def reads(self, topic: str) -> bool:
+        """Whether a topic is one of them. Kafka's own (`__consumer_offsets`) match no pattern."""
+        if self.topics_pattern is None:
+            return topic in self.topics
+        return not topic.startswith("__") and re.fullmatch(self.topics_pattern, topic) is not None
+
+    @property
+    def topics_in_words(self) -> str:
+        return ", ".join(self.topics) or f"topics that match {self.topics_pattern}"
 
     @property
     def is_debezium(self) -> bool:

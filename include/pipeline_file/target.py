@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
-from include.pipeline_file.section import Section
+from include.pipeline_file.section import Section, refuse_climbing
 from include.schedule import TABLE
 
 
@@ -20,15 +19,7 @@ class Target(Section):
         default=(), max_length=4, description="Columns of liquid clustering (Delta allows at most 4)."
     )
 
-    @field_validator("table", "history_table")
-    @classmethod
-    def _no_climbing(cls, table: str | None) -> str | None:
-        if table is None:
-            return None
-        parts = table.removeprefix("lake://").split("/")
-        if {"", ".", ".."} & set(parts) or parts[0] == "_lakemark":
-            raise PydanticCustomError("table", "a table inside the lake and outside lake://_lakemark/")
-        return table
+    _inside = field_validator("table", "history_table")(refuse_climbing)
 
 
 class Upkeep(Section):

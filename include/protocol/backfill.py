@@ -39,6 +39,7 @@ class Backfill:
     reason: str
     requested_by: str
     records: str | None = None  # of a replay: the table of its records, in the folder of the pipeline's backfills
+    from_archive: bool = False  # its records come from the archive, not from Kafka
     records_total: int | None = None  # of a replay: how many these are; its ranges only span them
 
     @property
@@ -78,6 +79,7 @@ class Backfill:
             "requested_by": self.requested_by,
             "records": self.records,
             "records_total": self.records_total,
+            "from_archive": self.from_archive,
         }
 
     @classmethod

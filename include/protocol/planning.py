@@ -69,6 +69,12 @@ def start_topics(state: LedgerState, source: SourceExtent, start: Start) -> Topi
     return TopicsStarted(state.generation, state.next_batch_id, offsets, new, source.cluster_id)
 
 
+def added_partitions(state: LedgerState, source: SourceExtent) -> list[TopicPartition]:
+    """Partitions that were added to topics that batches have been read from: keys may have moved there."""
+    read = {tp.topic for tp in state.next_offsets}
+    return sorted(tp for tp in source.partitions if tp.topic in read and tp not in state.next_offsets)
+
+
 def plan_next(
     pipeline: str, state: LedgerState, source: SourceExtent, records_per_batch_max: int
 ) -> NewBatch | PendingBatch | Idle:

@@ -116,7 +116,7 @@ def _profiles(pipeline: Pipeline, records: int) -> list[Profile]:
     if not total:
         raise TerminalError(
             what="there is nothing to draft a suite from",
-            where=f"topics {', '.join(pipeline.source.topics)}",
+            where=pipeline.source.topics_in_words,
             expected="records that the declared schema decodes",
             found="none among the newest",
             action="send some, or see `lakemark quarantine list`",

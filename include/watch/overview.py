@@ -135,9 +135,10 @@ class Overview:
         brokers = self._brokers.setdefault(connection, _Brokers(KafkaSource(source)))
         if brokers.problem is not None and time.monotonic() - brokers.asked_at < _KAFKA_AGAIN_SECONDS:
             return
-        topics = sorted({topic for name in names for topic in self._seen[name].pipeline.source.topics})
         brokers.asked_at = time.monotonic()
         try:
+            sources = [self._seen[name].pipeline.source for name in names]
+            topics = sorted({t for s in sources for t in brokers.client.topics(s, _KAFKA_TIMEOUT_SECONDS)})
             held = brokers.client.partitions(topics, _KAFKA_TIMEOUT_SECONDS)
             brokers.problem = None
         except LakemarkError as error:
@@ -164,9 +165,9 @@ def _connection(pipeline: Pipeline) -> tuple:
 
 
 def _with_extents(seen: Seen, held: Mapping[TopicPartition, PartitionExtent]) -> Seen:
-    topics = seen.pipeline.source.topics
-    extents = {tp: extent for tp, extent in held.items() if tp.topic in topics}
-    missing = sorted(set(topics) - {tp.topic for tp in extents})
+    source = seen.pipeline.source
+    extents = {tp: extent for tp, extent in held.items() if source.reads(tp.topic)}
+    missing = sorted(set(source.topics) - {tp.topic for tp in extents})
     problem = f"there is no topic {', '.join(missing)}" if missing else None
     waiting = tuple(_waiting(seen, extents))
     oldest = seen.oldest_waiting

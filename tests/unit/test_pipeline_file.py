@@ -58,7 +58,10 @@ def test_the_projects_own_files_are_good() -> None:
     ("path", "value", "field", "allowed", "found"),
     [
         ("schedule", "every day", "schedule", "a cron expression", "every day"),
-        ("source.format", "avro", "source.format", "json", "avro"),
+        ("source.format", "xml", "source.format", "json", "xml"),
+        ("source.format", "avro", "source.registry", "schemas of Avro", "nothing"),
+        ("source.format", "string", "source.schema", "one column of type STRING", "id BIGINT"),
+        ("source.topics_pattern", "x", "source.topics", "or topics_pattern", "both"),
         ("source.topics", [], "source.topics", "at least 1", r"\[\]"),
         ("source.topics", ["a", "a"], "source.topics", "every topic once", "a"),
         ("source.schema", "id BIGNT", "source.schema", "BIGINT", "BIGNT"),

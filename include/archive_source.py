@@ -1,0 +1,99 @@
+"""What the archive holds, as Kafka would say it: for backfills that read it instead of Kafka. No JVM, no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from include.delta_tables import query
+from include.protocol.errors import TerminalError
+from include.protocol.ledger_events import LedgerState
+from include.protocol.planning import PartitionExtent, SourceExtent
+from include.protocol.ranges import TopicPartition
+from include.target_log import TableLog
+
+
+@dataclass(frozen=True)
+class ArchiveSource:
+    """The archive of one pipeline, beside what its ledger says of the topics.
+
+    Args:
+        path: of the archive; None: the pipeline file names none.
+    """
+
+    pipeline: str
+    path: str | None
+    state: LedgerState
+
+    def extent(self) -> SourceExtent:
+        """From the first batch that was archived to the last one that was committed, of the topics as they are.
+
+        Raises:
+            TerminalError: there is no archive, or it lacks records of committed batches. TableDamaged: see there.
+        """
+        log, state = self._log(), self.state
+        first: dict[TopicPartition, int] = {}
+        for commit in log.landed_commits(self.pipeline):
+            for r in commit.metadata.batch.ranges:
+                if commit.metadata.batch.topic_ids.get(r.topic) == state.topic_ids.get(r.topic):
+                    first[r.topic_partition] = min(first.get(r.topic_partition, r.start_offset), r.start_offset)
+        for row in self._rows(log, 'min("offset") as at', "group by topic, partition"):
+            tp = TopicPartition(row["topic"], row["partition"])
+            first[tp] = min(first.get(tp, row["at"]), row["at"])
+        self._verify_whole(log)
+        ends = state.committed_offsets
+        extents = {tp: PartitionExtent(start, max(start, ends.get(tp, start))) for tp, start in sorted(first.items())}
+        return SourceExtent(state.cluster_id or "", dict(state.topic_ids), extents)
+
+    def offsets_at(self, extent: SourceExtent, moment: datetime) -> dict[TopicPartition, int]:
+        """The first offset of every partition whose timestamp is `moment` or later; the end offset where there is
+        none."""
+        at = moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+        condition = f"and timestamp >= timestamp '{at}' group by topic, partition"
+        found = {
+            TopicPartition(row["topic"], row["partition"]): row["at"]
+            for row in self._rows(self._log(), 'min("offset") as at', condition)
+        }
+        return {tp: found.get(tp, held.end_offset) for tp, held in extent.partitions.items()}
+
+    def _log(self) -> TableLog:
+        log = TableLog.open(self.path) if self.path else None
+        if log is None:
+            raise TerminalError(
+                what="there is no archive to read from",
+                where=self.pipeline,
+                expected="`archive: lake://...` in the pipeline file, and batches that were run with it",
+                found="no table" if self.path else "no archive in the file",
+                action="read from Kafka, as far as it still holds the records",
+            )
+        return log
+
+    def _verify_whole(self, log: TableLog) -> None:
+        """Every batch of this generation since the first that is there is there (a file may have had no archive for a
+        time)."""
+        rows = query(log.table, f"select distinct batch_id from t where generation = {self.state.generation}")
+        there = {row["batch_id"] for row in rows}
+        batches = [record for record in self.state.batches if record.commit and record.commit.counts]
+        missing = [
+            record.batch.batch_id
+            for record in batches
+            if record.commit.counts.read and record.batch.batch_id not in there  # type: ignore[union-attr]
+        ]
+        if any(there and batch_id > min(there) for batch_id in missing):
+            raise TerminalError(
+                what="the archive lacks batches",
+                where=self.pipeline,
+                expected=f"every batch since {min(there)} that read anything",
+                found="none of " + ", ".join(map(str, missing[:10])),
+                action="backfill what it lacks from Kafka, as far as Kafka still holds it",
+            )
+
+    def _rows(self, log: TableLog, what: str, rest: str) -> list[dict[str, Any]]:
+        named = (f"(topic = {_text(t)} and topic_id = {_text(id_)})" for t, id_ in sorted(self.state.topic_ids.items()))
+        condition = " or ".join(named) or "false"
+        return query(log.table, f"select topic, partition, {what} from t where ({condition}) {rest}")
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

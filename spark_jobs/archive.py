@@ -1,0 +1,57 @@
+"""The archive: every record as Kafka has it, kept for longer than Kafka does. Append-only, one append per batch.
+
+A reset that reads a topic again archives its records again; who reads the archive takes each position once.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from include.pipeline_file import Source
+from include.protocol.batch import Batch
+from include.protocol.commit_metadata import CommitMetadata
+from spark_jobs.failures import is_same_marker
+from spark_jobs.marking import marked_write
+from spark_jobs.records import HEADERS, record_columns
+from spark_jobs.tables import create_table
+
+_COLUMNS = (
+    "topic STRING, topic_id STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
+    f"headers {HEADERS}, generation INT, batch_id BIGINT"
+)
+
+
+def append_archive(spark: SparkSession, path: str, records: DataFrame, metadata: CommitMetadata) -> None:
+    """Keeps a batch's records; a second call for a batch does nothing.
+
+    Args:
+        records: as `read_records`, with headers.
+    """
+    batch = metadata.batch
+    create_table(spark, path, f"({_COLUMNS}) USING delta CLUSTER BY (topic, partition, offset)")
+    ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
+    rows = records.select(
+        "topic",
+        ids[F.col("topic")].alias("topic_id"),
+        *("partition", "offset", "timestamp", "key", "value", "headers"),
+        F.lit(batch.generation).alias("generation"),
+        F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
+    )
+    try:
+        with marked_write(spark, metadata):
+            rows.write.format("delta").mode("append").save(path)
+    except Exception as error:
+        if not is_same_marker(error):  # another attempt has just kept the same records
+            raise
+
+
+def read_archive(spark: SparkSession, path: str, source: Source, batch: Batch) -> DataFrame:
+    """The records of a batch's ranges, from the archive instead of Kafka. Columns as `read_records`."""
+    within = " OR ".join(
+        f"(topic = '{r.topic}' AND topic_id = '{batch.topic_ids[r.topic]}' AND partition = {r.partition} "
+        f"AND offset >= {r.start_offset} AND offset < {r.end_offset})"
+        for r in batch.ranges
+    )
+    records = spark.read.format("delta").load(path).where(within).dropDuplicates(["topic", "partition", "offset"])
+    return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=True)
