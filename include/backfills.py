@@ -266,6 +266,7 @@ class Backfills:
             "into": wish.into,
             "reason": reason,
             "requested_by": requested_by,
+            "pins": self.steps.pins(),
         }
         if wish.source == "quarantine":
             backfill = self._replay(wish, state, about)

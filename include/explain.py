@@ -42,7 +42,7 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
         "parts": [part.to_json() for part in parts(pipeline)],
         "guarantee": guarantee.level,
         "weakest": guarantee.to_json(),
-        "rows": [f"{column.name} {column.type}" for column in source.columns] + [LINEAGE],
+        "rows": [f"{column.name} {column.type}" for column in pipeline.columns] + [LINEAGE],
     }
 
 

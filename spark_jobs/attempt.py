@@ -49,6 +49,7 @@ from spark_jobs.tables import (
     prepared,
     replace_quarantine,
 )
+from spark_jobs.transform import transformation
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
 Say = Callable[[dict[str, Any]], None]
@@ -195,7 +196,7 @@ class Attempt:
                 passing("attempt.archived")
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
-                judged = decode(records, self.pipeline, batch, judge).localCheckpoint(eager=True)
+                judged = self._decoded(spark, batch, records, judge)
                 changes, counts, set_aside = _reduce(judged, self.pipeline, read)
             verdict = None
             if judge is not None:
@@ -239,10 +240,19 @@ class Attempt:
             counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
             append_archive(spark, path, records, self._metadata(work, "archive", _Found(counts, None, None)))
 
+    def _decoded(self, spark: SparkSession, batch: Batch, records: DataFrame, judge: Judge | None) -> DataFrame:
+        transform = transformation(spark, self.settings, self.pipeline, batch)
+        try:
+            return decode(records, self.pipeline, batch, judge, transform).localCheckpoint(eager=True)
+        except Exception as error:
+            if transform is not None and transform.is_of_data(error):
+                raise transform.explained(error) from error
+            raise
+
     def _judged(self, spark: SparkSession, batch: Batch, judge: Judge, judged: DataFrame) -> Verdict:
         """What the suite says; written down whatever comes of it."""
         rows = judged.where("judged").select("row.*", F.col("broken").alias(BROKEN), F.col("reason").alias(_REASON))
-        accepted = rows.where(F.col(_REASON).isNull()).select(*(f"`{c.name}`" for c in self.pipeline.source.columns))
+        accepted = rows.where(F.col(_REASON).isNull()).select(*(f"`{c.name}`" for c in self.pipeline.columns))
         found = judgement(spark, self.settings, judge, rows, accepted, BROKEN)
         subject = Subject(batch.pipeline, self.attempt_id, batch.generation, batch.batch_id)
         record(self._tables.quality, subject, found)
@@ -366,6 +376,8 @@ def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame
         F.count_if(F.col("reason").isNull() & F.col("filtered")).alias("filtered"),
         F.count_if(is_accepted()).alias("accepted"),
         F.count_if(is_moved()).alias("moved"),
+        F.count(F.lit(1)).alias("rows"),
+        (F.count_distinct("topic", "partition", "offset") if pipeline.transform else F.lit(read)).alias("records"),
         F.count_if(F.col("reason") == TRUNCATE).alias("truncates"),
         F.hex(
             F.bit_xor(F.when(F.col("reason").isNotNull(), F.xxhash64("topic", "partition", "offset", "reason")))
@@ -384,10 +396,10 @@ def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame
     counts = SourceCounts(
         read=read,
         quarantined=seen["quarantined"],
-        filtered=seen["filtered"],
+        filtered=seen["filtered"] + read - seen["records"],  # a transform leaves out whole records
         superseded=seen["accepted"] + seen["moved"] - given,
         changes=given,
-        added=seen["moved"],
+        added=seen["moved"] + seen["rows"] - seen["records"],
     )
     return changes, counts, seen["set_aside"]
 

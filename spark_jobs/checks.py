@@ -45,7 +45,7 @@ class TableCheck:
         began = time.monotonic()
         judge, tables = table_judge(self.settings, self.pipeline), Tables.of(self.settings, self.pipeline)
         version = self._version(tables.target) if version is None else version
-        columns = [f"`{column.name}`" for column in self.pipeline.source.columns]
+        columns = [f"`{column.name}`" for column in self.pipeline.columns]
         table = self.spark.read.format("delta").option("versionAsOf", version).load(tables.target)
         rows = table.where(self.pipeline.seen_by_readers).select(*columns)
         judged = rows.withColumn(quality.BROKEN, quality.broken(judge, F.lit(True)))

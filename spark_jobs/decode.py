@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from include.debezium import INSTANTS
 from include.pipeline_file import LINEAGE, OrderField, Pipeline
 from include.protocol.batch import Batch
 from include.quality.judge import Judge
+from include.schema_ddl import Column as SchemaColumn
 from spark_jobs import quality
 from spark_jobs.formats import avro, debezium_json, plain_json, plain_text
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
@@ -32,8 +33,14 @@ _REASON, _FILTERED, _BROKEN = f"{LINEAGE}_reason", f"{LINEAGE}_filtered", f"{LIN
 _DELETED, _UNKNOWN = f"{LINEAGE}_deleted", f"{LINEAGE}_unknown"
 
 
-def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | None = None) -> DataFrame:
-    """Records, decoded and judged.
+def decode(
+    records: DataFrame,
+    pipeline: Pipeline,
+    batch: Batch,
+    judge: Judge | None = None,
+    transform: Callable[[DataFrame], DataFrame] | None = None,
+) -> DataFrame:
+    """Records, decoded and judged: one row each, or as many as the transform makes of one that is not set aside.
 
     A suite judges what can be decoded and is not filtered, except deletes: they carry a key and nothing to judge.
 
@@ -44,16 +51,17 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
     `judged` boolean, whether the suite speaks of it; `broken`, a struct of booleans, which of its row rules it breaks;
     `rules` array<string>, their names (null: none).
     """
-    columns = [column.name for column in pipeline.source.columns]
+    columns = [column.name for column in pipeline.columns]
     found = _FORMATS[pipeline.source.format](records.select(F.struct("*").alias(RECORD)), pipeline)
     found = with_kafkas_key(found, pipeline)
     # Conditions of the pipeline file speak of the columns by their bare names; Kafka's own, some of which a schema may
     # use as well (`key`, `timestamp` ...), are out of their way in a struct.
     named = found.select("*", *(value.alias(name) for name, value in _columns(pipeline).items()))
+    named = named.withColumn(_FILTERED, _filtered(pipeline))
+    if transform is not None:
+        named = _transformed(named, pipeline, transform)
     known = named.select("*", _deleted(pipeline).alias(_DELETED), _problem(pipeline).alias(_UNKNOWN))
-    decided = known.select(
-        "*", _lineage(pipeline, batch), _reason(pipeline).alias(_REASON), _filtered(pipeline).alias(_FILTERED)
-    )
+    decided = known.select("*", _lineage(pipeline, batch), _reason(pipeline).alias(_REASON))
     judged = F.col(_REASON).isNull() & ~F.col(_FILTERED) & ~F.col(f"{LINEAGE}.deleted")
     if judge is None:
         broken, breaks, rules, judged = F.lit(None), F.lit(None), F.lit(None).cast("array<string>"), F.lit(False)
@@ -64,7 +72,7 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
             quality.rules(judge, _BROKEN),
         )
     decided = decided.withColumn(_BROKEN, broken)
-    return decided.select(
+    found = decided.select(
         f"{RECORD}.*",
         F.struct(*(F.col(f"`{name}`") for name in (*columns, LINEAGE))).alias("row"),
         F.col(ABSENT).alias("absent"),
@@ -76,10 +84,39 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, judge: Judge | 
         F.col(_BROKEN).alias("broken"),
         rules.alias("rules"),
     )
+    return found if transform is None else _set_aside_whole(found)
+
+
+def _transformed(named: DataFrame, pipeline: Pipeline, transform: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """What the transform makes of rows; all else (deletes that hold a key only, what is set aside or left out) goes by
+    it with its keys."""
+    named = named.localCheckpoint(eager=False)  # or both halves would decode all records
+    inner = [RECORD, POSITION, KIND, ABSENT, PREVIOUS, PROBLEM, _FILTERED]
+    passes = F.col(PROBLEM).isNull() & (F.col(KIND) == "upsert") & ~F.col(_FILTERED)
+    source = [column.name for column in pipeline.source.columns]
+    made = transform(named.where(passes).select(*(F.col(f"`{n}`") for n in source), F.struct(*inner).alias(LINEAGE)))
+
+    def by_it(column: SchemaColumn) -> Column:
+        held = column.name in pipeline.change.keys and column.name in source
+        return (F.col(f"`{column.name}`") if held else F.lit(None)).cast(column.type).alias(column.name)
+
+    names = [F.col(f"`{column.name}`") for column in pipeline.columns]
+    rest = named.where(~passes).select(*inner, *map(by_it, pipeline.columns))
+    return made.select(f"{LINEAGE}.*", *names).union(rest)
+
+
+def _set_aside_whole(found: DataFrame) -> DataFrame:
+    """A record of several rows is set aside as one, if any of them is: a replay makes all of them again."""
+    of_record = Window.partitionBy("topic", "partition", "offset")
+    place = F.row_number().over(of_record.orderBy(F.col("reason").asc_nulls_last()))
+    reason = F.min("reason").over(of_record)
+    columns = [F.col(name) for name in found.columns if name != "reason"]
+    whole = found.select(*columns, reason.alias("reason"), place.alias(_BROKEN))
+    return whole.where(F.col("reason").isNull() | (F.col(_BROKEN) == 1)).select(*found.columns)
 
 
 def _columns(pipeline: Pipeline) -> dict[str, Column]:
-    """The target's columns by name: of the value, of Kafka's key where the value has none, of Kafka's own fields."""
+    """The source's columns by name: of the value, of Kafka's key where the value has none, of Kafka's own fields."""
     of_key = of_kafkas_key(pipeline)
     found = {column.name: field(DECODED, column.name) for column in pipeline.source.value_columns}
     found |= {name: F.coalesce(found[name], value) for name, value in of_key.items()}
@@ -135,12 +172,12 @@ def _moved_from(pipeline: Pipeline) -> Column:
     keys, named = pipeline.change.keys, pipeline.change.previous_keys
     if named:
         before = {key: F.col(f"`{column}`") for key, column in named.items()}
-    elif pipeline.source.is_debezium:
+    elif pipeline.moves_keys:
         columns = {column.name for column in pipeline.source.value_columns}
         before = {key: F.col(PREVIOUS)[key] for key in keys if key in columns}
     else:
         before = {}
-    type_of = {column.name: column.type for column in pipeline.source.columns}
+    type_of = {column.name: column.type for column in pipeline.columns}
     types = ", ".join(f"`{key}`: {type_of[key]}" for key in keys)
     if not before:
         return F.lit(None).cast(f"STRUCT<{types}>")

@@ -28,7 +28,7 @@ def columns(pipeline: Pipeline) -> tuple[Column, ...]:
     partial = pipeline.partial_columns
     orders = ", ".join(f"{quoted(name)}: {order_type(pipeline)}" for name in partial)
     own = [Column(_COLUMN_ORDER, f"STRUCT<{orders}>")] if partial else []
-    return (*pipeline.source.columns, lineage_column(pipeline, own))
+    return (*pipeline.columns, lineage_column(pipeline, own))
 
 
 def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
@@ -38,7 +38,7 @@ def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
     """
     changes = accepted_changes(judged, pipeline)
     keys = [F.col(quoted(name)) for name in pipeline.change.keys]
-    names = [column.name for column in pipeline.source.columns]
+    names = [column.name for column in pipeline.columns]
     if not pipeline.partial_columns:
         newest_first = Window.partitionBy(*keys).orderBy(F.col(f"{LINEAGE}.change_order").desc())
         placed = changes.select("*", F.row_number().over(newest_first).alias(_SET))
@@ -85,7 +85,7 @@ def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool) ->
         f"(target.{LINEAGE}.change_order IS NULL "
         f"OR source.{LINEAGE}.change_order {newer} target.{LINEAGE}.change_order)"
     )
-    names = [column.name for column in pipeline.source.columns]
+    names = [column.name for column in pipeline.columns]
     if pipeline.partial_columns:
         update, insert, takes = _by_column(pipeline, names, is_newer, newer)
     else:

@@ -36,7 +36,7 @@ def columns(pipeline: Pipeline) -> tuple[Column, ...]:
     own = [Column("valid_at", at)]
     own += [Column("absent", "ARRAY<STRING>")] if pipeline.partial_columns else []
     shown = Column(VALID_FROM, at), Column(VALID_TO, at), Column(IS_CURRENT, "BOOLEAN")
-    return (*pipeline.source.columns, *shown, lineage_column(pipeline, own))
+    return (*pipeline.columns, *shown, lineage_column(pipeline, own))
 
 
 def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
@@ -44,7 +44,7 @@ def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
     own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(pipeline)]
     own += [F.col(VALID_AT).alias("valid_at")]
     own += [F.col(ABSENT).alias("absent")] if pipeline.partial_columns else []
-    names = [quoted(column.name) for column in pipeline.source.columns]
+    names = [quoted(column.name) for column in pipeline.columns]
     return accepted_changes(judged, pipeline).select(*names, F.struct(*own).alias(LINEAGE))
 
 
@@ -59,7 +59,7 @@ def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, again: Bat
     Columns: the table's, and `_lakemark_gone`, whether the row goes.
     """
     keys = [quoted(name) for name in pipeline.change.keys]
-    names = [quoted(column.name) for column in pipeline.source.columns]
+    names = [quoted(column.name) for column in pipeline.columns]
     was = F.struct(*names, *_SHOWN, LINEAGE).alias(_WAS)
     there = table.where(F.col(f"{LINEAGE}.change_order").isNotNull()).join(
         changes.select(*keys).distinct(), list(pipeline.change.keys), "left_semi"
@@ -71,7 +71,7 @@ def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, again: Bat
     gone = F.lit(False) if again is None else ~F.col(_OWN) & _is_of(again)
     whole = both.select("*", gone.alias(_GONE))
     seen = _with_periods(_with_images(whole.where(~F.col(_GONE)), pipeline, in_order), pipeline, in_order)
-    compared = [column.name for column in pipeline.source.columns]
+    compared = [column.name for column in pipeline.columns]
     now = F.struct(*_comparable(pipeline, compared), *_SHOWN, LINEAGE)
     before = F.struct(*_comparable(pipeline, compared, f"{_WAS}."), *(f"{_WAS}.{name}" for name in (*_SHOWN, LINEAGE)))
     differs = F.col(_WAS).isNull() | ~now.eqNullSafe(before)
@@ -113,13 +113,13 @@ def _with_images(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> D
         held = F.when(is_set, F.struct(F.col(quoted(name)).alias("value")))
         return F.last(held, ignorenulls=True).over(until_now)["value"].alias(name)
 
-    names = [column.name for column in pipeline.source.columns]
+    names = [column.name for column in pipeline.columns]
     return rows.select(*map(image, names), LINEAGE, _WAS, _OWN)
 
 
 def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> DataFrame:
     """Which rows show a state, and since when and until when it holds: the columns that history adds."""
-    tracked = pipeline.change.track_columns or [column.name for column in pipeline.source.columns]
+    tracked = pipeline.change.track_columns or [column.name for column in pipeline.columns]
     state = F.struct(*_comparable(pipeline, tracked), F.col(f"{LINEAGE}.deleted"))
     at = F.col(f"{LINEAGE}.valid_at")
     begun = rows.select("*", (~F.lag(state).over(in_order).eqNullSafe(state)).alias(_BEGINS))
@@ -129,7 +129,7 @@ def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> 
     is_last = F.col(_NEXT).isNull() | F.col(f"{_NEXT}.{_BEGINS}")
     shows = is_last & ~F.col(f"{LINEAGE}.deleted")
     return followed.select(
-        *(quoted(column.name) for column in pipeline.source.columns),
+        *(quoted(column.name) for column in pipeline.columns),
         F.when(shows, since).alias(VALID_FROM),
         F.when(shows, F.col(f"{_NEXT}.at")).alias(VALID_TO),
         (shows & F.col(_NEXT).isNull()).alias(IS_CURRENT),
@@ -140,7 +140,7 @@ def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> 
 
 def _comparable(pipeline: Pipeline, names: Iterable[str], of: str = "") -> list[Expression]:
     """Columns as they can be compared: Spark compares no maps."""
-    types = {column.name: column.type.upper() for column in pipeline.source.columns}
+    types = {column.name: column.type.upper() for column in pipeline.columns}
     columns = {name: F.col(f"{of}{quoted(name)}") for name in names}
     return [F.to_json(F.struct(column)) if "MAP" in types[name] else column for name, column in columns.items()]
 

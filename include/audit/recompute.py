@@ -133,7 +133,7 @@ def _compare(
     keys = " AND ".join(f"t.{quoted(key)} IS NOT DISTINCT FROM e.{quoted(key)}" for key in pipeline.change.keys)
     of_row = [f"{lineage}.change_order.{quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
     of_change = [f"e.{quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
-    values = [c.name for c in pipeline.source.columns if c.name not in pipeline.change.keys]
+    values = [c.name for c in pipeline.columns if c.name not in pipeline.change.keys]
     differs = " OR ".join(
         [f"{lineage}.deleted IS DISTINCT FROM e._deleted"]
         + [f"t.{quoted(name)} IS DISTINCT FROM CASE WHEN NOT e._deleted THEN e.{quoted(name)} END" for name in values]

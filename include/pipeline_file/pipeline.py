@@ -24,8 +24,9 @@ from include.pipeline_file.section import (
 )
 from include.pipeline_file.source import Source
 from include.pipeline_file.target import Target, Upkeep
+from include.pipeline_file.transform import Transform
 from include.schedule import ALLOWED, TABLE, Schedule
-from include.schema_ddl import type_at
+from include.schema_ddl import Column, type_at
 
 _POSITION = {"kafka_topic": "topic", "kafka_partition": "partition", "kafka_offset": "offset"}
 
@@ -40,6 +41,7 @@ class Pipeline(Section):
         description="The table is stale, and an alert is sent, when a record waits longer than this.",
     )
     source: Source
+    transform: Transform | None = Field(default=None, description="What is made of decoded records; null: nothing.")
     change: Change
     target: Target
     archive: str | None = Field(
@@ -72,7 +74,7 @@ class Pipeline(Section):
 
     @model_validator(mode="after")
     def _columns_exist(self) -> Pipeline:
-        columns = [column.name for column in self.source.columns]
+        columns = [column.name for column in self.columns]
         named = {
             "change.keys": self.change.keys,
             "change.track_columns": self.change.track_columns,
@@ -82,8 +84,10 @@ class Pipeline(Section):
         for field, names in named.items():
             for name in names:
                 if name not in columns:
-                    raise refused(field, f"a column of source.schema: {', '.join(columns)}", name)
+                    raise refused(field, f"a column of {self._schema_field}: {', '.join(columns)}", name)
             refuse_doubles(field, names)
+        if self.change.absent == "keep" and self.transform is not None:
+            raise refused("change.absent", "nulls: a transform's rows have all columns", "keep")
         if self.change.absent == "keep" and not self.source.names_fields:
             raise refused("change.absent", "nulls: such records have all columns", f"keep, with {self.source.format}")
         for name in self.change.previous_keys:
@@ -98,8 +102,8 @@ class Pipeline(Section):
         for field, name in wanted:
             if self._order_field(name) is None:
                 positions = [KAFKA_TIMESTAMP, *(POSITIONS if self.source.is_debezium else ())]
-                known = ", ".join((*(column.name for column in self.source.columns), *positions))
-                raise refused(field, f"a column of source.schema or a position: {known}", name)
+                known = ", ".join((*(column.name for column in self.columns), *positions))
+                raise refused(field, f"a column of {self._schema_field} or a position: {known}", name)
         refuse_doubles("change.order_by", self.change.order_by)
         return self
 
@@ -132,7 +136,7 @@ class Pipeline(Section):
             return self
         if not change.order_by:
             raise refused("change.order_by", "at least one column or position: history says since when", "none")
-        taken = {column.name.lower() for column in self.source.columns} & {VALID_FROM, VALID_TO, IS_CURRENT}
+        taken = {column.name.lower() for column in self.columns} & {VALID_FROM, VALID_TO, IS_CURRENT}
         if taken:
             raise refused("source.schema", "other names: history adds columns that are called so", ", ".join(taken))
         if change.history == "scd2" and target.history_table:
@@ -154,6 +158,11 @@ class Pipeline(Section):
                 )
             taken |= {table} - {None}
         return self
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Of the target: the source's, or what the transform makes of them."""
+        return self.source.columns if self.transform is None else self.transform.columns
 
     @property
     def keeps_history(self) -> bool:
@@ -201,7 +210,7 @@ class Pipeline(Section):
     @property
     def moves_keys(self) -> bool:
         """Whether a change may be one of a row's keys."""
-        return bool(self.change.previous_keys) or self.source.is_debezium
+        return bool(self.change.previous_keys) or (self.source.is_debezium and self.transform is None)
 
     @property
     def valid_from(self) -> OrderField:
@@ -213,7 +222,8 @@ class Pipeline(Section):
     @property
     def partial_columns(self) -> tuple[str, ...]:
         """Columns that a change may not hold, and that then keep what they were."""
-        if (self.change.absent or ("keep" if self.source.is_debezium else "nulls")) == "nulls":
+        is_kept = self.source.is_debezium and self.transform is None
+        if (self.change.absent or ("keep" if is_kept else "nulls")) == "nulls":
             return ()
         positions = [*self.change.order_by, *([self.change.valid_from] if self.change.valid_from else [])]
         always = {*self.change.keys, *(name.split(".")[0] for name in positions)}
@@ -223,8 +233,12 @@ class Pipeline(Section):
             if column.name not in always and (not self.source.is_debezium or may_be_unavailable(column))
         )
 
+    @property
+    def _schema_field(self) -> str:
+        return "source.schema" if self.transform is None else "transform.schema"
+
     def _order_field(self, name: str) -> OrderField | None:
-        if (type_ := type_at(self.source.columns, name)) is not None:
+        if (type_ := type_at(self.columns, name)) is not None:
             return OrderField(name, type_, "value")
         if name == KAFKA_TIMESTAMP:
             return OrderField(name, "TIMESTAMP", "kafka")

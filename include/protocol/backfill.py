@@ -11,7 +11,7 @@ was planned: what it reads is frozen, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, Self
 
@@ -39,6 +39,7 @@ class Backfill:
     reason: str
     requested_by: str
     records: str | None = None  # of a replay: the table of its records, in the folder of the pipeline's backfills
+    pins: Mapping[str, int] = field(default_factory=dict)  # as a batch's
     from_archive: bool = False  # its records come from the archive, not from Kafka
     records_total: int | None = None  # of a replay: how many these are; its ranges only span them
 
@@ -62,7 +63,8 @@ class Backfill:
                 found=str(chunk),
                 action=f"see `lakemark backfill {self.pipeline} --list`",
             )
-        return Batch(self.pipeline, self.generation, chunk, self.chunks[chunk], self.topic_ids, self.cluster_id)
+        ranges, pins = self.chunks[chunk], self.pins
+        return Batch(self.pipeline, self.generation, chunk, ranges, self.topic_ids, self.cluster_id, pins)
 
     def to_json(self) -> dict[str, Any]:
         """Ranges as short lists: there may be many."""
@@ -80,6 +82,7 @@ class Backfill:
             "records": self.records,
             "records_total": self.records_total,
             "from_archive": self.from_archive,
+            "pins": dict(self.pins),
         }
 
     @classmethod

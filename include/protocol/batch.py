@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -36,6 +36,7 @@ class Batch:
     ranges: tuple[OffsetRange, ...]  # sorted, at most one per partition, none empty
     topic_ids: Mapping[str, str]  # topic -> Kafka's id of it (KIP-516)
     cluster_id: str
+    pins: Mapping[str, int] = field(default_factory=dict)  # versions of the tables that its rows are computed with
 
     def __post_init__(self) -> None:
         partitions = [r.topic_partition for r in self.ranges]
@@ -75,6 +76,7 @@ class Batch:
             "topic_ids": dict(self.topic_ids),
             "cluster_id": self.cluster_id,
             "fingerprint": self.fingerprint,
+            **({"pins": dict(self.pins)} if self.pins else {}),
         }
 
     @classmethod
@@ -86,6 +88,7 @@ class Batch:
             ranges=tuple(OffsetRange.from_json(r) for r in data["ranges"]),
             topic_ids=dict(data["topic_ids"]),
             cluster_id=data["cluster_id"],
+            pins=dict(data.get("pins") or {}),
         )
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from include.protocol.batch import Batch
@@ -76,12 +77,17 @@ def added_partitions(state: LedgerState, source: SourceExtent) -> list[TopicPart
 
 
 def plan_next(
-    pipeline: str, state: LedgerState, source: SourceExtent, records_per_batch_max: int
+    pipeline: str,
+    state: LedgerState,
+    source: SourceExtent,
+    records_per_batch_max: int,
+    pins: Mapping[str, int] = MappingProxyType({}),
 ) -> NewBatch | PendingBatch | Idle:
     """The next batch of a pipeline, all of whose topics have started.
 
     Args:
         records_per_batch_max: the most offsets that a batch may span, shared over partitions by their lag.
+        pins: versions of the tables that the batch's rows are computed with, so that every attempt computes the same.
 
     Raises:
         OffsetsExpired, TopicRecreated: Kafka no longer holds what comes next (I7).
@@ -102,6 +108,7 @@ def plan_next(
         ranges=ranges,
         topic_ids=dict(source.topic_ids),
         cluster_id=source.cluster_id,
+        pins=dict(pins),
     )
     return NewBatch(batch, sum(lags.values()) - batch.width)
 

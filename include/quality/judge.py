@@ -111,7 +111,7 @@ def judge_of(settings: Settings, pipeline: Pipeline) -> Judge | None:
     quality = pipeline.quality
     if quality.suite is None:
         return None
-    types = {column.name: column.type for column in pipeline.source.columns}
+    types = {column.name: column.type for column in pipeline.columns}
     return Judge.of(suite_path(settings, quality.suite), types, quality.on_fail)
 
 
@@ -131,7 +131,7 @@ def table_judge(settings: Settings, pipeline: Pipeline) -> Judge:
             action="name one: docs/quality.md, Table checks",
         )
     path = suite_path(settings, checks.suite)
-    types = {column.name: column.type for column in pipeline.source.columns}
+    types = {column.name: column.type for column in pipeline.columns}
     judge = Judge.of(path, types, "fail")
     for name, policy in judge.policies.items():
         if policy == "quarantine":

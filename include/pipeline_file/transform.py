@@ -1,0 +1,56 @@
+"""Section `transform`: what is made of decoded records before they are judged and merged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from include.pipeline_file.section import LINEAGE, NAME, Section, refused
+from include.schedule import TABLE
+from include.schema_ddl import Column, SchemaError, parse_ddl
+
+CHANGES = "changes"  # what the decoded records are called in SQL
+
+
+class Transform(Section):
+    """A file in include/transforms/: one SELECT from `changes`, or a Python function
+    `transform(changes, references)` of DataFrames. `_lakemark` has to come out as it went in."""
+
+    file: str = Field(
+        pattern=r"^[a-z][a-z0-9_]{0,62}\.(sql|py)$", description="In include/transforms/: NAME.sql | NAME.py"
+    )
+    schema_: str = Field(alias="schema", description="The columns that come out, as Spark DDL: the target's.")
+    references: Mapping[str, str] = Field(
+        default={},
+        description="Delta tables to join with: {NAME: lake://layer/table}, read in the version that they had when the "
+        "batch was planned.",
+    )
+
+    @field_validator("schema_")
+    @classmethod
+    def _schema_parses(cls, ddl: str) -> str:
+        try:
+            columns = parse_ddl(ddl)
+        except SchemaError as error:
+            raise PydanticCustomError("schema", "{problem}", {"problem": str(error)}) from error
+        if any(column.name.lower().startswith(LINEAGE) for column in columns):
+            raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}..., which are Lakemark's own")
+        return ddl
+
+    @field_validator("references")
+    @classmethod
+    def _references_are_tables(cls, references: Mapping[str, str]) -> Mapping[str, str]:
+        for name, table in references.items():
+            field = f"transform.references.{name}"
+            if not re.fullmatch(NAME, name) or name == CHANGES:
+                raise refused(field, f"a name that matches {NAME}, other than {CHANGES}", name)
+            if not re.fullmatch(TABLE, table):
+                raise refused(field, "lake://layer/table", table)
+        return references
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return parse_ddl(self.schema_)

@@ -1,0 +1,140 @@
+"""The transform: the user's SQL or Python between decoding and judging."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import traceback
+from collections.abc import Callable, Mapping
+
+from pyspark.errors import PySparkException, QueryContextType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file.transform import CHANGES, Transform
+from include.protocol.batch import Batch
+from include.protocol.errors import TerminalError
+from include.settings import Settings
+from include.storage import table_path
+from spark_jobs.quoting import quoted
+
+_LINE = re.compile(r"line (\d+),? pos")
+
+
+class Transformation:
+    """The transform of one batch; called with the decoded changes.
+
+    Args:
+        spark: the session. batch: its pins say which versions of the reference tables are read.
+    """
+
+    def __init__(self, spark: SparkSession, settings: Settings, pipeline: Pipeline, batch: Batch) -> None:
+        assert pipeline.transform is not None, "asked for by the caller"
+        self._spark, self._settings, self._pipeline, self._batch = spark, settings, pipeline, batch
+        self._transform: Transform = pipeline.transform
+        self._path = settings.transforms / self._transform.file
+
+    def __call__(self, changes: DataFrame) -> DataFrame:
+        """Columns: the transform's own, as declared, and `_lakemark` as it was.
+
+        Args:
+            changes: the source's columns and `_lakemark`, which is opaque.
+
+        Raises:
+            TerminalError: names pipeline, file and line.
+        """
+        if not self._path.exists():
+            raise self._error(str(self._path), "a file of that name", "none")
+        try:
+            made = self._python(changes) if self._path.suffix == ".py" else self._sql(changes)
+            found = made.columns
+        except TerminalError:
+            raise
+        except Exception as error:
+            raise self.explained(error) from error
+        missing = [name for name in (*(c.name for c in self._transform.columns), LINEAGE) if name not in found]
+        if missing:
+            what = f"columns {', '.join(missing)} among what comes out"
+            raise self._error(str(self._path), what, ", ".join(found) or "none")
+        columns = (F.col(quoted(c.name)).cast(c.type).alias(c.name) for c in self._transform.columns)
+        return made.select(*columns, LINEAGE)
+
+    def explained(self, error: Exception) -> TerminalError:
+        """What went wrong in the user's code, when it was planned or when it ran."""
+        line = self._line(error)
+        where = str(self._path) if line is None else f"{self._path}, line {line}"
+        text = str(error).split("\n\nJVM stacktrace")[0].strip()
+        return self._error(where, "a transform that Spark can run", f"{type(error).__name__}: {text[:1500]}")
+
+    def _line(self, error: Exception) -> int | None:
+        """As Spark tells it of SQL, or of the call that made a column; as Python tells it of what it raised itself."""
+        if self._path.suffix == ".sql":
+            told = _LINE.search(str(error))
+            return int(told[1]) if told else None
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(self._path)]
+        for context in (error.getQueryContext() or ()) if isinstance(error, PySparkException) else ():
+            if context.contextType() == QueryContextType.DataFrame:
+                file, _, number = context.callSite().rpartition(":")
+                lines += [int(number)] if file == str(self._path) and number.isdecimal() else []
+        return lines[-1] if lines else None
+
+    @staticmethod
+    def is_of_data(error: Exception) -> bool:
+        """Whether Spark failed in an expression over rows: again and again, until somebody mends it."""
+        return isinstance(error, PySparkException) and any(
+            mark in str(error) for mark in ("== SQL", "== DataFrame ==", "PythonException", "SparkArithmeticException")
+        )
+
+    def _sql(self, changes: DataFrame) -> DataFrame:
+        changes.createOrReplaceTempView(CHANGES)
+        for name, table in self._references().items():
+            table.createOrReplaceTempView(name)
+        return self._spark.sql(self._path.read_text().strip().rstrip(";"))
+
+    def _python(self, changes: DataFrame) -> DataFrame:
+        made = self._function()(changes, self._references())
+        if not isinstance(made, type(changes)):
+            raise self._error(str(self._path), "a DataFrame from transform(changes, references)", type(made).__name__)
+        return made
+
+    def _function(self) -> Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]:
+        spec = importlib.util.spec_from_file_location(f"lakemark_transform_{self._path.stem}", self._path)
+        assert spec is not None, "the file is there"
+        assert spec.loader is not None, "it ends in .py"
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        function = getattr(module, "transform", None)
+        if not callable(function):
+            raise self._error(str(self._path), "a function transform(changes, references)", "none of that name")
+        return function
+
+    def _references(self) -> dict[str, DataFrame]:
+        reader = self._spark.read.format("delta")
+        return {
+            name: reader.option("versionAsOf", self._batch.pins[name]).load(table_path(self._settings, table))
+            for name, table in self._transform.references.items()
+            if name in self._batch.pins or self._not_pinned(name)
+        }
+
+    def _not_pinned(self, name: str) -> bool:
+        raise self._error(
+            f"transform.references.{name}",
+            "a version of it, written down when the batch was planned",
+            f"{self._batch} was planned before the file named it: name it again once the batch has landed",
+        )
+
+    def _error(self, where: str, expected: str, found: str) -> TerminalError:
+        return TerminalError(
+            what="the transform cannot be done",
+            where=f"{self._pipeline.name}, {where}",
+            expected=expected,
+            found=found,
+            action="mend the transform, then clear the merge task; nothing has landed in the target",
+        )
+
+
+def transformation(spark: SparkSession, settings: Settings, pipeline: Pipeline, batch: Batch) -> Transformation | None:
+    """None if the pipeline has none."""
+    return Transformation(spark, settings, pipeline, batch) if pipeline.transform is not None else None
