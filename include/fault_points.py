@@ -23,6 +23,7 @@ FaultPoint = Literal[
     "attempt.judged",  # and written down; nothing landed
     "attempt.quarantine_landed",  # and the target not
     "attempt.history_landed",  # and the target not
+    "attempt.route_landed",  # and the target not
     "attempt.before_merge",
     "attempt.landed",  # the answer is lost
     "settle.begins",

@@ -155,7 +155,7 @@ class GenerationChange:
             return False
         # Nothing of an ended generation may be added elsewhere either. What an attempt left in the quarantine that
         # never landed in the target stays: it may be all that is left of a record.
-        for path in self.steps.tables.beside_target:
+        for path in self.steps.tables.beside_target.values():
             while (table := TableLog.open(path)) and not self._fenced(table, started, commit_markers):
                 pass
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -21,6 +22,7 @@ class Tables:
     target: str
     history: str | None  # of a pipeline whose target is not history itself
     archive: str | None
+    routes: Mapping[str, str]  # by the tables' names: those that some of the changes go to
     quarantine: str
     ledger: str
     resolutions: str  # what became of quarantined records: replayed or discarded
@@ -34,6 +36,7 @@ class Tables:
             target=table_path(settings, pipeline.target.table),
             history=table_path(settings, history) if (history := pipeline.target.history_table) else None,
             archive=table_path(settings, pipeline.archive) if pipeline.archive else None,
+            routes={route.table: table_path(settings, route.table) for route in pipeline.target.routes},
             quarantine=f"{own}/quarantine/{pipeline.name}",
             ledger=f"{own}/ledger/{pipeline.name}",
             resolutions=f"{own}/resolutions/{pipeline.name}",
@@ -42,9 +45,10 @@ class Tables:
         )
 
     @property
-    def beside_target(self) -> tuple[str, ...]:
-        """Of those that a batch writes before the target."""
-        return tuple(path for path in (self.archive, self.quarantine, self.history) if path)
+    def beside_target(self) -> Mapping[str, str]:
+        """By their roles, those that a batch writes before the target."""
+        roles = {"archive": self.archive, "quarantine": self.quarantine, "history": self.history, **self.routes}
+        return {role: path for role, path in roles.items() if path is not None}
 
     def records_of(self, backfill: Backfill) -> str | None:
         """Where the records of a replay are; None for what reads Kafka."""

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
 
+ALL_TABLES = -1  # as a route: a change that all tables get
 ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that keep what they were; null: none
 VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without history
 _PLACE = f"{LINEAGE}_place"
@@ -19,6 +20,12 @@ def is_accepted() -> Column:
 def is_moved() -> Column:
     """Whether a record is two changes: its row has another key now, and the one of the old key goes."""
     return is_accepted() & F.col("moved_from").isNotNull()
+
+
+def is_for(route: int | None) -> Column:
+    """Whether a record's changes are for a route's table, or (None) for the target."""
+    mine = F.col("route").isNull() if route is None else F.col("route") == route
+    return mine | (F.col("route") == ALL_TABLES)
 
 
 def accepted_changes(judged: DataFrame, pipeline: Pipeline) -> DataFrame:

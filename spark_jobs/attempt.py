@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +34,7 @@ from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
 from spark_jobs import scd2
-from spark_jobs.accepted import is_accepted, is_moved
+from spark_jobs.accepted import is_accepted, is_for, is_moved
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import TRUNCATE, decode
 from spark_jobs.failures import classed, is_conflict
@@ -44,8 +45,8 @@ from spark_jobs.tables import (
     append_quarantine,
     ensure_history,
     ensure_target,
+    merge_beside,
     merge_changes,
-    merge_history,
     prepared,
     replace_quarantine,
 )
@@ -103,6 +104,16 @@ class _Found:
     counts: SourceCounts
     verdict: Verdict | None
     set_aside: str | None  # digest of what goes to the quarantine, and why
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What lands in a table beside the target."""
+
+    path: str
+    changes: DataFrame  # as its kind prepares them
+    metadata: CommitMetadata
+    ensure: Callable[[SparkSession, str, Pipeline], None]
 
 
 @dataclass
@@ -210,10 +221,10 @@ class Attempt:
                 with phases.phase("quarantine"):
                     keep(spark, self._tables.quarantine, judged, self._metadata(work, "quarantine", found))
                 passing("attempt.quarantine_landed")
-            if self._tables.history is not None:
-                with phases.phase("history"):
-                    self._keep_history(spark, work, judged, found, self._tables.history)
-                passing("attempt.history_landed")
+            for beside in self._beside(work, judged, found):
+                with phases.phase("history" if beside.metadata.role == "history" else "routes"):
+                    self._land_beside(spark, work, beside)
+                passing("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
             with phases.phase("merge"):
                 landed = self._merge(spark, work, changes, found)
             passing("attempt.landed")
@@ -270,22 +281,27 @@ class Attempt:
         same = earlier is not None and earlier.metadata.set_aside == found.set_aside
         return None if same else replace_quarantine
 
-    def _keep_history(self, spark: SparkSession, work: _Work, judged: DataFrame, found: _Found, path: str) -> None:
-        """The table of history lands before the target, which is the batch's commit point (I11).
+    def _beside(self, work: _Work, judged: DataFrame, found: _Found) -> Iterator[_Beside]:
+        """Tables that changes are merged into before the target, which is the batch's commit point (I11)."""
+        if self._tables.history is not None:
+            changes = scd2.prepared(judged, self.pipeline)
+            yield _Beside(self._tables.history, changes, self._metadata(work, "history", found), ensure_history)
+        for place, (name, path) in enumerate(self._tables.routes.items()):
+            changes = prepared(judged.where(is_for(place)), self.pipeline)
+            ensure = partial(ensure_target, name=name)
+            yield _Beside(path, changes, self._metadata(work, "route", found), ensure)
 
-        An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is written
-        anew, under the marker that is there.
-        """
-        ensure_history(spark, path, self.pipeline)
-        changes = scd2.prepared(judged, self.pipeline)
-        metadata = self._metadata(work, "history", found)
+    def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside) -> None:
+        """An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is
+        written anew, under the marker that is there."""
+        beside.ensure(spark, beside.path, self.pipeline)
         for tries_left in reversed(range(_MERGES_MAX)):
-            marker, _ = landed_and_marker(path, work.batch)
+            marker, _ = landed_and_marker(beside.path, work.batch)
             replaces = marker is not None and marker >= work.batch.batch_id
             if replaces and self._guard(work) is not None:
                 return  # the whole batch has landed meanwhile
             try:
-                merge_history(spark, path, changes, self.pipeline, metadata, replaces)
+                merge_beside(spark, beside.path, beside.changes, self.pipeline, beside.metadata, replaces)
                 return
             except Exception as error:
                 if not (is_conflict(error) and tries_left):
@@ -348,7 +364,7 @@ class Attempt:
             self.settings.code_version,
             found.verdict and found.verdict.to_json(),
             found.set_aside,
-            role == "history" or (role == "target" and self.pipeline.change.history == "scd2"),
+            role == "history" or (role in ("target", "route") and self.pipeline.change.history == "scd2"),
         )
 
     def _ended(
@@ -370,11 +386,14 @@ class Attempt:
 
 def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame, SourceCounts, str | None]:
     """What the MERGE gets; where all other records went; a digest of those set aside."""
-    changes = prepared(judged, pipeline).localCheckpoint(eager=True)
+    changes = prepared(judged.where(is_for(None)), pipeline).localCheckpoint(eager=True)
+    elsewhere = is_accepted() & ~is_for(None)
     seen = judged.select(
         F.count_if(F.col("reason").isNotNull()).alias("quarantined"),
         F.count_if(F.col("reason").isNull() & F.col("filtered")).alias("filtered"),
         F.count_if(is_accepted()).alias("accepted"),
+        F.count_if(elsewhere).alias("routed"),
+        F.count_if(elsewhere & is_moved()).alias("moved_elsewhere"),
         F.count_if(is_moved()).alias("moved"),
         F.count(F.lit(1)).alias("rows"),
         (F.count_distinct("topic", "partition", "offset") if pipeline.transform else F.lit(read)).alias("records"),
@@ -392,14 +411,15 @@ def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame
             action="decide what that means for the target: `change.truncates: ignore` in the pipeline file goes on "
             "without it (then delete the rows yourself, if they are to go); clear the merge task afterwards",
         )
-    given = changes.count()
+    given, routed = changes.count(), seen["routed"] + seen["moved_elsewhere"]
     counts = SourceCounts(
         read=read,
         quarantined=seen["quarantined"],
         filtered=seen["filtered"] + read - seen["records"],  # a transform leaves out whole records
-        superseded=seen["accepted"] + seen["moved"] - given,
+        superseded=seen["accepted"] + seen["moved"] - routed - given,
         changes=given,
         added=seen["moved"] + seen["rows"] - seen["records"],
+        routed=routed,
     )
     return changes, counts, seen["set_aside"]
 

@@ -15,6 +15,7 @@ from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from include.schema_ddl import Column as SchemaColumn
 from spark_jobs import quality
+from spark_jobs.accepted import ALL_TABLES
 from spark_jobs.formats import avro, debezium_json, plain_json, plain_text
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
 from spark_jobs.formats.keys import of_kafkas_key, with_kafkas_key
@@ -47,7 +48,8 @@ def decode(
     Columns: key, value, topic, partition, offset, timestamp (and headers) as read; `row`, a struct of the target's
     columns and the lineage struct `_lakemark`; `absent` array<string>, columns that keep what they were (null: none);
     `moved_from`, a struct of the keys that the row had before (null: these); `valid_at`, since when the change holds
-    (null without history); `reason` string, why the record is quarantined (null: it is not); `filtered` boolean;
+    (null without history); `route` int, which one takes the change (null: the target has it, ALL_TABLES: all have);
+    `reason` string, why the record is quarantined (null: it is not); `filtered` boolean;
     `judged` boolean, whether the suite speaks of it; `broken`, a struct of booleans, which of its row rules it breaks;
     `rules` array<string>, their names (null: none).
     """
@@ -78,6 +80,7 @@ def decode(
         F.col(ABSENT).alias("absent"),
         _moved_from(pipeline).alias("moved_from"),
         _valid_at(pipeline).alias("valid_at"),
+        _route(pipeline).alias("route"),
         F.coalesce(_REASON, breaks).alias("reason"),
         F.col(_FILTERED).alias("filtered"),
         judged.alias("judged"),
@@ -184,6 +187,17 @@ def _moved_from(pipeline: Pipeline) -> Column:
     old = {key: F.coalesce(before[key], F.col(f"`{key}`")) if key in before else F.col(f"`{key}`") for key in keys}
     differs = reduce(or_, (old[key] != F.col(f"`{key}`") for key in before))
     return F.when(~F.col(_DELETED) & differs, F.struct(*(value.alias(key) for key, value in old.items())))
+
+
+def _route(pipeline: Pipeline) -> Column:
+    """The first route that takes a change, by its place in the file."""
+    if not pipeline.target.routes:
+        return F.lit(None).cast("int")
+    found = F.when((F.col(KIND) == "delete") | _is_tombstone(), ALL_TABLES)
+    for place, route in enumerate(pipeline.target.routes):
+        takes = F.expr(route.when) if route.when else F.col(f"{RECORD}.topic").isin(*route.topics)
+        found = found.when(F.coalesce(takes, F.lit(False)), place)
+    return found
 
 
 def _valid_at(pipeline: Pipeline) -> Column:

@@ -39,7 +39,6 @@ from spark_jobs.marking import with_metadata
 from spark_jobs.quoting import table_name
 
 _TRIES = 5
-_BESIDE = ("archive", "quarantine", "history")  # tables that a batch writes before the target
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
 # VACUUM lists folders in so many Spark tasks, whatever their number: its default of 10,000 costs half a minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -72,7 +71,7 @@ class Maintenance:
         forgot = self._forget_judgements()
         did = {
             "target": [*self._purge(), *self._optimize("target"), *self._vacuum("target")],
-            **{role: [*self._optimize(role), *self._vacuum(role)] for role in _BESIDE},
+            **{role: [*self._optimize(role), *self._vacuum(role)] for role in self._tables.beside_target},
             **{role: keep_appended(self._paths[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         did["quality"] = [*forgot, *did["quality"]]
@@ -165,5 +164,5 @@ class Maintenance:
 
     @property
     def _paths(self) -> dict[str, str]:
-        roles = ("target", *_BESIDE, *_APPENDED)
-        return {role: path for role in roles if (path := getattr(self._tables, role)) is not None}
+        appended = {role: getattr(self._tables, role) for role in _APPENDED}
+        return {"target": self._tables.target, **self._tables.beside_target, **appended}

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from include.delta_tables import open_table
 from include.pipeline_file import Pipeline
-from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.schema_change import columns_to_add, of_delta
 from include.schema_ddl import Column
@@ -27,13 +26,16 @@ _QUARANTINE_COLUMNS = (
 )
 
 
-def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
+def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline, name: str | None = None) -> None:
     """Creates the target if there is none, and adds columns that it lacks.
+
+    Args:
+        name: of another table of its kind, that a route names.
 
     Raises:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
     """
-    _ensure(spark, path, pipeline, pipeline.target.table, _kind(pipeline).columns(pipeline))
+    _ensure(spark, path, pipeline, name or pipeline.target.table, _kind(pipeline).columns(pipeline))
 
 
 def ensure_history(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
@@ -100,34 +102,36 @@ def merge_changes(
     Returns:
         True when this call's commit is the batch's; False when Delta saw that the marker was there already.
     """
-    batch = metadata.batch
-    if pipeline.change.history == "scd2":
-        changes = _spliced(spark, path, changes, pipeline, batch if batch.is_chunk else None)
-        statement = scd2.merge_statement(table_name(path), _CHANGES, pipeline)
-    else:
-        statement = scd1.merge_statement(table_name(path), _CHANGES, pipeline, batch.is_chunk)
-    changes.createOrReplaceTempView(_CHANGES)
+    statement = _merge_statement(spark, path, changes, pipeline, metadata, again=metadata.batch.is_chunk)
     with marked_write(spark, metadata):
         return bool(spark.sql(statement).collect())
 
 
-def merge_history(
+def merge_beside(
     spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata, replaces: bool
 ) -> None:
-    """MERGEs changes (as `scd2` prepares them) into the table of history beside the target.
+    """MERGEs prepared changes into a table beside the target: its history, or a route's.
 
     Args:
         replaces: the batch is there already, as an earlier attempt decoded it: what differs is written anew (I11).
     """
-    again = metadata.batch if replaces or metadata.batch.is_chunk else None
-    _spliced(spark, path, changes, pipeline, again).createOrReplaceTempView(_CHANGES)
-    statement = scd2.merge_statement(table_name(path), _CHANGES, pipeline)
+    statement = _merge_statement(spark, path, changes, pipeline, metadata, replaces or metadata.batch.is_chunk)
     with with_metadata(spark, metadata.dumps()) if replaces else marked_write(spark, metadata):
         spark.sql(statement).collect()
 
 
-def _spliced(spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, again: Batch | None) -> DataFrame:
-    return scd2.spliced(spark.read.format("delta").load(path), changes, pipeline, again)
+def _merge_statement(
+    spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata, again: bool
+) -> str:
+    """The MERGE of a table's kind, and its source as a view."""
+    if metadata.of_history:
+        table = spark.read.format("delta").load(path)
+        changes = scd2.spliced(table, changes, pipeline, metadata.batch if again else None)
+        statement = scd2.merge_statement(table_name(path), _CHANGES, pipeline)
+    else:
+        statement = scd1.merge_statement(table_name(path), _CHANGES, pipeline, again)
+    changes.createOrReplaceTempView(_CHANGES)
+    return statement
 
 
 def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:

@@ -149,9 +149,14 @@ class Pipeline(Section):
 
     @model_validator(mode="after")
     def _tables_differ(self) -> Pipeline:
-        tables = {"target.history_table": self.target.history_table, "archive": self.archive}
+        tables = [("target.history_table", self.target.history_table), ("archive", self.archive)]
+        tables += [("target.routes", route.table) for route in self.target.routes]
+        if self.target.routes and self.target.history_table:
+            raise refused(
+                "target.history_table", "nothing, with routes: `history: scd2` keeps that of every table", "one"
+            )
         taken = {self.target.table}
-        for field, table in tables.items():
+        for field, table in tables:
             if table in taken:
                 raise refused(
                     field, "another table than the target" if field != "archive" else "a table of its own", table

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from include.pipeline_file.section import Section, refuse_climbing
+from include.pipeline_file.section import Section, refuse_climbing, refused
 from include.schedule import TABLE
+
+
+class Route(Section):
+    """Changes that go to another table than the target; the first route that takes a change has it.
+
+    A delete that holds a key and nothing else goes to all tables. A key's changes should always take the same route:
+    a row that has gone to one table stays there when later changes go to another.
+    """
+
+    table: str = Field(pattern=TABLE, description="lake://layer/table, of the same columns as the target.")
+    when: str | None = Field(default=None, description="SQL condition on the columns.")
+    topics: tuple[str, ...] = Field(default=(), description="Or: what comes from one of these topics.")
+
+    _inside = field_validator("table")(refuse_climbing)
+
+    @model_validator(mode="after")
+    def _takes_something(self) -> Route:
+        if (self.when is None) == (not self.topics):
+            raise refused("target.routes", "`when` or `topics`, for every route", "both" if self.topics else "neither")
+        return self
 
 
 class Target(Section):
@@ -14,6 +34,9 @@ class Target(Section):
         default=None,
         pattern=TABLE,
         description="lake://layer/table, which gets the same changes as history (scd2) beside a target of scd1.",
+    )
+    routes: tuple[Route, ...] = Field(
+        default=(), description="Other tables, for some of the changes; the target has all that no route takes."
     )
     cluster_by: tuple[str, ...] = Field(
         default=(), max_length=4, description="Columns of liquid clustering (Delta allows at most 4)."

@@ -17,7 +17,7 @@ from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_t
 
 FORMAT = 1
 _OPTIONAL = ("quality", "set_aside", "history")  # of its fields
-Role = Literal["target", "archive", "quarantine", "history"]
+Role = Literal["target", "archive", "quarantine", "history", "route"]
 FENCE_ROLE = "fence"  # the commit that ends a generation, see `generations`
 CANCEL_ROLE = "backfill cancelled"  # the commit after which no chunk of a backfill can land
 MAINTENANCE_ROLE = "maintenance"  # a commit that changes no row that a reader sees

@@ -16,10 +16,11 @@ class SourceCounts:
     filtered: int  # left out by a filter that the pipeline file declares
     superseded: int  # an older change than another one for the same key in this batch, or part of a newer one
     changes: int  # what MERGE gets: the newest change of each key; of history all of them
-    added: int = 0  # changes beyond one per record: a row whose key changed is two
+    added: int = 0  # changes beyond one per record: a row whose key changed is two, a transform makes several
+    routed: int = 0  # changes that other tables have, and not the target
 
     def __post_init__(self) -> None:
-        found = self.quarantined + self.filtered + self.superseded + self.changes
+        found = self.quarantined + self.filtered + self.superseded + self.changes + self.routed
         if found != self.read + self.added:
             raise CountsDisagree(
                 what="records were lost or doubled between Kafka and the MERGE",
@@ -35,7 +36,8 @@ class SourceCounts:
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """The whole sum of a committed batch: read + added = applied + superseded + stale + quarantined + filtered."""
+    """The whole sum of a committed batch:
+    read + added = applied + superseded + stale + quarantined + filtered + routed."""
 
     read: int
     applied: int  # rows inserted, updated or turned into tombstones; of history changes that it had not
@@ -44,6 +46,7 @@ class BatchCounts:
     quarantined: int
     filtered: int
     added: int = 0
+    routed: int = 0
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)
@@ -92,4 +95,5 @@ def account(source: SourceCounts, merge: MergeCounts, of_history: bool, where: s
         quarantined=source.quarantined,
         filtered=source.filtered,
         added=source.added,
+        routed=source.routed,
     )

@@ -20,7 +20,12 @@ from tests.support.world import Sent, World, as_dict, as_states, newest_by_key, 
 _COMMANDS = {"generation.fenced": ("reset", "--reason=test"), "rebuild.set_aside": ("ledger", "rebuild")}
 # One of each kind in every run; all of them in `make test-all`.
 _ALWAYS = {"attempt.quarantine_landed", "attempt.landed", "generation.fenced"}
-_POINTS = [pytest.param(p, marks=() if p in _ALWAYS else pytest.mark.slow) for p in FAULT_POINTS]
+_OF_OTHER_PIPELINES = {"attempt.route_landed"}  # tests/spark/test_routes.py
+_POINTS = [
+    pytest.param(p, marks=() if p in _ALWAYS else pytest.mark.slow)
+    for p in FAULT_POINTS
+    if p not in _OF_OTHER_PIPELINES
+]
 KEYS = 40
 
 
@@ -32,11 +37,13 @@ def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def pipeline(world: World) -> Pipeline:
-    """With one batch in its table, of a topic with two partitions, a table of history beside it, and a suite that finds
-    something in every batch."""
+    """With one batch in its table, of a topic with two partitions, a table of history and an archive beside it, and a
+    suite that finds something in every batch."""
     world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
     target = {"table": "lake://silver/killed", "history_table": "lake://silver/killed_history"}
-    pipeline = world.pipeline(world.topic(), "killed", quality={"suite": "named"}, target=target)
+    pipeline = world.pipeline(
+        world.topic(), "killed", quality={"suite": "named"}, target=target, archive="lake://bronze/killed"
+    )
     more_records(world, pipeline)
     world.run_batch(pipeline)
     return pipeline
@@ -60,6 +67,10 @@ def assert_right(world: World, pipeline: Pipeline, deep: bool = False) -> None:
     good = list(filter(is_good, world.sent))
     assert as_dict(world.rows(pipeline)) == newest_by_key(good)
     assert as_states(read_table(world.steps(pipeline).tables.history)) == states_by_key(good)
+    archived = sorted(
+        (r["topic"], r["partition"], r["offset"]) for r in read_table(world.steps(pipeline).tables.archive)
+    )
+    assert sorted(set(archived)) == sorted((r.topic, r.partition, r.offset) for r in world.sent)
     report = audit(world.settings, pipeline, deep)
     assert report.findings == ()
     assert not deep or report.recomputed.rows_equal == KEYS

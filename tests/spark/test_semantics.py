@@ -31,7 +31,7 @@ from include.target_log import TableLog
 from spark_jobs import scd2
 from spark_jobs.decode import decode
 from spark_jobs.session import fit
-from spark_jobs.tables import ensure_history, ensure_target, merge_changes, merge_history, prepared
+from spark_jobs.tables import ensure_history, ensure_target, merge_beside, merge_changes, prepared
 from tests.support.world import World, read_table
 
 _RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -207,7 +207,7 @@ class Replica:
         if self.pipeline.target.history_table:
             all_ = scd2.prepared(judged, self.pipeline)
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
-            merge_history(self.spark, self.history, all_, self.pipeline, of_history, replaces=False)
+            merge_beside(self.spark, self.history, all_, self.pipeline, of_history, replaces=False)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
         assert merge_changes(self.spark, self.table, given, self.pipeline, metadata)
         log = TableLog.open(self.table)
