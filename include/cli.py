@@ -10,7 +10,7 @@ from typing import Any
 
 from include.cli_output import named_pipeline, report, say
 from include.pipeline_file import Pipeline, load_pipeline, pipeline_files
-from include.protocol.errors import LakemarkError, PipelineFileError, SuiteError
+from include.protocol.errors import LakemarkError, PipelineFileError, SuiteError, TransformError
 from include.settings import Settings
 
 Command = Callable[[Settings, argparse.Namespace], int]
@@ -104,14 +104,17 @@ def demo(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
+    from include.transform_file import verify_transform
+
     found: list[dict[str, Any]] = []
     named = [settings.pipelines / f"{name}.yaml" for name in options.pipeline]
     for path in named or pipeline_files(settings.pipelines):
         try:
             pipeline = load_pipeline(path, settings.environment)
             _validate_suites(settings, pipeline)
+            verify_transform(settings, pipeline)
             found.append({"file": str(path), "valid": True, "warnings": list(pipeline.warnings)})
-        except (PipelineFileError, SuiteError) as error:
+        except (PipelineFileError, SuiteError, TransformError) as error:
             found.append({"file": str(path), "valid": False, **error.facts()})
     lines = (
         "\n  warning: ".join((f"{f['file']}: valid", *f["warnings"]))

@@ -16,20 +16,21 @@ _DELETES = (
 
 def explanation(pipeline: Pipeline) -> dict[str, Any]:
     """The pipeline as data: what each step does, every part's guarantee, the weakest part."""
-    source, change, target = pipeline.source, pipeline.change, pipeline.target
+    source, change = pipeline.source, pipeline.change
     order = [*change.order_by, "topic, partition and offset"]
     steps = {
         "plan": f"takes at most {source.limits.records_per_batch_max:,} offsets from {source.topics_in_words}, "
         f"shared over partitions by lag, from where the last batch ended (the first one: {source.start})",
-        "merge": f"reads exactly those, decodes {source.format}, keeps the newest change per "
-        f"({', '.join(change.keys)}) by {', then '.join(order)}, and MERGEs it into {target.table} where it is newer "
-        "than the row there; rows, marker and offset ranges land in one Delta commit",
+        "merge": f"reads exactly those, decodes {source.format}, {_what_lands(pipeline, order)}; rows, marker and "
+        "offset ranges land in one Delta commit",
         "settle": "reads the table's log and records in the ledger what really landed",
     }
     if source.filter:
         steps["merge"] += f"; leaves out records unless `{source.filter}`"
     if deletes := _deletes(pipeline):
         steps["merge"] += "; " + _DELETES.format(condition=" or ".join(deletes), lineage=LINEAGE)
+    if beside := _beside(pipeline):
+        steps["merge"] += f"; before that it writes, with the same marker, {', '.join(beside)}"
     if suite := pipeline.quality.suite:
         default = pipeline.quality.on_fail
         steps["merge"] += f"; the suite {suite} judges rows and batch first ({default}, unless a rule says otherwise)"
@@ -44,6 +45,22 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
         "weakest": guarantee.to_json(),
         "rows": [f"{column.name} {column.type}" for column in pipeline.columns] + [LINEAGE],
     }
+
+
+def _what_lands(pipeline: Pipeline, order: list[str]) -> str:
+    keys, table = ", ".join(pipeline.change.keys), pipeline.target.table
+    made = f"makes rows of it with {pipeline.transform.file}, " if pipeline.transform else ""
+    by = ", then ".join(order)
+    if pipeline.change.history == "scd2":
+        return f"{made}and MERGEs every change into the history of its ({keys}) in {table}, where it belongs by {by}"
+    return f"{made}keeps the newest change per ({keys}) by {by}, and MERGEs it into {table} where it is newer"
+
+
+def _beside(pipeline: Pipeline) -> list[str]:
+    """Tables that a batch writes before the target."""
+    found = [f"the archive {pipeline.archive}"] if pipeline.archive else []
+    found += [f"the history {pipeline.target.history_table}"] if pipeline.target.history_table else []
+    return found + [f"{route.table} ({route.when or ', '.join(route.topics)})" for route in pipeline.target.routes]
 
 
 def _deletes(pipeline: Pipeline) -> list[str]:
@@ -63,6 +80,7 @@ def parts(pipeline: Pipeline) -> list[Part]:
             "that it has lost stops the pipeline",
         ),
         Part("quarantine", "exactly_once", "one append per batch, carrying the batch's marker"),
+        *(Part(name, "exactly_once", "one commit per batch, carrying its marker") for name in _beside(pipeline)),
         Part(
             f"target {pipeline.target.table}",
             "exactly_once",

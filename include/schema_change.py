@@ -13,7 +13,7 @@ from typing import Any, Literal
 from include.protocol.errors import SchemaChanged
 from include.schema_ddl import Column, fields_of, nested, split
 
-Policy = Literal["add_columns", "fail"]
+Policy = Literal["add_columns", "rescue", "fail"]
 _WORDS = {
     "INTEGER": "INT",
     "LONG": "BIGINT",

@@ -10,13 +10,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from include.debezium import INSTANTS
-from include.pipeline_file import LINEAGE, OrderField, Pipeline
+from include.pipeline_file import LINEAGE, RESCUED, OrderField, Pipeline
 from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from include.schema_ddl import Column as SchemaColumn
 from spark_jobs import quality
 from spark_jobs.accepted import ALL_TABLES
-from spark_jobs.formats import avro, debezium_json, plain_json, plain_text
+from spark_jobs.formats import avro, contract, debezium_json, plain_json, plain_text
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
 from spark_jobs.formats.keys import of_kafkas_key, with_kafkas_key
 from spark_jobs.formats.moments import moment
@@ -125,7 +125,7 @@ def _columns(pipeline: Pipeline) -> dict[str, Column]:
     found |= {name: F.coalesce(found[name], value) for name, value in of_key.items()}
     types = {column.name: column.type for column in pipeline.source.columns}
     own = {name: _own(of).cast(types[name]) for name, of in pipeline.source.metadata.items()}
-    return {**found, **own}
+    return {**found, **own, **({RESCUED: F.col(contract.RESCUED)} if pipeline.rescues else {})}
 
 
 def _own(of: str) -> Column:

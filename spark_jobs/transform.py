@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.transform import CHANGES, Transform
 from include.protocol.batch import Batch
-from include.protocol.errors import TerminalError
+from include.protocol.errors import TransformError
 from include.settings import Settings
 from include.storage import table_path
+from include.transform_file import transform_error, transform_path
 from spark_jobs.quoting import quoted
 
 _LINE = re.compile(r"line (\d+),? pos")
@@ -33,7 +34,7 @@ class Transformation:
         assert pipeline.transform is not None, "asked for by the caller"
         self._spark, self._settings, self._pipeline, self._batch = spark, settings, pipeline, batch
         self._transform: Transform = pipeline.transform
-        self._path = settings.transforms / self._transform.file
+        self._path = transform_path(settings, pipeline)
 
     def __call__(self, changes: DataFrame) -> DataFrame:
         """Columns: the transform's own, as declared, and `_lakemark` as it was.
@@ -42,14 +43,12 @@ class Transformation:
             changes: the source's columns and `_lakemark`, which is opaque.
 
         Raises:
-            TerminalError: names pipeline, file and line.
+            TransformError: names pipeline, file and line.
         """
-        if not self._path.exists():
-            raise self._error(str(self._path), "a file of that name", "none")
         try:
             made = self._python(changes) if self._path.suffix == ".py" else self._sql(changes)
             found = made.columns
-        except TerminalError:
+        except TransformError:
             raise
         except Exception as error:
             raise self.explained(error) from error
@@ -60,7 +59,7 @@ class Transformation:
         columns = (F.col(quoted(c.name)).cast(c.type).alias(c.name) for c in self._transform.columns)
         return made.select(*columns, LINEAGE)
 
-    def explained(self, error: Exception) -> TerminalError:
+    def explained(self, error: Exception) -> TransformError:
         """What went wrong in the user's code, when it was planned or when it ran."""
         line = self._line(error)
         where = str(self._path) if line is None else f"{self._path}, line {line}"
@@ -125,14 +124,8 @@ class Transformation:
             f"{self._batch} was planned before the file named it: name it again once the batch has landed",
         )
 
-    def _error(self, where: str, expected: str, found: str) -> TerminalError:
-        return TerminalError(
-            what="the transform cannot be done",
-            where=f"{self._pipeline.name}, {where}",
-            expected=expected,
-            found=found,
-            action="mend the transform, then clear the merge task; nothing has landed in the target",
-        )
+    def _error(self, where: str, expected: str, found: str) -> TransformError:
+        return transform_error(self._pipeline, where, expected, found)
 
 
 def transformation(spark: SparkSession, settings: Settings, pipeline: Pipeline, batch: Batch) -> Transformation | None:

@@ -43,6 +43,7 @@ def recompute(
     Raises:
         RetryableError: Kafka does not answer. TerminalError: a condition or type is beyond this second opinion.
     """
+    _verify_within_reach(pipeline)
     source = source_extent(pipeline.source)
     held = _held(_applied(state, commits, source), source)
     database = duckdb.connect()
@@ -57,6 +58,28 @@ def recompute(
         "SELECT count(*) FILTER (verdict = 'equal'), count(*) FILTER (verdict = 'beyond reach') FROM compared"
     ).fetchall()
     return Recomputed(read, equal, beyond), findings
+
+
+def _verify_within_reach(pipeline: Pipeline) -> None:
+    """This second opinion speaks of tables that hold the newest change of every key, as its record has it."""
+    change = pipeline.change
+    settings = {
+        "change.history": change.history if change.history == "scd2" else None,
+        "change.absent": "keep" if pipeline.partial_columns else None,
+        "change.previous_keys": change.previous_keys,
+        "change.on_schema_change": "rescue" if pipeline.rescues else None,
+        "transform": pipeline.transform and pipeline.transform.file,
+        "target.routes": [route.table for route in pipeline.target.routes],
+    }
+    beyond = [f"{name}: {value}" for name, value in settings.items() if value]
+    if beyond:
+        raise TerminalError(
+            what="what this pipeline makes of records is not computed outside Spark",
+            where=pipeline.name,
+            expected="one row per key, of the newest record as it is",
+            found="; ".join(beyond),
+            action="`lakemark audit` without --deep shows all that can be shown without it",
+        )
 
 
 def _applied(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> set[OffsetRange]:

@@ -40,8 +40,10 @@ class Change(Section):
     truncates: Literal["fail", "ignore"] = Field(
         default="fail", description="Debezium's truncate events: nothing lands and a person decides, or left out."
     )
-    on_schema_change: Literal["add_columns", "fail"] = Field(
-        default="add_columns", description="When the file declares columns that the table lacks."
+    on_schema_change: Literal["add_columns", "rescue", "fail"] = Field(
+        default="add_columns",
+        description="When the file declares columns that the table lacks: add them, or fail. `rescue` adds them too, "
+        "and keeps what a record holds beyond the declared columns, or of other types, in a column `_rescued` (JSON).",
     )
     absent: Literal["nulls", "keep"] | None = Field(
         default=None,

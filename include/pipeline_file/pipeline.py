@@ -15,6 +15,7 @@ from include.pipeline_file.section import (
     IS_CURRENT,
     LINEAGE,
     NAME,
+    RESCUED,
     VALID_FROM,
     VALID_TO,
     Section,
@@ -148,6 +149,17 @@ class Pipeline(Section):
         return self
 
     @model_validator(mode="after")
+    def _can_rescue(self) -> Pipeline:
+        if self.rescues and (self.transform is not None or self.source.format not in ("json", "avro")):
+            found = "a transform" if self.transform is not None else self.source.format
+            raise refused(
+                "change.on_schema_change", "add_columns | fail; rescue is for json and avro as they are", found
+            )
+        if self.rescues and RESCUED in (column.name.lower() for column in self.source.columns):
+            raise refused("source.schema", f"another name than {RESCUED}, which is Lakemark's own", RESCUED)
+        return self
+
+    @model_validator(mode="after")
     def _tables_differ(self) -> Pipeline:
         tables = [("target.history_table", self.target.history_table), ("archive", self.archive)]
         tables += [("target.routes", route.table) for route in self.target.routes]
@@ -167,7 +179,14 @@ class Pipeline(Section):
     @property
     def columns(self) -> tuple[Column, ...]:
         """Of the target: the source's, or what the transform makes of them."""
-        return self.source.columns if self.transform is None else self.transform.columns
+        if self.transform is not None:
+            return self.transform.columns
+        return (*self.source.columns, *([Column(RESCUED, "STRING")] if self.rescues else []))
+
+    @property
+    def rescues(self) -> bool:
+        """Whether what the declared columns do not hold is kept."""
+        return self.change.on_schema_change == "rescue"
 
     @property
     def keeps_history(self) -> bool:

@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
 LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
+RESCUED = "_rescued"  # column of what the declared ones do not hold, as JSON
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"  # columns of history
 
 

@@ -66,6 +66,10 @@ class SuiteError(TerminalError):
     """A quality suite is not valid."""
 
 
+class TransformError(TerminalError):
+    """A transform cannot be done."""
+
+
 class QualityGate(TerminalError):
     """A batch broke rules that let nothing of it land; it stays planned."""
 
@@ -122,6 +126,7 @@ ERRORS_BY_NAME: dict[str, type[LakemarkError]] = {
         TerminalError,
         PipelineFileError,
         SuiteError,
+        TransformError,
         QualityGate,
         RangeGap,
         BatchMismatch,

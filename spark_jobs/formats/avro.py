@@ -20,7 +20,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import Column
 from include.schema_registry import SchemaRegistry
 from spark_jobs.formats import debezium
-from spark_jobs.formats.contract import ABSENT, DECODED, NO_VALUE, RECORD, UNDECODABLE, no_names, of_plain_rows
+from spark_jobs.formats.contract import ABSENT, DECODED, NO_VALUE, RECORD, RESCUED, UNDECODABLE, no_names, of_plain_rows
 from spark_jobs.formats.decimals import decimal_text
 from spark_jobs.formats.moments import moment
 
@@ -93,15 +93,29 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     def absent(row: Expression, schema: AvroSchema) -> Expression:
         return F.array(*(F.lit(name) for name in partial if name not in schema.fields)).cast("array<string>")
 
+    def rescued(row: Expression, schema: AvroSchema) -> Expression:
+        declared = {column.name: column for column in columns}
+        kept = []
+        for name in schema.fields:
+            raw = row[name]
+            if name in declared:
+                raw = F.when(_value(declared[name], row, schema.fields, pipeline).isNull(), raw)
+            kept.append(raw.alias(name))
+        text = F.to_json(F.struct(*kept))  # without nulls
+        return F.when(text != "{}", text)
+
     found = written.records.select(
         "*",
+        *([written.chosen(rescued, "STRING").alias(RESCUED)] if pipeline.rescues else []),
         written.chosen(_typed(columns, pipeline), _struct(columns)).alias(DECODED),
         written.chosen(lost, "STRING").alias(_LOST),
         (written.chosen(absent, "ARRAY<STRING>") if partial else no_names()).alias(ABSENT),
     )
     problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE)
-    problem = problem.when(written.undecodable.isNotNull(), written.undecodable).otherwise(F.col(_LOST))
-    return of_plain_rows(found, problem, F.col(ABSENT))
+    problem = problem.when(written.undecodable.isNotNull(), written.undecodable)
+    if pipeline.rescues:
+        return of_plain_rows(found, problem, F.col(ABSENT), F.col(RESCUED))
+    return of_plain_rows(found, problem.otherwise(F.col(_LOST)), F.col(ABSENT))
 
 
 def with_rows(

@@ -16,6 +16,7 @@ POSITION = f"{LINEAGE}_position"  # struct: what the change can be ordered by be
 KIND = f"{LINEAGE}_kind"  # string: upsert, delete, truncate; none: no change of a row
 ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that the record does not hold and that keep what they were
 PREVIOUS = f"{LINEAGE}_previous"  # struct of the key columns as they were before the change; null: not known
+RESCUED = f"{LINEAGE}_rescued"  # string: JSON of what the schema's columns do not hold; only of what can be rescued
 PROBLEM = f"{LINEAGE}_problem"  # string: why the record cannot be decoded; null: it can
 
 UNDECODABLE = "not decodable with the declared schema"
@@ -35,11 +36,13 @@ def no_names() -> Column:
     return F.lit(None).cast("array<string>")
 
 
-def of_plain_rows(decoded: DataFrame, problem: Column, absent: Column | None = None) -> DataFrame:
+def of_plain_rows(
+    decoded: DataFrame, problem: Column, absent: Column | None = None, rescued: Column | None = None
+) -> DataFrame:
     """The contract's columns of records that are rows and nothing else.
 
     Args:
-        decoded: with RECORD and DECODED. problem, absent: what PROBLEM and ABSENT are to be.
+        decoded: with RECORD and DECODED. problem, absent, rescued: what those columns are to be.
     """
     return decoded.select(
         RECORD,
@@ -48,5 +51,6 @@ def of_plain_rows(decoded: DataFrame, problem: Column, absent: Column | None = N
         F.lit("upsert").alias(KIND),
         (no_names() if absent is None else absent).alias(ABSENT),
         F.lit(None).alias(PREVIOUS),
+        *([] if rescued is None else [rescued.alias(RESCUED)]),
         problem.alias(PROBLEM),
     )

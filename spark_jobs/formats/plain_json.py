@@ -18,8 +18,23 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     value = F.col(f"{RECORD}.value")
     parsed = records.withColumn(DECODED, F.from_json(value.cast("string"), schema, options))
     undecodable = F.col(DECODED).isNull() | F.col(f"{DECODED}.{_CORRUPT}").isNotNull()
+    rescued = None
+    if pipeline.rescues:
+        fields = F.from_json(value.cast("string"), "MAP<STRING, STRING>")
+        undecodable, rescued = fields.isNull(), _rescued(fields, [c.name for c in pipeline.source.value_columns])
     problem = F.when(value.isNull(), NO_VALUE).when(undecodable, UNDECODABLE)
-    return of_plain_rows(parsed, problem, _absent(value.cast("string"), pipeline.partial_columns))
+    return of_plain_rows(parsed, problem, _absent(value.cast("string"), pipeline.partial_columns), rescued)
+
+
+def _rescued(fields: Column, declared: list[str]) -> Column:
+    """JSON of the fields, as texts, that are not declared, or hold what is not of the declared type."""
+    beyond = F.map_filter(fields, lambda name, text: ~name.isin(*declared))
+    lost = (
+        F.when(fields[name].isNotNull() & F.col(f"{DECODED}.`{name}`").isNull(), F.struct(F.lit(name), fields[name]))
+        for name in declared
+    )
+    kept = F.map_concat(beyond, F.map_from_entries(F.array_compact(F.array(*lost))))
+    return F.when(F.size(kept) > 0, F.to_json(kept))
 
 
 def _absent(text: Column, partial: tuple[str, ...]) -> Column:

@@ -118,6 +118,35 @@ def test_a_value_of_another_type_and_a_number_that_says_nothing_are_set_aside(
     assert [row["reason"] for row in rows] == ["column id is no BIGINT", "column at is no TIMESTAMP"]
 
 
+def test_what_does_not_fit_is_rescued(spark: SparkSession, registry: RegistryServer) -> None:
+    change = {"on_schema_change": "rescue"}
+    schema = record("Wide", ("id", "long"), ("name", "string"), ("more", ["null", "int"]), ("at", "string"))
+    number = registry.register("wide", schema)
+    columns = "id BIGINT, name STRING, at TIMESTAMP"
+    pipeline = a_pipeline(columns, change, format="avro", registry={"url": registry.url})
+    fits = {"id": 1, "name": "Anne", "more": None, "at": "2024-02-29T12:34:56.789012Z"}
+    values_of = [fits, {**fits, "more": 5}, {**fits, "at": "soon"}]
+    rows = decoded(spark, pipeline, [(None, framed(number, schema, value)) for value in values_of])
+    assert [row["row"]["_rescued"] for row in rows] == [None, '{"more":5}', '{"at":"soon"}']
+    assert [row["reason"] for row in rows] == [None, None, None]
+
+    pipeline = a_pipeline(columns, change)
+    lines = [
+        '{"id": 1, "name": "Anne"}',
+        '{"id": 1, "nested": {"a": [1]}, "name": null}',
+        '{"id": 2, "at": "soon"}',
+        '{"id": "x", "name": "B"}',
+        "[1]",
+        "{",
+    ]
+    rows = decoded(spark, pipeline, [(None, line.encode()) for line in lines])
+    kept = [row["row"]["_rescued"] for row in rows[:4]]
+    assert kept == [None, '{"nested":"{\\"a\\":[1]}"}', '{"at":"soon"}', '{"id":"x"}']
+    assert values(rows[3])[1] == "B"
+    undecodable = "not decodable with the declared schema"
+    assert [row["reason"] for row in rows] == [*(None,) * 3, "null in a key column (id)", undecodable, undecodable]
+
+
 def test_debeziums_avro(spark: SparkSession, registry: RegistryServer) -> None:
     micros = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp", "connect.version": 1}
     date = {"type": "int", "connect.name": "io.debezium.time.Date"}

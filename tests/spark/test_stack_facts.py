@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import SparkSession
 
 from tests.support.world import World, read_table
@@ -114,3 +114,17 @@ def test_a_merge_whose_source_reads_the_target_reads_the_version_that_it_is_chec
             f"MERGE INTO delta.`{path}` t USING of_target s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
         ).collect()
     assert {row["id"]: row["seen"] for row in read_table(str(path))} == {1: 0, 2: 0, 100: 2}
+
+
+def test_a_table_whose_types_were_widened_is_not_read_without_spark(world: World, tmp_path: Path) -> None:
+    """Why a wider type asks for a new table: status, audit and ledger read tables without a JVM."""
+    path = tmp_path / "t"
+    with world.session() as spark:
+        spark.sql(
+            f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+        )
+        spark.sql(f"INSERT INTO delta.`{path}` VALUES (1)").collect()
+        spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN id TYPE BIGINT")
+        spark.sql(f"INSERT INTO delta.`{path}` VALUES ({2**40})").collect()
+    with pytest.raises(DeltaError, match="TypeWidening"):
+        read_table(str(path))
