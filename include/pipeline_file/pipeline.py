@@ -170,9 +170,7 @@ class Pipeline(Section):
         taken = {self.target.table}
         for field, table in tables:
             if table in taken:
-                raise refused(
-                    field, "another table than the target" if field != "archive" else "a table of its own", table
-                )
+                raise refused(field, "another table than the pipeline's others", table)
             taken |= {table} - {None}
         return self
 

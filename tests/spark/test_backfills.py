@@ -184,8 +184,8 @@ def test_what_kafka_does_not_hold_is_refused_and_nothing_is_recorded(world: Worl
         planned(world, pipeline, Wish(ranges=[OffsetRange(topic, 0, 0, 10)]))
     with pytest.raises(OffsetsExpired, match="cannot be made anew"):
         planned(world, pipeline, Wish(into="new"))
-    with pytest.raises(TerminalError, match="pipelines have no archive yet"):
-        Wish(batches=(0, 0), source="archive")
+    with pytest.raises(TerminalError, match="there is no archive to read from"):
+        planned(world, pipeline, Wish(batches=(0, 0), source="archive"))
     assert backfills.steps.ledger.state().backfills == {}
     refused = world.lakemark("backfill", pipeline.name, "--range", f"{topic}-0:0-10", "--json")
     assert refused.returncode == 1

@@ -223,7 +223,7 @@ class Replica:
 
 ALL = Semantics(("seq",), patches=True, moves=True, track=("name",))
 CASES = [
-    pytest.param(ALL, 40, 3, id="everything"),
+    pytest.param(ALL, 30, 2, id="everything"),
     pytest.param(ALL, 500, 8, id="everything, many", marks=pytest.mark.slow),
     pytest.param(Semantics(("seq",), track=()), 500, 8, id="a column, all history", marks=pytest.mark.slow),
     pytest.param(Semantics((), moves=True), 500, 8, id="Kafka's order", marks=pytest.mark.slow),
