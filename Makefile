@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 6 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench lock
+.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-formats lock
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -67,6 +67,9 @@ crowd: setup-dev ## 20 pipelines at once in one Airflow, with kills: make crowd 
 
 bench: setup-dev ## what parts cost, as ratios within one run: make bench ARGS="--rounds 6"
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+bench-formats: setup-dev ## what decoding costs, by format
+	@$(BIN)/python -m tests.bench.formats $(ARGS)
 
 lock: setup      ## compiles requirements*.in into hashed pins
 	@for f in requirements requirements-dev requirements-setup; do \

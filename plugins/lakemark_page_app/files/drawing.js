@@ -3,8 +3,8 @@
 import { h, number, s } from "./dom.js";
 
 const WIDTH = 1000; // of a strip's own coordinates; it is drawn as wide as there is room
-const FATES = ["applied", "superseded", "stale", "filtered", "quarantined"];
-const PHASES = ["session", "read", "decode", "judge", "quarantine", "merge", "settle"];
+const FATES = ["applied", "superseded", "stale", "filtered", "routed", "quarantined"];
+const PHASES = ["session", "read", "archive", "decode", "judge", "quarantine", "history", "routes", "merge", "settle"];
 
 /** The extent of a partition: what Kafka has lost, what is committed, planned or failed, what waits; backfills below. */
 export function partitionStrip(partition, failed, backfills) {
@@ -62,7 +62,7 @@ export function judgementStrip(judgements) {
 export function fates(counts) {
   if (!counts) return "–";
   const title = FATES.filter((fate) => counts[fate]).map((fate) => `${number(counts[fate])} ${fate}`).join(", ");
-  return bar(FATES.map((fate) => [fate, counts[fate]]), counts.read || 1, title || "no records");
+  return bar(FATES.map((fate) => [fate, counts[fate]]), counts.read + (counts.added ?? 0) || 1, title || "no records");
 }
 
 /** Seconds by phase, in proportion to `most`, the slowest batch of the list. */

@@ -103,7 +103,8 @@ export function pipelineView(root, name) {
     const counts = batch.commit?.counts;
     return [
       h("p", {}, batch.ranges.map(([topic, n, start, end]) => h("code", {}, `${topic}-${n}:${start}-${end}`)).flatMap((c) => [c, " "])),
-      counts && h("p", {}, `${number(counts.read)} read = `, FATES.map((fate) => `${number(counts[fate])} ${fate}`).join(" + ")),
+      counts && h("p", {}, `${number(counts.read)} read${counts.added ? ` + ${number(counts.added)} added` : ""} = `,
+        FATES.filter((fate) => counts[fate] || fate !== "routed").map((fate) => `${number(counts[fate])} ${fate}`).join(" + ")),
       h("ol", {}, batch.attempts.map((a) => h("li", {},
         a.outcome ?? "no word yet: it runs, or was killed", " · ", a.started_by, " on ", a.host, " · ", ago(a.started_at),
         a.log && [" · ", airflowLink(a.log, {}, "log")],
