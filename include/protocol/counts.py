@@ -31,7 +31,7 @@ class SourceCounts:
             )
 
     def to_json(self) -> dict[str, int]:
-        return asdict(self)
+        return _without_zeros(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class BatchCounts:
     routed: int = 0
 
     def to_json(self) -> dict[str, int]:
-        return asdict(self)
+        return _without_zeros(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,11 @@ class MergeCounts:
     @property
     def changed(self) -> int:
         return self.inserted + self.updated + self.deleted
+
+
+def _without_zeros(counts: dict[str, int]) -> dict[str, int]:
+    """Most pipelines never add or route: these say nothing of it."""
+    return {name: number for name, number in counts.items() if number or name not in ("added", "routed")}
 
 
 def account(source: SourceCounts, merge: MergeCounts, of_history: bool, where: str) -> BatchCounts:
