@@ -13,6 +13,7 @@ import requests
 
 from include.avro_schema import AvroSchema
 from include.pipeline_file import Source
+from include.protobuf_schema import NotProtobuf, ProtobufSchema
 from include.protocol.errors import RetryableError, TerminalError
 
 _SECONDS = 10.0
@@ -39,22 +40,34 @@ class SchemaRegistry:
         Raises:
             RetryableError: it does not answer. TerminalError: it does not let us in, or the schema is of another kind.
         """
-        found = self._get(f"/schemas/ids/{schema_id}")
+        found = self._of_kind("AVRO", schema_id)
+        return found and AvroSchema.of(found["schema"], list(self._referred(found).values()))
+
+    def protobuf(self, schema_id: int) -> ProtobufSchema | None:
+        """The same of Protobuf."""
+        found = self._of_kind("PROTOBUF", schema_id)
         if found is None:
             return None
-        if found.get("schemaType", "AVRO") != "AVRO":
-            raise self._refused(f"/schemas/ids/{schema_id}", "an Avro schema", found["schemaType"])
-        return AvroSchema.of(found["schema"], self._referred(found))
+        try:
+            return ProtobufSchema.of(found["schema"], self._referred(found))
+        except NotProtobuf as error:
+            raise self._refused(f"/schemas/ids/{schema_id}", "a schema that protoc accepts", str(error)) from error
 
-    def _referred(self, found: dict[str, Any]) -> list[str]:
-        """The texts of the schemas that one refers to, those first that others refer to."""
-        texts: list[str] = []
+    def _of_kind(self, kind: str, schema_id: int) -> dict[str, Any] | None:
+        found = self._get(f"/schemas/ids/{schema_id}")
+        if found is not None and found.get("schemaType", "AVRO") != kind:
+            raise self._refused(f"/schemas/ids/{schema_id}", f"a schema of type {kind}", found["schemaType"])
+        return found
+
+    def _referred(self, found: dict[str, Any]) -> dict[str, str]:
+        """The texts of the schemas that one refers to by name, those first that others refer to."""
+        texts: dict[str, str] = {}
         for reference in found.get("references") or ():
             path = f"/subjects/{reference['subject']}/versions/{reference['version']}"
             other = self._get(path)
             if other is None:
                 raise self._refused(path, "the schema that another one refers to", "none")
-            texts += [*self._referred(other), other["schema"]]
+            texts |= {**self._referred(other), reference["name"]: other["schema"]}
         return texts
 
     def _get(self, path: str) -> dict[str, Any] | None:

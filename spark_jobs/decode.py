@@ -16,7 +16,7 @@ from include.quality.judge import Judge
 from include.schema_ddl import Column as SchemaColumn
 from spark_jobs import quality
 from spark_jobs.accepted import ALL_TABLES
-from spark_jobs.formats import avro, contract, debezium_json, plain_json, plain_text
+from spark_jobs.formats import avro, contract, debezium_json, plain_json, plain_text, protobuf
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
 from spark_jobs.formats.keys import of_kafkas_key, with_kafkas_key
 from spark_jobs.formats.moments import moment
@@ -27,6 +27,7 @@ _FORMATS: Mapping[str, Callable[[DataFrame, Pipeline], DataFrame]] = {
     "debezium-json": debezium_json.decoded,
     "avro": avro.decoded,
     "debezium-avro": avro.decoded_debezium,
+    "protobuf": protobuf.decoded,
     "csv": plain_text.csv,
     "string": plain_text.string,
 }

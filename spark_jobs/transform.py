@@ -7,14 +7,14 @@ import re
 import traceback
 from collections.abc import Callable, Mapping
 
-from pyspark.errors import PySparkException, QueryContextType
+from pyspark.errors import AnalysisException, PySparkException, QueryContextType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.transform import CHANGES, Transform
 from include.protocol.batch import Batch
-from include.protocol.errors import TransformError
+from include.protocol.errors import LakemarkError, TransformError
 from include.settings import Settings
 from include.storage import table_path
 from include.transform_file import transform_error, transform_path
@@ -48,10 +48,10 @@ class Transformation:
         try:
             made = self._python(changes) if self._path.suffix == ".py" else self._sql(changes)
             found = made.columns
-        except TransformError:
-            raise
         except Exception as error:
-            raise self.explained(error) from error
+            if self._is_of_code(error):
+                raise self.explained(error) from error
+            raise
         missing = [name for name in (*(c.name for c in self._transform.columns), LINEAGE) if name not in found]
         if missing:
             what = f"columns {', '.join(missing)} among what comes out"
@@ -78,6 +78,12 @@ class Transformation:
                 file, _, number = context.callSite().rpartition(":")
                 lines += [int(number)] if file == str(self._path) and number.isdecimal() else []
         return lines[-1] if lines else None
+
+    def _is_of_code(self, error: Exception) -> bool:
+        """Whether the user's code is wrong; a server that went away is not."""
+        if isinstance(error, PySparkException):
+            return isinstance(error, AnalysisException)
+        return not isinstance(error, LakemarkError) and not type(error).__module__.startswith("grpc")
 
     @staticmethod
     def is_of_data(error: Exception) -> bool:
@@ -110,19 +116,19 @@ class Transformation:
         return function
 
     def _references(self) -> dict[str, DataFrame]:
-        reader = self._spark.read.format("delta")
-        return {
-            name: reader.option("versionAsOf", self._batch.pins[name]).load(table_path(self._settings, table))
-            for name, table in self._transform.references.items()
-            if name in self._batch.pins or self._not_pinned(name)
-        }
-
-    def _not_pinned(self, name: str) -> bool:
-        raise self._error(
-            f"transform.references.{name}",
-            "a version of it, written down when the batch was planned",
-            f"{self._batch} was planned before the file named it: name it again once the batch has landed",
-        )
+        """By their names, as they were when the batch was planned."""
+        found: dict[str, DataFrame] = {}
+        for name, table in self._transform.references.items():
+            version = self._batch.pins.get(name)
+            if version is None:
+                raise self._error(
+                    f"transform.references.{name}",
+                    "a version of it, written down when the batch was planned",
+                    f"{self._batch} was planned before the file named it: name it once the batch has landed",
+                )
+            reader = self._spark.read.format("delta").option("versionAsOf", version)
+            found[name] = reader.load(table_path(self._settings, table))
+        return found
 
     def _error(self, where: str, expected: str, found: str) -> TransformError:
         return transform_error(self._pipeline, where, expected, found)

@@ -150,10 +150,12 @@ class Pipeline(Section):
 
     @model_validator(mode="after")
     def _can_rescue(self) -> Pipeline:
-        if self.rescues and (self.transform is not None or self.source.format not in ("json", "avro")):
+        if self.rescues and (self.transform is not None or self.source.format not in ("json", "avro", "protobuf")):
             found = "a transform" if self.transform is not None else self.source.format
             raise refused(
-                "change.on_schema_change", "add_columns | fail; rescue is for json and avro as they are", found
+                "change.on_schema_change",
+                "add_columns | fail; rescue is for json, avro and protobuf as they are",
+                found,
             )
         if self.rescues and RESCUED in (column.name.lower() for column in self.source.columns):
             raise refused("source.schema", f"another name than {RESCUED}, which is Lakemark's own", RESCUED)

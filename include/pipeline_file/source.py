@@ -84,7 +84,7 @@ class Csv(Section):
     null: str = Field(default="", description="What stands for null.")
 
 
-Format = Literal["json", "debezium-json", "avro", "debezium-avro", "csv", "string"]
+Format = Literal["json", "debezium-json", "avro", "debezium-avro", "protobuf", "csv", "string"]
 
 
 class Source(Section):
@@ -98,11 +98,11 @@ class Source(Section):
     )
     format: Format = Field(
         default="json",
-        description="How a record's value is encoded. Avro is Confluent's: an id of the registry, then the record.",
+        description="How a record's value is encoded. Avro and Protobuf are Confluent's: an id of the registry first.",
     )
     debezium: Debezium = Field(default=Debezium(), description="Of format debezium-json (Avro's schema says it).")
     csv: Csv = Field(default=Csv(), description="Of format csv.")
-    registry: Registry | None = Field(default=None, description="Where the schemas of Avro records are.")
+    registry: Registry | None = Field(default=None, description="Where the schemas of Avro and Protobuf are.")
     key: Literal["json", "string", "avro"] | None = Field(
         default=None,
         description="How a record's key is encoded, for key columns that its value lacks: json and avro, fields of "
@@ -176,8 +176,9 @@ class Source(Section):
 
     @model_validator(mode="after")
     def _format_has_what_it_needs(self) -> Source:
-        if "avro" in (self.key, self.format.removeprefix("debezium-")) and self.registry is None:
-            raise refused("source.registry", "where the schemas of Avro records are: {url: ...}", "nothing")
+        of_registry = {"avro", "debezium-avro", "protobuf"} & {self.key, self.format}
+        if of_registry and self.registry is None:
+            raise refused("source.registry", "where the schemas of the records are: {url: ...}", "nothing")
         if self.format == "string" and [column.word for column in self.value_columns] != ["STRING"]:
             raise refused("source.schema", "one column of type STRING: the whole value", self.schema_)
         return self

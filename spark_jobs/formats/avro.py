@@ -22,11 +22,11 @@ from include.schema_registry import SchemaRegistry
 from spark_jobs.formats import debezium
 from spark_jobs.formats.contract import ABSENT, DECODED, NO_VALUE, RECORD, RESCUED, UNDECODABLE, no_names, of_plain_rows
 from spark_jobs.formats.decimals import decimal_text
+from spark_jobs.formats.framing import NOT_FRAMED, schema_id, schema_ids, unknown_schema
 from spark_jobs.formats.moments import moment
 
 _ID, _ROW, _LOST, _IMAGE_LOST = (f"{LINEAGE}_{name}" for name in ("schema_id", "avro", "lost", "image_lost"))
 _ENVELOPE = f"{LINEAGE}_envelope"
-_NOT_FRAMED = "not in the wire format of a schema registry: a zero byte and the id of a schema come first"
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,13 @@ class _Written:
     @classmethod
     def of(cls, records: DataFrame, framed: Expression, pipeline: Pipeline) -> _Written:
         """Args: framed: the bytes. Raises: see `SchemaRegistry`."""
-        is_framed = (F.length(framed) > 5) & (F.hex(F.substring(framed, 1, 1)) == "00")
-        number = F.conv(F.hex(F.substring(framed, 2, 4)), 16, 10).cast("bigint")
-        known = records.withColumn(_ID, F.when(is_framed, number))
+        known = records.withColumn(_ID, schema_id(framed))
         registry = SchemaRegistry.of(pipeline.source)
-        ids = [row[_ID] for row in known.select(_ID).where(F.col(_ID).isNotNull()).distinct().collect()]
-        schemas = {schema_id: registry.avro(schema_id) for schema_id in sorted(ids)}
+        schemas = {number: registry.avro(number) for number in schema_ids(known, _ID)}
         bare = F.substring(framed, F.lit(6), F.length(framed))
         rows = [
-            F.when(F.col(_ID) == schema_id, from_avro(bare, schema.text, {"mode": "PERMISSIVE"})).alias(_row(schema_id))
-            for schema_id, schema in schemas.items()
+            F.when(F.col(_ID) == number, from_avro(bare, schema.text, {"mode": "PERMISSIVE"})).alias(_row(number))
+            for number, schema in schemas.items()
             if schema is not None
         ]
         return cls(known.select("*", *rows), schemas)
@@ -56,30 +53,30 @@ class _Written:
     def chosen(self, make: Callable[[Expression, AvroSchema], Expression], type_: str) -> Expression:
         """What is made of a record by its own schema; null of one that has none."""
         found = F.lit(None).cast(type_)
-        for schema_id, schema in self.schemas.items():
+        for number, schema in self.schemas.items():
             if schema is not None:
-                row = F.col(_row(schema_id))
-                found = F.when((F.col(_ID) == schema_id) & row.isNotNull(), make(row, schema)).otherwise(found)
+                row = F.col(_row(number))
+                found = F.when((F.col(_ID) == number) & row.isNotNull(), make(row, schema)).otherwise(found)
         return found
 
     @property
     def undecodable(self) -> Expression:
         """Why bytes, which are not null, are no record; null: they are one."""
-        problem = F.when(F.col(_ID).isNull(), _NOT_FRAMED)
-        for schema_id, schema in self.schemas.items():
-            is_of = F.col(_ID) == schema_id
+        problem = F.when(F.col(_ID).isNull(), NOT_FRAMED)
+        for number, schema in self.schemas.items():
+            is_of = F.col(_ID) == number
             if schema is None:
-                problem = problem.when(is_of, f"schema {schema_id} is not in the registry")
+                problem = problem.when(is_of, unknown_schema(number))
                 continue
-            row = F.col(_row(schema_id))
+            row = F.col(_row(number))
             # What Spark makes of bytes that are no record of the schema: a row of nulls.
             held = F.array_contains(F.array(*(row[name].isNotNull() for name in schema.fields)), True)
             problem = problem.when(is_of & (row.isNull() | ~held), UNDECODABLE)
         return problem
 
 
-def _row(schema_id: int) -> str:
-    return f"{_ROW}_{schema_id}"
+def _row(number: int) -> str:
+    return f"{_ROW}_{number}"
 
 
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:

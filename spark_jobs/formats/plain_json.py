@@ -13,17 +13,28 @@ _CORRUPT = f"{LINEAGE}_corrupt"
 
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
+    return of_texts(records, F.col(f"{RECORD}.value").cast("string"), None, pipeline)
+
+
+def of_texts(records: DataFrame, text: Column, known_problem: Column | None, pipeline: Pipeline) -> DataFrame:
+    """Records (struct RECORD) with the contract's columns, of their JSON texts.
+
+    Args:
+        known_problem: why there is no text of a record that has a value, string; null: there is one.
+    """
     schema = f"{pipeline.source.schema_}, {_CORRUPT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    value = F.col(f"{RECORD}.value")
-    parsed = records.withColumn(DECODED, F.from_json(value.cast("string"), schema, options))
+    parsed = records.withColumn(DECODED, F.from_json(text, schema, options))
     undecodable = F.col(DECODED).isNull() | F.col(f"{DECODED}.{_CORRUPT}").isNotNull()
     rescued = None
     if pipeline.rescues:
-        fields = F.from_json(value.cast("string"), "MAP<STRING, STRING>")
+        fields = F.from_json(text, "MAP<STRING, STRING>")
         undecodable, rescued = fields.isNull(), _rescued(fields, [c.name for c in pipeline.source.value_columns])
-    problem = F.when(value.isNull(), NO_VALUE).when(undecodable, UNDECODABLE)
-    return of_plain_rows(parsed, problem, _absent(value.cast("string"), pipeline.partial_columns), rescued)
+    problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE)
+    if known_problem is not None:
+        problem = problem.when(known_problem.isNotNull(), known_problem)
+    problem = problem.when(undecodable, UNDECODABLE)
+    return of_plain_rows(parsed, problem, _absent(text, pipeline.partial_columns), rescued)
 
 
 def _rescued(fields: Column, declared: list[str]) -> Column:

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
+from include.protobuf_schema import ProtobufSchema
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.decode import decode
@@ -55,6 +57,15 @@ _ENVELOPE = {
 }
 
 
+_MESSAGE = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message Value {
+  int64 id = 1; string customer = 2; string amount = 3; google.protobuf.Timestamp changed_at = 4; optional string note = 5;
+}
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="formats", description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=200_000)
@@ -76,7 +87,11 @@ def main() -> None:
 
 def report(spark: SparkSession, registry: RegistryServer, events: int, rounds: int) -> None:
     fit(spark, records=10**9, rows=0)
-    ids = registry.register("row", _ROW), registry.register("envelope", _ENVELOPE)
+    ids = (
+        registry.register("row", _ROW),
+        registry.register("envelope", _ENVELOPE),
+        registry.register("message", _MESSAGE, kind="PROTOBUF"),
+    )
     formats = {
         name: (pipeline(name, registry), records(spark, encode, events)) for name, encode in encoders(ids).items()
     }
@@ -131,7 +146,7 @@ def records(spark: SparkSession, encode: Callable[[dict[str, Any]], bytes], even
     ).localCheckpoint(eager=True)
 
 
-def encoders(ids: tuple[int, int]) -> dict[str, Callable[[dict[str, Any]], bytes]]:
+def encoders(ids: tuple[int, int, int]) -> dict[str, Callable[[dict[str, Any]], bytes]]:
     def cents(row: dict[str, Any]) -> str:
         return f"{row['amount'] // 100}.{row['amount'] % 100:02}"
 
@@ -157,6 +172,19 @@ def encoders(ids: tuple[int, int]) -> dict[str, Callable[[dict[str, Any]], bytes
 
     plain, envelope = fastavro.parse_schema(_ROW), fastavro.parse_schema(_ENVELOPE)
 
+    def protobuf(schema_id: int, row: dict[str, Any]) -> bytes:
+        compiled = ProtobufSchema.of(_MESSAGE, {}).descriptors if not message_class else None
+        if compiled is not None:
+            pool = descriptor_pool.DescriptorPool()
+            for file in descriptor_pb2.FileDescriptorSet.FromString(compiled).file:
+                pool.Add(file)
+            message_class.append(message_factory.GetMessageClass(pool.FindMessageTypeByName("Value")))
+        message = message_class[0](id=row["id"], customer=row["customer"], amount=cents(row), note=row["note"])
+        message.changed_at.FromMicroseconds(row["changed_at"])
+        return b"\0" + schema_id.to_bytes(4, "big") + b"\0" + message.SerializeToString()
+
+    message_class: list[Any] = []
+
     def typed(row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "amount": row["amount"].to_bytes(8, "big", signed=True)}
 
@@ -165,6 +193,7 @@ def encoders(ids: tuple[int, int]) -> dict[str, Callable[[dict[str, Any]], bytes
         "debezium-json": debezium,
         "csv": csv,
         "avro": lambda row: avro(ids[0], plain, typed(row)),
+        "protobuf": lambda row: protobuf(ids[2], row),
         "debezium-avro": lambda row: avro(ids[1], envelope, {"before": None, "after": typed(row), "op": "u"}),
     }
 

@@ -24,9 +24,12 @@ from tests.support.world import wait_until
 class RegistryServer:
     url: str
 
-    def register(self, subject: str, schema: Any, references: list[dict[str, Any]] | None = None) -> int:
-        """The id under which records are written with the schema."""
-        body = {"schema": json.dumps(schema), "references": references or []}
+    def register(
+        self, subject: str, schema: Any, references: list[dict[str, Any]] | None = None, kind: str = "AVRO"
+    ) -> int:
+        """The id under which records are written with the schema, data of Avro, a text of Protobuf."""
+        text = schema if kind == "PROTOBUF" else json.dumps(schema)
+        body = {"schema": text, "schemaType": kind, "references": references or []}
         answer = requests.post(f"{self.url}/subjects/{subject}/versions", json=body, timeout=30)
         answer.raise_for_status()
         return int(answer.json()["id"])

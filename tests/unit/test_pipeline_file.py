@@ -59,7 +59,7 @@ def test_the_projects_own_files_are_good() -> None:
     [
         ("schedule", "every day", "schedule", "a cron expression", "every day"),
         ("source.format", "xml", "source.format", "json", "xml"),
-        ("source.format", "avro", "source.registry", "schemas of Avro", "nothing"),
+        ("source.format", "avro", "source.registry", "schemas of the records", "nothing"),
         ("source.format", "string", "source.schema", "one column of type STRING", "id BIGINT"),
         ("source.topics_pattern", "x", "source.topics", "or topics_pattern", "both"),
         ("source.topics", [], "source.topics", "at least one topic; or topics_pattern", "neither"),

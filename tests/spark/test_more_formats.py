@@ -1,4 +1,4 @@
-"""Avro in Confluent's wire format, with a real schema registry; CSV and plain texts."""
+"""Avro and Protobuf in Confluent's wire format, with a real schema registry; CSV and plain texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 
 import fastavro
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyspark.sql import SparkSession
 
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
+from include.protobuf_schema import ProtobufSchema
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
 from include.protocol.ranges import OffsetRange
@@ -216,6 +218,74 @@ def test_a_schema_that_refers_to_others(spark: SparkSession, registry: RegistryS
     value = {"id": 1, "home": {"name": "Oslo"}, "work": {"name": "Moss"}}
     [row] = decoded(spark, pipeline, [(None, framed(number, whole, value))])
     assert values(row) == (1, {"name": "Oslo"}, {"name": "Moss"})
+
+
+def test_protobuf(spark: SparkSession, registry: RegistryServer) -> None:
+    money = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; string currency = 2; }'
+    registry.register("money", money, kind="PROTOBUF")
+    order = """
+        syntax = "proto3"; package shop;
+        import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto"; import "shop/money.proto";
+        message Other { string unused = 1; }
+        message Order {
+          enum State { NEW = 0; PAID = 1; }
+          message Line { string article = 1; int32 pieces = 2; }
+          int64 id = 1; optional string name = 2; google.protobuf.Timestamp at = 3; Money price = 4; State state = 5;
+          repeated Line lines = 6; map<string, int32> stock = 7; bytes raw = 8; google.protobuf.Int64Value big = 9;
+        }"""
+    references = [{"name": "shop/money.proto", "subject": "money", "version": 1}]
+    number = registry.register("order", order, references, "PROTOBUF")
+
+    files = descriptor_pb2.FileDescriptorSet.FromString(
+        ProtobufSchema.of(order, {"shop/money.proto": money}).descriptors
+    )
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    order_class = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    line_class = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order.Line"))
+
+    def sent(message: Any, *indexes: int) -> tuple[None, bytes]:
+        head = bytes([len(indexes) * 2, *(2 * index for index in indexes)])  # zigzag varints
+        return None, b"\0" + number.to_bytes(4, "big") + head + message.SerializeToString()
+
+    whole = order_class(id=2**40, name="Anne", state=1, raw=b"\0\1")
+    whole.at.FromDatetime(_AT.replace(tzinfo=None))
+    whole.price.cents, whole.price.currency = 1250, "NOK"
+    whole.lines.add(article="lamp", pieces=2)
+    whole.stock["a"] = 7
+    whole.big.value = 2**50
+    schema = "id BIGINT, name STRING, at TIMESTAMP, price STRUCT<cents: BIGINT, currency: STRING>, state STRING, "
+    schema += "lines ARRAY<STRUCT<article: STRING, pieces: INT>>, stock MAP<STRING, INT>, raw BINARY, big BIGINT"
+    pipeline = a_pipeline(schema, {"absent": "keep"}, format="protobuf", registry={"url": registry.url})
+    rows = decoded(
+        spark,
+        pipeline,
+        [
+            sent(whole, 1),
+            sent(order_class(id=3), 1),
+            sent(line_class(article="x"), 1, 0),
+            (None, b"\0" + number.to_bytes(4, "big") + b"\x02\x02\xff\xff"),
+            (None, b"\0\0\1\xff\xff\0"),
+            (None, b"{}"),
+            (None, None),
+        ],
+    )
+    at = _AT.replace(tzinfo=None)
+    money_row, lines = {"cents": 1250, "currency": "NOK"}, [{"article": "lamp", "pieces": 2}]
+    expected = (2**40, "Anne", at, money_row, "PAID", lines, {"a": 7}, bytearray(b"\0\1"), 2**50)
+    assert values(rows[0]) == expected
+    assert (values(rows[1])[0], values(rows[1])[4]) == (3, "NEW")  # without presence: the default
+    assert sorted(rows[1]["absent"]) == ["at", "big", "name", "price"]
+    assert [row["reason"] for row in rows] == [
+        None,
+        None,
+        "null in a key column (id)",  # another message of the file
+        "not decodable with the declared schema",
+        "schema 131071 is not in the registry",
+        "not in the wire format of a schema registry: a zero byte and the id of a schema come first",
+        "null value",
+    ]
 
 
 def test_a_registry_that_is_away_or_refuses_says_so(registry: RegistryServer) -> None:

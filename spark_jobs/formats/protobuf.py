@@ -1,0 +1,46 @@
+"""Format `protobuf` in Confluent's wire format: a zero byte, a schema's id in the registry, the message's indexes, it.
+
+Spark's own functions for Protobuf are not published for this Spark, so workers turn messages into JSON in Python, by
+the schema that each was written with; from there on they are decoded as JSON is.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE, Pipeline
+from include.protobuf_schema import json_decoder
+from include.schema_registry import SchemaRegistry
+from spark_jobs.formats import plain_json
+from spark_jobs.formats.contract import RECORD, UNDECODABLE
+from spark_jobs.formats.framing import NOT_FRAMED, schema_id, schema_ids, unknown_schema
+
+_ID, _TEXT = f"{LINEAGE}_schema_id", f"{LINEAGE}_text"
+
+
+def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Records (struct RECORD) with the contract's columns."""
+    value = F.col(f"{RECORD}.value")
+    known = records.withColumn(_ID, schema_id(value))
+    registry = SchemaRegistry.of(pipeline.source)
+    schemas = {number: registry.protobuf(number) for number in schema_ids(known, _ID)}
+    compiled = {number: schema.descriptors for number, schema in schemas.items() if schema is not None}
+
+    @cache
+    def decoder(number: int):
+        return json_decoder(compiled[number])
+
+    @F.udf("string", useArrow=True)
+    def as_json(number: int | None, framed: bytes | None) -> str | None:
+        return None if framed is None or number not in compiled else decoder(number)(bytes(framed))
+
+    text = known.withColumn(_TEXT, as_json(_ID, value))
+    problem = F.when(F.col(_ID).isNull(), NOT_FRAMED)
+    for number, schema in schemas.items():
+        if schema is None:
+            problem = problem.when(F.col(_ID) == number, unknown_schema(number))
+    problem = problem.when(F.col(_TEXT).isNull(), UNDECODABLE)
+    return plain_json.of_texts(text, F.col(_TEXT), problem, pipeline)
