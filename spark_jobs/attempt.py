@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -34,7 +34,7 @@ from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
 from spark_jobs import scd2
-from spark_jobs.accepted import is_accepted, is_for, is_moved
+from spark_jobs.accepted import accepted_changes, is_accepted, is_for, is_moved
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import TRUNCATE, decode
 from spark_jobs.failures import classed, is_conflict
@@ -283,13 +283,20 @@ class Attempt:
 
     def _beside(self, work: _Work, judged: DataFrame, found: _Found) -> Iterator[_Beside]:
         """Tables that changes are merged into before the target, which is the batch's commit point (I11)."""
+        counts = found.counts
+        every = counts.changes + counts.superseded + counts.routed
         if self._tables.history is not None:
+            own = replace(found, counts=replace(counts, superseded=0, routed=0, changes=every))
             changes = scd2.prepared(judged, self.pipeline)
-            yield _Beside(self._tables.history, changes, self._metadata(work, "history", found), ensure_history)
+            yield _Beside(self._tables.history, changes, self._metadata(work, "history", own), ensure_history)
         for place, (name, path) in enumerate(self._tables.routes.items()):
-            changes = prepared(judged.where(is_for(place)), self.pipeline)
-            ensure = partial(ensure_target, name=name)
-            yield _Beside(path, changes, self._metadata(work, "route", found), ensure)
+            mine = judged.where(is_for(place))
+            changes = prepared(mine, self.pipeline).localCheckpoint(eager=True)
+            taken, given = accepted_changes(mine, self.pipeline).count(), changes.count()
+            # Deletes that all tables get are among those of the target as well: here they are this table's.
+            elsewhere = every - taken
+            own = replace(found, counts=replace(counts, superseded=taken - given, routed=elsewhere, changes=given))
+            yield _Beside(path, changes, self._metadata(work, "route", own), partial(ensure_target, name=name))
 
     def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside) -> None:
         """An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from include.audit.batches import (
     batch_findings,
+    beside_findings,
     chain_findings,
     foreign_findings,
     foreign_on_record,
@@ -54,6 +55,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *chain_findings(pipeline.name, entries, state),
         *foreign_findings(pipeline.name, entries),
         *set_aside_findings(by_key.values(), aside),
+        *_beside_findings(steps, state),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
@@ -93,6 +95,20 @@ def _marker_findings(
         verify_target_not_behind(name, state, log and log.view(name, generation, state.target_version))
     except LakemarkError as error:
         yield _finding(error)
+
+
+def _beside_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:
+    """Of the archive, of history and of routes' tables."""
+    name = steps.pipeline.name
+    for role, path in steps.tables.beside_target.items():
+        try:
+            log = TableLog.open(path) if role != "quarantine" else None
+            if log is not None:
+                yield from beside_findings(
+                    name, state, role, log.marker(name, state.generation), log.landed_commits(name)
+                )
+        except LakemarkError as error:
+            yield _finding(error)
 
 
 def _source_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:

@@ -83,6 +83,30 @@ def set_aside_findings(landed: Iterable[LandedCommit], aside: Sequence[LandedCom
             )
 
 
+def beside_findings(
+    pipeline: str, state: LedgerState, table: str, marker: int | None, landed: Iterable[LandedCommit]
+) -> Iterator[Finding]:
+    """A table that batches write before the target: it holds what the target holds, and its commits add up (I8, I11).
+
+    Args:
+        marker: its own, of the present generation; None: no batch of it has written it yet.
+        landed: commits of batches in its log.
+    """
+    if marker is not None and marker < state.committed_through:
+        yield Finding(
+            f"it lacks batches that the target holds: its marker is {marker}, {state.committed_through} are committed",
+            f"{pipeline}, {table}",
+            "the table was replaced or rolled back: bring the right one back, or backfill the batches",
+        )
+    for commit in landed:
+        if commit.metadata.role not in ("history", "route"):
+            continue
+        try:
+            counts_of(commit, f"{commit.metadata.batch}, {table} version {commit.table_version}")
+        except LakemarkError as error:
+            yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
+
+
 def generations_begun(entries: Sequence[LogEntry], state: LedgerState) -> dict[int, GenerationStarted]:
     """How each generation began: from the fences, should the ledger have been made anew, and from the ledger."""
     return {e.begun.generation: e.begun for e in entries if e.begun} | {g.generation: g for g in state.generations}

@@ -61,7 +61,11 @@ _MESSAGE = """
 syntax = "proto3";
 import "google/protobuf/timestamp.proto";
 message Value {
-  int64 id = 1; string customer = 2; string amount = 3; google.protobuf.Timestamp changed_at = 4; optional string note = 5;
+  int64 id = 1;
+  string customer = 2;
+  string amount = 3;
+  google.protobuf.Timestamp changed_at = 4;
+  optional string note = 5;
 }
 """
 

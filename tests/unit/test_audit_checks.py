@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from include.audit.batches import batch_findings, chain_findings, foreign_findings, foreign_on_record
+from include.audit.batches import batch_findings, beside_findings, chain_findings, foreign_findings, foreign_on_record
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
@@ -101,3 +101,15 @@ def test_a_sound_batch_and_one_whose_commit_has_expired_have_no_findings() -> No
     assert list(batch_findings(record(), good, sound(), 1)) == []
     assert list(batch_findings(None, good, sound(), 1)) == []
     assert list(batch_findings(record(), None, sound()[3:], 0)) == []
+
+
+def test_a_table_beside_the_target_that_lacks_a_batch_or_does_not_add_up_is_found() -> None:
+    state = LedgerState(generation=1, batches=(record(),))
+    good = landed(batch(1))
+    history = replace(good, metadata=replace(good.metadata, role="history", history="scd2"), merge=merged(4, 4))
+    assert list(beside_findings("p", state, "history", state.committed_through, [history])) == []
+    assert list(beside_findings("p", state, "history", None, [])) == []  # the file names it since today
+    [behind] = beside_findings("p", state, "history", state.committed_through - 1, [])
+    assert "it lacks batches that the target holds" in behind.what
+    [wrong] = beside_findings("p", state, "history", state.committed_through, [replace(history, merge=merged(9, 4))])
+    assert "the MERGE counted other rows" in wrong.what
