@@ -104,6 +104,7 @@ class _Found:
     counts: SourceCounts
     verdict: Verdict | None
     set_aside: str | None  # digest of what goes to the quarantine, and why
+    truncated: bool = False  # a truncate is among the changes
 
 
 @dataclass(frozen=True)
@@ -209,13 +210,14 @@ class Attempt:
             with phases.phase("decode"):
                 judged = self._decoded(spark, batch, records, judge)
                 changes, counts, set_aside = _reduce(judged, self.pipeline, read)
+                truncated = self.pipeline.change.truncates == "apply" and bool(_truncates(changes, self.pipeline))
             verdict = None
             if judge is not None:
                 with phases.phase("judge"):
                     verdict = self._judged(spark, batch, judge, judged)
                 passing("attempt.judged")
             verify_gate(str(batch), verdict, self._ceiling(work), counts.quarantined, counts.read)
-            found = _Found(counts, verdict, set_aside)
+            found = _Found(counts, verdict, set_aside, truncated)
             keep = self._how_to_keep(work, found)
             if keep is not None:
                 with phases.phase("quarantine"):
@@ -372,6 +374,7 @@ class Attempt:
             found.verdict and found.verdict.to_json(),
             found.set_aside,
             role == "history" or (role in ("target", "route") and self.pipeline.change.history == "scd2"),
+            role == "target" and found.truncated,
         )
 
     def _ended(
@@ -415,8 +418,8 @@ def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame
             where=f"{seen['truncates']:,} truncate events among the batch's records",
             expected="changes of rows",
             found="an event that empties the whole table",
-            action="decide what that means for the target: `change.truncates: ignore` in the pipeline file goes on "
-            "without it (then delete the rows yourself, if they are to go); clear the merge task afterwards",
+            action="decide what that means for the target: in the pipeline file `change.truncates: apply` deletes what "
+            "was there before it, `ignore` goes on without it; clear the merge task afterwards",
         )
     given, routed = changes.count(), seen["routed"] + seen["moved_elsewhere"]
     counts = SourceCounts(
@@ -429,6 +432,11 @@ def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame
         routed=routed,
     )
     return changes, counts, seen["set_aside"]
+
+
+def _truncates(changes: DataFrame, pipeline: Pipeline) -> int:
+    """How many prepared changes are truncates: they have no keys."""
+    return changes.where(" AND ".join(f"`{name}` IS NULL" for name in pipeline.change.keys)).count()
 
 
 def _host() -> str:

@@ -150,7 +150,7 @@ def _is_tombstone() -> Column:
 
 def _deleted(pipeline: Pipeline) -> Column:
     condition = pipeline.change.delete_when
-    deleted = F.col(KIND) == "delete"
+    deleted = F.col(KIND).isin("delete", "truncate")
     if condition:
         deleted = deleted | F.coalesce(F.expr(condition), F.lit(False))
     return deleted | _is_tombstone() if pipeline.tombstones == "delete" else deleted
@@ -234,17 +234,19 @@ def _reason(pipeline: Pipeline) -> Column:
         order[pipeline.valid_from.name] = _valid_at(pipeline)
     truncate = F.col(KIND) == "truncate"
     is_change = ~_is_none(pipeline)
+    no_key = ~truncate & any_null(F.col(f"`{name}`") for name in keys)
     return (
-        F.when(truncate, TRUNCATE if pipeline.change.truncates == "fail" else None)
+        F.when(truncate & F.lit(pipeline.change.truncates == "fail"), TRUNCATE)
         .when(F.col(_UNKNOWN).isNotNull(), F.col(_UNKNOWN))
-        .when(is_change & any_null(F.col(f"`{name}`") for name in keys), f"null in a key column ({', '.join(keys)})")
+        .when(is_change & no_key, f"null in a key column ({', '.join(keys)})")
         .when(is_change & any_null(order.values()), f"null in an order column ({', '.join(order)})")
     )
 
 
 def _is_none(pipeline: Pipeline) -> Column:
-    """Whether a record is no change of a row: a tombstone to be left out, a message of Debezium's, a truncate."""
-    none = F.col(KIND).isin("none", "truncate")
+    """Whether a record is no change of a row: a tombstone to be left out, a message of Debezium's, a truncate that is
+    not applied."""
+    none = F.col(KIND).isin("none", *([] if pipeline.change.truncates == "apply" else ["truncate"]))
     if pipeline.tombstones == "quarantine":
         return none
     return F.when(_is_tombstone(), F.lit(pipeline.tombstones == "ignore")).otherwise(none)
@@ -255,5 +257,5 @@ def _filtered(pipeline: Pipeline) -> Column:
     condition, none = pipeline.source.filter, _is_none(pipeline)
     if not condition:
         return none
-    bare = (F.col(KIND) == "delete") | _is_tombstone()
+    bare = F.col(KIND).isin("delete", "truncate") | _is_tombstone()
     return none | (~bare & ~F.coalesce(F.expr(condition), F.lit(False)))

@@ -19,7 +19,7 @@ from spark_jobs.accepted import ABSENT, accepted_changes
 from spark_jobs.lineage import lineage_column, lineage_fields, order_fields, order_type
 from spark_jobs.quoting import quoted
 
-_SET = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
+SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
 _COLUMN_ORDER = "column_order"  # in the lineage: the same of the row, null where it is the row's own
 
 
@@ -34,15 +34,15 @@ def columns(pipeline: Pipeline) -> tuple[Column, ...]:
 def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
     """What MERGE gets: one row per key, for it refuses two source rows for one target row.
 
-    Columns: the target's and `_lakemark`; with columns that changes may leave out, also what `_SET` says.
+    Columns: the target's and `_lakemark`; with columns that changes may leave out, also what `SET_AT` says.
     """
     changes = accepted_changes(judged, pipeline)
     keys = [F.col(quoted(name)) for name in pipeline.change.keys]
     names = [column.name for column in pipeline.columns]
     if not pipeline.partial_columns:
         newest_first = Window.partitionBy(*keys).orderBy(F.col(f"{LINEAGE}.change_order").desc())
-        placed = changes.select("*", F.row_number().over(newest_first).alias(_SET))
-        return placed.where(F.col(_SET) == 1).select(*map(quoted, names), LINEAGE)
+        placed = changes.select("*", F.row_number().over(newest_first).alias(SET_AT))
+        return placed.where(F.col(SET_AT) == 1).select(*map(quoted, names), LINEAGE)
     return _folded(changes, pipeline, keys, names)
 
 
@@ -53,18 +53,18 @@ def _folded(changes: DataFrame, pipeline: Pipeline, keys: Sequence[Expression], 
     newest = F.struct(*(quoted(name) for name in whole), LINEAGE)
     set_at = {name: F.when(~_is_absent(name), order) for name in partial}
     found = changes.groupBy(*keys).agg(
-        F.max_by(newest, order).alias(_SET),
+        F.max_by(newest, order).alias(SET_AT),
         *(F.struct(F.max_by(quoted(n), at).alias("value"), F.max(at).alias("at")).alias(n) for n, at in set_at.items()),
     )
 
     def value(name: str) -> Expression:
         if name in pipeline.change.keys:
             return F.col(quoted(name))
-        return F.col(f"{quoted(name)}.value" if name in partial else f"{_SET}.{quoted(name)}").alias(name)
+        return F.col(f"{quoted(name)}.value" if name in partial else f"{SET_AT}.{quoted(name)}").alias(name)
 
     never = F.struct(*(F.lit(None).cast(f.type).alias(f.name) for f in order_fields(pipeline)))
     orders = F.struct(*(F.coalesce(F.col(f"{quoted(name)}.at"), never).alias(name) for name in partial))
-    return found.select(*map(value, names), F.col(f"{_SET}.{LINEAGE}").alias(LINEAGE), orders.alias(_SET))
+    return found.select(*map(value, names), F.col(f"{SET_AT}.{LINEAGE}").alias(LINEAGE), orders.alias(SET_AT))
 
 
 def _is_absent(name: str) -> Expression:
@@ -91,7 +91,8 @@ def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool) ->
     else:
         insert = {name: f"source.{quoted(name)}" for name in (*names, LINEAGE)}
         update, takes = insert, []
-    on = " AND ".join(f"target.{quoted(key)} = source.{quoted(key)}" for key in pipeline.change.keys)
+    equal = "<=>" if pipeline.change.truncates == "apply" else "="  # the row of truncates has no keys
+    on = " AND ".join(f"target.{quoted(key)} {equal} source.{quoted(key)}" for key in pipeline.change.keys)
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
         f"WHEN MATCHED AND ({' OR '.join([is_newer, *takes])}) THEN UPDATE SET "
@@ -112,7 +113,7 @@ def _by_column(
         name: f"coalesce({there}.{_COLUMN_ORDER}.{quoted(name)}, {there}.change_order, {never})"
         for name in pipeline.partial_columns
     }
-    takes = {name: f"source.{_SET}.{quoted(name)} {newer} {at}" for name, at in held.items()}
+    takes = {name: f"source.{SET_AT}.{quoted(name)} {newer} {at}" for name, at in held.items()}
 
     def unless_equal(at: str, row: str) -> str:
         return f"IF({at} = {row}, NULL, {at})"
@@ -124,10 +125,10 @@ def _by_column(
 
     base = [field.name for field in lineage_fields(pipeline)]
     new_orders = {
-        name: unless_equal(f"IF({take}, source.{_SET}.{quoted(name)}, {held[name]})", order)
+        name: unless_equal(f"IF({take}, source.{SET_AT}.{quoted(name)}, {held[name]})", order)
         for name, take in takes.items()
     }
-    own_orders = {name: unless_equal(f"source.{_SET}.{quoted(name)}", f"{come}.change_order") for name in takes}
+    own_orders = {name: unless_equal(f"source.{SET_AT}.{quoted(name)}", f"{come}.change_order") for name in takes}
     update = {name: f"IF({takes.get(name, is_newer)}, source.{quoted(name)}, target.{quoted(name)})" for name in names}
     update[LINEAGE] = lineage({f: f"IF({is_newer}, {come}.{f}, {there}.{f})" for f in base}, new_orders)
     insert = {name: f"source.{quoted(name)}" for name in names}

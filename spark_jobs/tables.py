@@ -18,6 +18,7 @@ from spark_jobs import scd1, scd2
 from spark_jobs.failures import is_same_marker
 from spark_jobs.marking import marked_write, with_metadata
 from spark_jobs.quoting import quoted, table_name
+from spark_jobs.truncates import with_truncates
 
 _CHANGES = "lakemark_changes"
 _QUARANTINE_COLUMNS = (
@@ -129,6 +130,8 @@ def _merge_statement(
         changes = scd2.spliced(table, changes, pipeline, metadata.batch if again else None)
         statement = scd2.merge_statement(table_name(path), _CHANGES, pipeline)
     else:
+        if pipeline.change.truncates == "apply":
+            changes = with_truncates(spark.read.format("delta").load(path), changes, pipeline, scd1.SET_AT)
         statement = scd1.merge_statement(table_name(path), _CHANGES, pipeline, again)
     changes.createOrReplaceTempView(_CHANGES)
     return statement

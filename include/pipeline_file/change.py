@@ -37,8 +37,9 @@ class Change(Section):
         description="Of records without a value: delete their key's row, leave them out, or set them aside. Unless "
         "set, Debezium's are left out (the delete came before them), all others are set aside.",
     )
-    truncates: Literal["fail", "ignore"] = Field(
-        default="fail", description="Debezium's truncate events: nothing lands and a person decides, or left out."
+    truncates: Literal["fail", "ignore", "apply"] = Field(
+        default="fail",
+        description="Debezium's truncate events: nothing lands and a person decides; left out; or all older rows go.",
     )
     on_schema_change: Literal["add_columns", "rescue", "fail"] = Field(
         default="add_columns",

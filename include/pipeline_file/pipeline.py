@@ -149,6 +149,23 @@ class Pipeline(Section):
         return self
 
     @model_validator(mode="after")
+    def _truncates_can_be_applied(self) -> Pipeline:
+        """A truncate has a place in the order, and no columns."""
+        if self.change.truncates != "apply":
+            return self
+        by_columns = [field.name for field in self.order if field.of == "value"]
+        problems = {
+            "source.format debezium-json or debezium-avro": not self.source.is_debezium and self.source.format,
+            "one topic, that of the table": len(self.source.topics) != 1 and self.source.topics_in_words,
+            "an order_by of positions: a truncate has no columns": ", ".join(by_columns),
+            "history: scd1, without history_table and routes": (self.keeps_history or self.target.routes) and "others",
+        }
+        for allowed, found in problems.items():
+            if found:
+                raise refused("change.truncates", f"fail | ignore; or, to apply them, {allowed}", str(found))
+        return self
+
+    @model_validator(mode="after")
     def _can_rescue(self) -> Pipeline:
         if self.rescues and (self.transform is not None or self.source.format not in ("json", "avro", "protobuf")):
             found = "a transform" if self.transform is not None else self.source.format

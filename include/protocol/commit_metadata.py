@@ -16,7 +16,7 @@ from include.protocol.errors import TableDamaged
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 FORMAT = 1
-_OPTIONAL = ("quality", "set_aside", "history")  # of its fields
+_OPTIONAL = ("quality", "set_aside", "history", "truncated")  # of its fields
 Role = Literal["target", "archive", "quarantine", "history", "route"]
 FENCE_ROLE = "fence"  # the commit that ends a generation, see `generations`
 CANCEL_ROLE = "backfill cancelled"  # the commit after which no chunk of a backfill can land
@@ -35,6 +35,7 @@ class CommitMetadata:
     quality: Mapping[str, Any] | None = None  # the suite's verdict in short; None: there is no suite
     set_aside: str | None = None  # digest of the records that this attempt quarantines, and why; None: there are none
     history: str | None = None  # of the table: scd2; None: it has one row per key
+    truncated: bool | None = None  # a truncate of the batch has deleted rows; None: it has none
 
     @classmethod
     def of(
@@ -48,6 +49,7 @@ class CommitMetadata:
         quality: Mapping[str, Any] | None = None,
         set_aside: str | None = None,
         of_history: bool = False,
+        truncated: bool = False,
     ) -> Self:
         return cls(
             batch,
@@ -60,6 +62,7 @@ class CommitMetadata:
             quality,
             set_aside,
             "scd2" if of_history else None,
+            truncated or None,
         )
 
     @property

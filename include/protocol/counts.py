@@ -71,19 +71,23 @@ def _without_zeros(counts: dict[str, int]) -> dict[str, int]:
     return {name: number for name, number in counts.items() if number or name not in ("added", "routed")}
 
 
-def account(source: SourceCounts, merge: MergeCounts, of_history: bool, where: str) -> BatchCounts:
+def account(
+    source: SourceCounts, merge: MergeCounts, where: str, of_history: bool = False, truncated: bool = False
+) -> BatchCounts:
     """Joins what the job counted with what Delta counted in the same commit.
 
     Args:
         of_history: MERGE got the changes that the table had not, and rows of the same keys that show something else
             for them; or else all changes, of which it applied the newer ones.
+        truncated: MERGE also got the rows that a truncate of the batch deletes, and applied every one of these.
         where: names the commit in an error.
 
     Raises:
         CountsDisagree: the two do not describe the same rows.
     """
-    given = merge.changed if of_history else source.changes
-    applied = merge.inserted if of_history else merge.changed
+    also_deleted = max(0, merge.source_rows - source.changes) if truncated else 0
+    given = merge.changed if of_history else source.changes + also_deleted
+    applied = merge.inserted if of_history else merge.changed - also_deleted
     if merge.source_rows != given or not 0 <= applied <= source.changes:
         raise CountsDisagree(
             what="the MERGE counted other rows than the job gave it",

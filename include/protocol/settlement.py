@@ -25,7 +25,8 @@ class LandedCommit:
 
 def counts_of(landed: LandedCommit, where: str) -> BatchCounts:
     """Where the records of a landed batch went; raises CountsDisagree (see `account`)."""
-    return account(landed.metadata.counts, landed.merge, landed.metadata.of_history, where)
+    about = landed.metadata
+    return account(about.counts, landed.merge, where, about.of_history, bool(about.truncated))
 
 
 @dataclass(frozen=True)

@@ -237,3 +237,67 @@ def test_patches(world: World) -> None:
     world.run_batch(pipeline)
     assert ("a", "new", "None", "None") in visible(world, pipeline, *columns)
     assert audit(world.settings, pipeline).findings == ()
+
+
+def test_truncated(world: World) -> None:
+    pipeline = example(world, "truncated")
+
+    def cart(op: str, lsn: int, id_: int | None = None) -> tuple[Any, dict[str, Any]]:
+        after = {"id": id_, "customer": f"c{id_}"} if op == "c" else None
+        return id_ and {"id": id_}, postgres(op, lsn, None, after)
+
+    send(world, pipeline, cart("c", 1, 1), cart("c", 2, 2), cart("t", 5), cart("c", 6, 3))
+    world.run_batch(pipeline)
+    assert visible(world, pipeline, "id") == [("3",)]
+    send(world, pipeline, cart("c", 4, 4), cart("c", 7, 5), cart("t", 7))
+    world.run_batch(pipeline)
+    assert visible(world, pipeline, "id") == []
+    assert audit(world.settings, pipeline).findings == ()
+
+
+def test_rescued(world: World) -> None:
+    pipeline = example(world, "rescued")
+    at = {"at": "2026-01-01T00:00:00Z"}
+    send(world, pipeline, (None, {"id": 1, "kind": "a", **at}), (None, {"id": 2, "kind": ["b"], "new": {"x": 1}, **at}))
+    world.run_batch(pipeline)
+    rows = {row["id"]: (row["kind"], row["_rescued"]) for row in world.rows(pipeline)}
+    assert rows == {1: ("a", None), 2: ('["b"]', '{"new":"{\\"x\\":1}"}')}
+    assert audit(world.settings, pipeline).findings == ()
+
+
+def test_csv(world: World) -> None:
+    pipeline = example(world, "csv")
+    send(world, pipeline, (None, b"lamp;10.50;2026-01-01"), (None, b"lamp;12.00;2026-02-01"), (None, b"plug"))
+    world.run_batch(pipeline)
+    assert visible(world, pipeline, "article", "price") == [("lamp", "12.00")]
+    assert [row["reason"] for row in world.quarantine(pipeline)] == ["not decodable with the declared schema"]
+
+
+def test_texts(world: World) -> None:
+    pipeline = example(world, "texts")
+    send(world, pipeline, (None, b"one"), (None, b"two"), (None, b"two"))
+    world.run_batch(pipeline)
+    assert visible(world, pipeline, "kafka_offset", "line") == [("0", "one"), ("1", "two"), ("2", "two")]
+
+
+def test_archived(world: World) -> None:
+    (world.settings.pipelines / "archived.yaml").write_text((EXAMPLES / "archived.yaml").read_text())
+    pipeline = world.load("archived")
+    for plant in ("oslo", "moss"):
+        world.create_topic(f"readings.{plant}", 1)
+        reading = {"sensor": plant, "celsius": 4.5, "taken_at": "2026-01-01T00:00:00Z"}
+        world.produce(f"readings.{plant}", [reading], 1)
+    world.run_batch(pipeline)
+    expected = [("readings.moss", "0", "moss"), ("readings.oslo", "0", "oslo")]
+    assert visible(world, pipeline, "kafka_topic", "kafka_offset", "sensor") == expected
+    archive = world.steps(pipeline).tables.archive
+    assert archive is not None
+    assert len(read_table(archive)) == 2
+    assert audit(world.settings, pipeline).findings == ()
+
+
+def test_every_example_is_run() -> None:
+    """Here, in test_transform.py (order_lines), test_routes.py (routed) and test_more_formats.py."""
+    elsewhere = {"order_lines", "routed", "avro", "debezium_avro", "protobuf"}
+    run_here = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {path.stem for path in EXAMPLES.glob("*.yaml")} <= run_here | elsewhere

@@ -90,6 +90,7 @@ def test_the_projects_own_files_are_good() -> None:
         ),
         ("transform", {"file": "x.txt", "schema": "id INT"}, "transform.file", "matches", "x.txt"),
         ("transform", {"file": "x.sql", "schema": "no INT"}, "change.keys", "a column of transform.schema: no", "id"),
+        ("change.truncates", "apply", "change.truncates", "debezium-json or debezium-avro", "json"),
         ("archive", "lake://silver/orders", "archive", "another table", "lake://silver/orders"),
         ("target.table", "s3://bucket/x", "target.table", "lake://", "s3://bucket/x"),
         ("target.table", "lake://a/../../b", "target.table", "inside the lake", "b"),

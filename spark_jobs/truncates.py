@@ -1,0 +1,72 @@
+"""Truncates, applied: one at a place in the order deletes every row that was there before it, whenever they come.
+
+The row without keys remembers the newest truncate; it is hidden as tombstones are. A truncate is to every key what a
+delete at its place is: rows of the table that are older become tombstones, and of a change that is older and comes
+later nothing is left either (I9).
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE, Pipeline
+from spark_jobs.quoting import quoted
+
+_AT = f"{LINEAGE}_truncated_at"
+
+
+def with_truncates(table: DataFrame, folded: DataFrame, pipeline: Pipeline, set_at: str) -> DataFrame:
+    """What MERGE gets, truncates taken into account.
+
+    Args:
+        table: the target, in the version that the MERGE commits to. folded: as `scd1.prepared` makes them; the row of a
+            truncate has no keys. set_at: of its columns, the struct of orders by partial column.
+    """
+    keys = pipeline.change.keys
+    order = F.col(f"{LINEAGE}.change_order")
+    no_keys = reduce(and_, (F.col(quoted(name)).isNull() for name in keys))
+    own = folded.where(no_keys).agg(F.max(order).alias(_AT))
+    known = table.where(no_keys).select(order.alias(_AT)).union(own).agg(F.max(_AT).alias(_AT))
+    # A row of nulls where there was no truncate: nothing is older than that.
+    changed = folded.crossJoin(F.broadcast(known))
+    is_older = ~no_keys & F.coalesce(order < F.col(_AT), F.lit(False))
+    of_changes = changed.select(*_deleted(folded, pipeline, is_older, set_at))
+    others = table.join(folded.select(*map(quoted, keys)), list(keys), "left_anti").where(~no_keys)
+    older = others.crossJoin(F.broadcast(own)).where(order < F.col(_AT))
+    partial = pipeline.partial_columns
+    empty = [F.struct(*(F.col(_AT).alias(name) for name in partial)).alias(set_at)] if partial else []
+    whole = older.select(*(quoted(column.name) for column in pipeline.columns), _base_of(folded), *empty, _AT)
+    return of_changes.unionByName(whole.select(*_deleted(folded, pipeline, F.lit(True), set_at)))
+
+
+def _base_of(folded: DataFrame) -> Column:
+    """The lineage of a row of the table, without what its kind adds."""
+    fields = folded.select(f"{LINEAGE}.*").columns
+    return F.struct(*(F.col(f"{LINEAGE}.{name}").alias(name) for name in fields)).alias(LINEAGE)
+
+
+def _deleted(folded: DataFrame, pipeline: Pipeline, when: Column, set_at: str) -> list[Column]:
+    """The columns of `folded`, as if a delete at the truncate's place had come, too."""
+    keys, partial = pipeline.change.keys, pipeline.partial_columns
+    gone = F.col(LINEAGE).withField("deleted", F.lit(True)).withField("change_order", F.col(_AT))
+
+    def value(name: str) -> Column:
+        found = F.col(quoted(name))
+        if name in keys:
+            return found
+        is_set_before = (
+            F.coalesce(F.col(f"{set_at}.{quoted(name)}") < F.col(_AT), F.lit(False)) if name in partial else when
+        )
+        return F.when(~(when | is_set_before), found).alias(name)
+
+    columns = [value(column.name) for column in pipeline.columns]
+    columns.append(F.when(when, gone).otherwise(F.col(LINEAGE)).alias(LINEAGE))
+    if partial:
+        at = {name: F.col(f"{set_at}.{quoted(name)}") for name in partial}
+        newer = {name: F.when(found < F.col(_AT), F.col(_AT)).otherwise(found) for name, found in at.items()}
+        columns.append(F.struct(*(found.alias(name) for name, found in newer.items())).alias(set_at))
+    return columns
