@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ class ProtobufSchema:
             return cls(made.read_bytes())
 
 
+@lru_cache  # a worker asks for every record
 def json_decoder(descriptors: bytes) -> Callable[[bytes], str | None]:
     """A function from framed bytes (a zero byte, four of the schema's id, the message's indexes, the message) to JSON;
     None for bytes that are none. Runs in Spark's workers."""

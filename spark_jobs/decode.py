@@ -124,18 +124,30 @@ def _columns(pipeline: Pipeline) -> dict[str, Column]:
     of_key = of_kafkas_key(pipeline)
     found = {column.name: field(DECODED, column.name) for column in pipeline.source.value_columns}
     found |= {name: F.coalesce(found[name], value) for name, value in of_key.items()}
-    types = {column.name: column.type for column in pipeline.source.columns}
-    own = {name: _own(of).cast(types[name]) for name, of in pipeline.source.metadata.items()}
+    own = {name: _own(of) for name, of in pipeline.source.metadata.items()}
     return {**found, **own, **({RESCUED: F.col(contract.RESCUED)} if pipeline.rescues else {})}
 
 
 def _own(of: str) -> Column:
-    """One of Kafka's own fields, or the last header of a name."""
+    """One of Kafka's own fields, or the last header of a name. Bytes become text; what is not UTF-8 of them becomes the
+    replacement character, since readers of the table may stumble over anything else."""
+
+    def text(value: Column) -> Column:
+        return F.make_valid_utf8(value.cast("string"))
+
     part, _, name = of.partition(".")
     value = F.col(f"{RECORD}.{part}")
-    if not name:
-        return value
-    return F.try_element_at(F.filter(value, lambda header: header["key"] == name), F.lit(-1))["value"]
+    if name:
+        return text(F.try_element_at(F.filter(value, lambda header: header["key"] == name), F.lit(-1))["value"])
+    match part:
+        case "key":
+            return text(value)
+        case "headers":
+            return F.transform(value, lambda h: F.struct(h["key"].alias("key"), text(h["value"]).alias("value")))
+        case "offset":
+            return value.cast("bigint")
+        case _:
+            return value
 
 
 def _problem(pipeline: Pipeline) -> Column:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +68,8 @@ class SparkServer:
         ]
 
     def environment(self) -> dict[str, str]:
-        return {"JAVA_HOME": str(self.java.home), "SPARK_HOME": str(pyspark_home())}
+        home = {"JAVA_HOME": str(self.java.home), "SPARK_HOME": str(pyspark_home())}
+        return {**home, "PYSPARK_PYTHON": sys.executable}  # of its Python workers: it has Lakemark and what that needs
 
 
 def main() -> None:

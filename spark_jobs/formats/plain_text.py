@@ -32,10 +32,8 @@ def csv(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 def string(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
     [column] = pipeline.source.value_columns
-    text = F.col(f"{RECORD}.value").cast("string")
-    return of_plain_rows(
-        records.withColumn(DECODED, F.struct(text.alias(column.name))), _problem(~F.is_valid_utf8(text))
-    )
+    text = F.try_validate_utf8(F.col(f"{RECORD}.value").cast("string"))
+    return of_plain_rows(records.withColumn(DECODED, F.struct(text.alias(column.name))), _problem(text.isNull()))
 
 
 def _problem(corrupt: Column) -> Column:

@@ -6,8 +6,6 @@ the schema that each was written with; from there on they are decoded as JSON is
 
 from __future__ import annotations
 
-from functools import cache
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -29,13 +27,9 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     schemas = {number: registry.protobuf(number) for number in schema_ids(known, _ID)}
     compiled = {number: schema.descriptors for number, schema in schemas.items() if schema is not None}
 
-    @cache
-    def decoder(number: int):
-        return json_decoder(compiled[number])
-
     @F.udf("string", useArrow=True)
     def as_json(number: int | None, framed: bytes | None) -> str | None:
-        return None if framed is None or number not in compiled else decoder(number)(bytes(framed))
+        return None if framed is None or number not in compiled else json_decoder(compiled[number])(bytes(framed))
 
     text = known.withColumn(_TEXT, as_json(_ID, value))
     problem = F.when(F.col(_ID).isNull(), NOT_FRAMED)

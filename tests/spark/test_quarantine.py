@@ -32,6 +32,7 @@ def prices(world: World, pipeline: Pipeline) -> dict[int, float | None]:
 NULL, PRICE = "breaks column_values_to_not_be_null(name)", "breaks column_values_to_be_between(price)"
 
 
+@pytest.mark.slow
 def test_i9_replayed_records_are_merged_once_and_never_over_newer_rows(world: World) -> None:
     pipeline = with_suite(world, NAMED, CHEAP, quarantine_max_percent=80)
     send(world, pipeline, {"id": 1, "price": 500}, {"id": 2, "price": 600}, {"id": 3, "name": None}, {"id": 4})

@@ -106,6 +106,7 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
     assert shown(read_table(path)) == oracle(records)
 
 
+@pytest.mark.slow  # an example does the same in every run
 def test_a_truncate_as_a_user_sees_it(world: World) -> None:
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic, source=_SOURCE, change=_CHANGE)
