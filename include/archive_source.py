@@ -57,6 +57,12 @@ class ArchiveSource:
         }
         return {tp: found.get(tp, held.end_offset) for tp, held in extent.partitions.items()}
 
+    def verified_path(self) -> str:
+        """Of the archive; TerminalError if there is none."""
+        self._log()
+        assert self.path is not None, "there is a table"
+        return self.path
+
     def _log(self) -> TableLog:
         log = TableLog.open(self.path) if self.path else None
         if log is None:
@@ -74,17 +80,14 @@ class ArchiveSource:
         time)."""
         rows = query(log.table, f"select distinct batch_id from t where generation = {self.state.generation}")
         there = {row["batch_id"] for row in rows}
-        batches = [record for record in self.state.batches if record.commit and record.commit.counts]
-        missing = [
-            record.batch.batch_id
-            for record in batches
-            if record.commit.counts.read and record.batch.batch_id not in there  # type: ignore[union-attr]
-        ]
-        if any(there and batch_id > min(there) for batch_id in missing):
+        counts = {r.batch.batch_id: r.commit.counts for r in self.state.batches if r.commit and r.commit.counts}
+        first = min(there, default=len(self.state.batches))
+        missing = [batch_id for batch_id, c in counts.items() if c.read and batch_id > first and batch_id not in there]
+        if missing:
             raise TerminalError(
                 what="the archive lacks batches",
                 where=self.pipeline,
-                expected=f"every batch since {min(there)} that read anything",
+                expected=f"every batch since {first} that read anything",
                 found="none of " + ", ".join(map(str, missing[:10])),
                 action="backfill what it lacks from Kafka, as far as Kafka still holds it",
             )

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.archive_source import ArchiveSource
 from include.delta_tables import rows_at_most
 from include.fault_points import passing
 from include.kafka_source import source_extent
@@ -131,7 +132,7 @@ class _Phases:
         self.say({"progress": name})
         began = time.monotonic()
         yield
-        self.seconds[name] = round(time.monotonic() - began, 3)
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,10 @@ class Attempt:
         if batch.is_chunk:
             backfill = state.backfill(name, -batch.generation)
             target, records = self._tables.target_of(backfill), self._tables.records_of(backfill)
-            archive = self._tables.archive if backfill.from_archive else None
-            return _Work(batch, target, state.generation, {}, records, archive)
+            if not backfill.from_archive:
+                return _Work(batch, target, state.generation, {}, records)
+            archive = ArchiveSource(name, self._tables.archive, state).verified_path()
+            return _Work(batch, target, state.generation, {}, archive=archive)
         # The batch to be applied is the last one planned: where it ends, the ledger's next offsets are.
         return _Work(batch, self._tables.target, state.generation, state.next_offsets)
 
@@ -194,7 +197,7 @@ class Attempt:
         with ExitStack() as stack:
             with phases.phase("session"):
                 spark = stack.enter_context(self.open_session())
-                fit(spark, batch.width, rows_at_most(work.target))
+                fit(spark, batch.width, max(map(rows_at_most, self._merged_into(work))))
             with phases.phase("read"):
                 passing("attempt.before_read")
                 records = self._read(spark, work)
@@ -233,6 +236,12 @@ class Attempt:
         if landed:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
         return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
+
+    def _merged_into(self, work: _Work) -> Iterator[str]:
+        yield work.target
+        yield from self._tables.routes.values()
+        if self._tables.history is not None:
+            yield self._tables.history
 
     def _read(self, spark: SparkSession, work: _Work) -> DataFrame:
         if work.records is not None:
