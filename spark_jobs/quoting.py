@@ -9,3 +9,7 @@ def quoted(name: str) -> str:
 
 def table_name(path: str) -> str:
     return f"delta.{quoted(path)}"
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -17,7 +17,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import Column
 from spark_jobs.accepted import ABSENT, accepted_changes
 from spark_jobs.lineage import lineage_column, lineage_fields, order_fields, order_type
-from spark_jobs.quoting import quoted
+from spark_jobs.quoting import literal, quoted
 
 SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
 _COLUMN_ORDER = "column_order"  # in the lineage: the same of the row, null where it is the row's own
@@ -106,7 +106,9 @@ def _by_column(
 ) -> tuple[dict[str, str], dict[str, str], list[str]]:
     """What an update and an insert write, by column, and when a column is taken from the source though the row is
     newer."""
-    never = "named_struct(" + ", ".join(f"'{f.name}', CAST(NULL AS {f.type})" for f in order_fields(pipeline)) + ")"
+    never = (
+        "named_struct(" + ", ".join(f"{literal(f.name)}, CAST(NULL AS {f.type})" for f in order_fields(pipeline)) + ")"
+    )
     there, come = f"target.{LINEAGE}", f"source.{LINEAGE}"
     order = f"IF({is_newer}, {come}.change_order, {there}.change_order)"
     held = {
@@ -119,7 +121,7 @@ def _by_column(
         return f"IF({at} = {row}, NULL, {at})"
 
     def lineage(fields: dict[str, str], column_orders: dict[str, str]) -> str:
-        orders = ", ".join(f"'{name}', {at}" for name, at in column_orders.items())
+        orders = ", ".join(f"{literal(name)}, {at}" for name, at in column_orders.items())
         written = ", ".join(f"'{name}', {value}" for name, value in fields.items())
         return f"named_struct({written}, '{_COLUMN_ORDER}', named_struct({orders}))"
 
