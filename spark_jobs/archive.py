@@ -11,10 +11,8 @@ from pyspark.sql import functions as F
 from include.pipeline_file import Source
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
-from spark_jobs.failures import is_same_marker
-from spark_jobs.marking import marked_write
 from spark_jobs.records import HEADERS, record_columns
-from spark_jobs.tables import create_table
+from spark_jobs.tables import append_once, create_table
 
 _COLUMNS = (
     "topic STRING, topic_id STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
@@ -38,12 +36,7 @@ def append_archive(spark: SparkSession, path: str, records: DataFrame, metadata:
         F.lit(batch.generation).alias("generation"),
         F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
     )
-    try:
-        with marked_write(spark, metadata):
-            rows.write.format("delta").mode("append").save(path)
-    except Exception as error:
-        if not is_same_marker(error):  # another attempt has just kept the same records
-            raise
+    append_once(spark, path, rows, metadata)
 
 
 def read_archive(spark: SparkSession, path: str, source: Source, batch: Batch) -> DataFrame:

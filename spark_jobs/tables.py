@@ -137,16 +137,21 @@ def _merge_statement(
     return statement
 
 
+def append_once(spark: SparkSession, path: str, rows: DataFrame, metadata: CommitMetadata, **options: str) -> None:
+    """Appends a batch's rows under its marker; a second call for the batch does nothing."""
+    try:
+        with marked_write(spark, metadata):
+            rows.write.format("delta").mode("append").options(**options).save(path)
+    except Exception as error:
+        if not is_same_marker(error):  # another attempt has just appended the same rows
+            raise
+
+
 def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:
     """Keeps the records that are not merged, each with its reason and every rule that it breaks; a second call for a
     batch does nothing."""
     create_table(spark, path, f"({_QUARANTINE_COLUMNS}) USING delta")
-    try:
-        with marked_write(spark, metadata):
-            _set_aside(judged, metadata).write.format("delta").mode("append").option("mergeSchema", "true").save(path)
-    except Exception as error:
-        if not is_same_marker(error):  # another attempt has just kept the same records
-            raise
+    append_once(spark, path, _set_aside(judged, metadata), metadata, mergeSchema="true")
 
 
 def replace_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:

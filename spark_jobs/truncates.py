@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
+from spark_jobs.lineage import lineage_fields
 from spark_jobs.quoting import quoted
 
 _AT = f"{LINEAGE}_truncated_at"
@@ -34,23 +35,23 @@ def with_truncates(table: DataFrame, folded: DataFrame, pipeline: Pipeline, set_
     # A row of nulls where there was no truncate: nothing is older than that.
     changed = folded.crossJoin(F.broadcast(known))
     is_older = ~no_keys & F.coalesce(order < F.col(_AT), F.lit(False))
-    of_changes = changed.select(*_deleted(folded, pipeline, is_older, set_at))
+    of_changes = changed.select(*_deleted(pipeline, is_older, set_at))
     others = table.join(folded.select(*map(quoted, keys)), list(keys), "left_anti").where(~no_keys)
     older = others.crossJoin(F.broadcast(own)).where(order < F.col(_AT))
     partial = pipeline.partial_columns
     empty = [F.struct(*(F.col(_AT).alias(name) for name in partial)).alias(set_at)] if partial else []
-    whole = older.select(*(quoted(column.name) for column in pipeline.columns), _base_of(folded), *empty, _AT)
-    return of_changes.unionByName(whole.select(*_deleted(folded, pipeline, F.lit(True), set_at)))
+    whole = older.select(*(quoted(column.name) for column in pipeline.columns), _base_of(pipeline), *empty, _AT)
+    return of_changes.unionByName(whole.select(*_deleted(pipeline, F.lit(True), set_at)))
 
 
-def _base_of(folded: DataFrame) -> Column:
+def _base_of(pipeline: Pipeline) -> Column:
     """The lineage of a row of the table, without what its kind adds."""
-    fields = folded.select(f"{LINEAGE}.*").columns
-    return F.struct(*(F.col(f"{LINEAGE}.{name}").alias(name) for name in fields)).alias(LINEAGE)
+    names = [field.name for field in lineage_fields(pipeline)]
+    return F.struct(*(F.col(f"{LINEAGE}.{name}").alias(name) for name in names)).alias(LINEAGE)
 
 
-def _deleted(folded: DataFrame, pipeline: Pipeline, when: Column, set_at: str) -> list[Column]:
-    """The columns of `folded`, as if a delete at the truncate's place had come, too."""
+def _deleted(pipeline: Pipeline, when: Column, set_at: str) -> list[Column]:
+    """The columns of what MERGE gets, as if a delete at the truncate's place had come, too."""
     keys, partial = pipeline.change.keys, pipeline.partial_columns
     gone = F.col(LINEAGE).withField("deleted", F.lit(True)).withField("change_order", F.col(_AT))
 

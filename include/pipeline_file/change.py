@@ -67,6 +67,11 @@ class Change(Section):
         description="Columns that make a new state when they change (scd2); others are updated in place. None: all.",
     )
 
+    @property
+    def placed_by(self) -> tuple[str, ...]:
+        """All that a change has to have beside its keys: what orders it, and since when it holds."""
+        return (*self.order_by, *([self.valid_from] if self.valid_from else []))
+
 
 class OrderField(NamedTuple):
     """A part of the change order."""

@@ -119,8 +119,7 @@ class Pipeline(Section):
         if self.source.key is None:
             allowed = "source.key: a tombstone's key is in Kafka's key only"
             raise refused("change.tombstones", allowed, "no source.key")
-        of_columns = {*self.change.order_by, *([self.change.valid_from] if self.change.valid_from else [])}
-        if of_columns - {KAFKA_TIMESTAMP}:
+        if set(self.change.placed_by) - {KAFKA_TIMESTAMP}:
             allowed = (
                 f"quarantine | ignore; or order_by: [{KAFKA_TIMESTAMP}] or none: a tombstone has no columns to order by"
             )
@@ -245,7 +244,7 @@ class Pipeline(Section):
     @property
     def positions(self) -> tuple[str, ...]:
         """Of Debezium, those that the file names."""
-        named = dict.fromkeys((*self.change.order_by, *([self.change.valid_from] if self.change.valid_from else [])))
+        named = dict.fromkeys(self.change.placed_by)
         return tuple(name for name in named if (field := self._order_field(name)) and field.of == "position")
 
     @property
@@ -266,8 +265,7 @@ class Pipeline(Section):
         is_kept = self.source.is_debezium and self.transform is None
         if (self.change.absent or ("keep" if is_kept else "nulls")) == "nulls":
             return ()
-        positions = [*self.change.order_by, *([self.change.valid_from] if self.change.valid_from else [])]
-        always = {*self.change.keys, *(name.split(".")[0] for name in positions)}
+        always = {*self.change.keys, *(name.split(".")[0] for name in self.change.placed_by)}
         return tuple(
             column.name
             for column in self.source.value_columns

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
+from include.schema_ddl import SchemaError, parse_ddl
+
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
 LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
 RESCUED = "_rescued"  # column of what the declared ones do not hold, as JSON
@@ -23,6 +25,17 @@ def refused(field: str, allowed: str, found: str) -> PydanticCustomError:
 def refuse_doubles(field: str, names: tuple[str, ...]) -> None:
     if len(set(names)) != len(names):
         raise refused(field, "every column once", ", ".join(names))
+
+
+def refuse_unreadable(ddl: str) -> str:
+    """Of columns as Spark DDL: what cannot be parsed, and names that are Lakemark's own."""
+    try:
+        columns = parse_ddl(ddl)
+    except SchemaError as error:
+        raise PydanticCustomError("schema", "{problem}", {"problem": str(error)}) from error
+    if any(column.name.lower().startswith(LINEAGE) for column in columns):
+        raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}..., which are Lakemark's own")
+    return ddl
 
 
 def refuse_climbing(table: str | None) -> str | None:

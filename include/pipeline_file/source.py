@@ -10,8 +10,8 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.debezium import UNAVAILABLE
-from include.pipeline_file.section import LINEAGE, Section, refused
-from include.schema_ddl import Column, SchemaError, parse_ddl
+from include.pipeline_file.section import Section, refuse_unreadable, refused
+from include.schema_ddl import Column, parse_ddl
 
 _METADATA = {
     "topic": "STRING",
@@ -138,16 +138,7 @@ class Source(Section):
             raise PydanticCustomError("pattern", "a regular expression: {problem}", {"problem": str(error)}) from error
         return pattern
 
-    @field_validator("schema_")
-    @classmethod
-    def _schema_parses(cls, ddl: str) -> str:
-        try:
-            columns = parse_ddl(ddl)
-        except SchemaError as error:
-            raise PydanticCustomError("schema", "{problem}", {"problem": str(error)}) from error
-        if any(column.name.lower().startswith(LINEAGE) for column in columns):
-            raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}..., which are Lakemark's own")
-        return ddl
+    _readable = field_validator("schema_")(refuse_unreadable)
 
     @field_validator("metadata")
     @classmethod

@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
-from include.pipeline_file.section import LINEAGE, NAME, Section, refused
+from include.pipeline_file.section import NAME, Section, refuse_unreadable, refused
 from include.schedule import TABLE
-from include.schema_ddl import Column, SchemaError, parse_ddl
+from include.schema_ddl import Column, parse_ddl
 
 CHANGES = "changes"  # what the decoded records are called in SQL
 
@@ -29,16 +28,7 @@ class Transform(Section):
         "batch was planned.",
     )
 
-    @field_validator("schema_")
-    @classmethod
-    def _schema_parses(cls, ddl: str) -> str:
-        try:
-            columns = parse_ddl(ddl)
-        except SchemaError as error:
-            raise PydanticCustomError("schema", "{problem}", {"problem": str(error)}) from error
-        if any(column.name.lower().startswith(LINEAGE) for column in columns):
-            raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}..., which are Lakemark's own")
-        return ddl
+    _readable = field_validator("schema_")(refuse_unreadable)
 
     @field_validator("references")
     @classmethod
