@@ -40,6 +40,7 @@ class Settings:
     spark_deploy_mode: str  # spark-submit: "client", the driver beside the task, or "cluster"
     spark_rest: str | None  # spark-submit, cluster: address of a standalone master's REST server
     spark_properties: Path | None  # spark-submit: a file with a cluster's own settings
+    spark_warm_up_batches: int  # that the Spark Connect server of `lakemark up` merges for nothing before it serves
     airflow_database: str | None  # SQLAlchemy URL for the Airflow of `lakemark up`; None: SQLite in the home
     spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
     alerts: Path | None  # file that says whom to tell of failures and stale tables; None: nobody
@@ -72,6 +73,7 @@ class Settings:
             spark_deploy_mode=env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client",
             spark_rest=env.get("LAKEMARK_SPARK_REST") or _rest_of(master),
             spark_properties=Path(properties) if (properties := env.get("LAKEMARK_SPARK_PROPERTIES")) else None,
+            spark_warm_up_batches=int(env.get("LAKEMARK_SPARK_WARM_UP_BATCHES") or 4),
             airflow_database=env.get("LAKEMARK_AIRFLOW_DATABASE") or None,
             spark_pool_slots=int(env.get("LAKEMARK_SPARK_POOL_SLOTS") or 2),
             alerts=Path(alerts).absolute() if (alerts := env.get("LAKEMARK_ALERTS")) else None,

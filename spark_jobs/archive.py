@@ -47,4 +47,4 @@ def read_archive(spark: SparkSession, path: str, source: Source, batch: Batch) -
         for r in batch.ranges
     )
     records = spark.read.format("delta").load(path).where(within).dropDuplicates(["topic", "partition", "offset"])
-    return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=True)
+    return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=False)

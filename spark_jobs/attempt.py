@@ -23,7 +23,6 @@ from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata, Role
 from include.protocol.counts import SourceCounts
-from include.protocol.errors import TerminalError
 from include.protocol.guard import AlreadyApplied, guard
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
 from include.protocol.planning import verify_source
@@ -35,12 +34,14 @@ from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
 from spark_jobs import scd2
-from spark_jobs.accepted import accepted_changes, is_accepted, is_for, is_moved
+from spark_jobs.accepted import accepted_changes, is_for
 from spark_jobs.archive import append_archive, read_archive
-from spark_jobs.decode import TRUNCATE, decode
+from spark_jobs.decode import decode
 from spark_jobs.failures import classed, is_conflict
+from spark_jobs.pruning import PRUNED_ROWS
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import read_frozen, read_records
+from spark_jobs.reduce import reduce
 from spark_jobs.session import fit
 from spark_jobs.tables import (
     append_quarantine,
@@ -197,7 +198,9 @@ class Attempt:
         with ExitStack() as stack:
             with phases.phase("session"):
                 spark = stack.enter_context(self.open_session())
-                fit(spark, batch.width, max(map(rows_at_most, self._merged_into(work))))
+                rows = {path: rows_at_most(path) for path in self._merged_into(work)}
+                fit(spark, batch.width, max(rows.values()))
+                large = frozenset(path for path, n in rows.items() if n >= PRUNED_ROWS)
             with phases.phase("read"):
                 passing("attempt.before_read")
                 records = self._read(spark, work)
@@ -212,15 +215,15 @@ class Attempt:
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = self._decoded(spark, batch, records, judge)
-                changes, counts, set_aside = _reduce(judged, self.pipeline, read)
-                truncated = self.pipeline.change.truncates == "apply" and bool(_truncates(changes, self.pipeline))
+                reduced = reduce(judged, self.pipeline, read)
+            counts = reduced.counts
             verdict = None
             if judge is not None:
                 with phases.phase("judge"):
                     verdict = self._judged(spark, batch, judge, judged)
                 passing("attempt.judged")
             verify_gate(str(batch), verdict, self._ceiling(work), counts.quarantined, counts.read)
-            found = _Found(counts, verdict, set_aside, truncated)
+            found = _Found(counts, verdict, reduced.set_aside, reduced.truncated)
             keep = self._how_to_keep(work, found)
             if keep is not None:
                 with phases.phase("quarantine"):
@@ -228,10 +231,10 @@ class Attempt:
                 passing("attempt.quarantine_landed")
             for beside in self._beside(work, judged, found):
                 with phases.phase("history" if beside.metadata.role == "history" else "routes"):
-                    self._land_beside(spark, work, beside)
+                    self._land_beside(spark, work, beside, beside.path in large)
                 passing("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
             with phases.phase("merge"):
-                landed = self._merge(spark, work, changes, found)
+                landed = self._merge(spark, work, reduced.changes, found, work.target in large)
             passing("attempt.landed")
         if landed:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
@@ -265,7 +268,9 @@ class Attempt:
     def _decoded(self, spark: SparkSession, batch: Batch, records: DataFrame, judge: Judge | None) -> DataFrame:
         transform = transformation(spark, self.settings, self.pipeline, batch)
         try:
-            return decode(records, self.pipeline, batch, judge, transform).localCheckpoint(eager=True)
+            # What a transform raises is explained here; all else can wait for the pass that counts.
+            judged = decode(records, self.pipeline, batch, judge, transform)
+            return judged.localCheckpoint(eager=transform is not None)
         except Exception as error:
             if transform is not None and transform.is_of_data(error):
                 raise transform.explained(error) from error
@@ -309,7 +314,7 @@ class Attempt:
             own = replace(found, counts=replace(counts, superseded=taken - given, routed=elsewhere, changes=given))
             yield _Beside(path, changes, self._metadata(work, "route", own), partial(ensure_target, name=name))
 
-    def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside) -> None:
+    def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside, prunes: bool) -> None:
         """An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is
         written anew, under the marker that is there."""
         beside.ensure(spark, beside.path, self.pipeline)
@@ -319,7 +324,7 @@ class Attempt:
             if replaces and self._guard(work) is not None:
                 return  # the whole batch has landed meanwhile
             try:
-                merge_beside(spark, beside.path, beside.changes, self.pipeline, beside.metadata, replaces)
+                merge_beside(spark, beside.path, beside.changes, self.pipeline, beside.metadata, replaces, prunes)
                 return
             except Exception as error:
                 if not (is_conflict(error) and tries_left):
@@ -332,7 +337,7 @@ class Attempt:
         quality = self.pipeline.quality
         return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
 
-    def _merge(self, spark: SparkSession, work: _Work, changes: DataFrame, found: _Found) -> bool:
+    def _merge(self, spark: SparkSession, work: _Work, changes: DataFrame, found: _Found, prunes: bool) -> bool:
         """True when this attempt's commit is the batch's, False when another attempt's is.
 
         Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
@@ -344,7 +349,7 @@ class Attempt:
         passing("attempt.before_merge")
         for tries_left in reversed(range(_MERGES_MAX)):
             try:
-                if merge_changes(spark, work.target, changes, self.pipeline, metadata):
+                if merge_changes(spark, work.target, changes, self.pipeline, metadata, prunes):
                     return True
                 break
             except Exception as error:
@@ -401,51 +406,6 @@ class Attempt:
     @property
     def _tables(self) -> Tables:
         return Tables.of(self.settings, self.pipeline)
-
-
-def _reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> tuple[DataFrame, SourceCounts, str | None]:
-    """What the MERGE gets; where all other records went; a digest of those set aside."""
-    changes = prepared(judged.where(is_for(None)), pipeline).localCheckpoint(eager=True)
-    elsewhere = is_accepted() & ~is_for(None)
-    seen = judged.select(
-        F.count_if(F.col("reason").isNotNull()).alias("quarantined"),
-        F.count_if(F.col("reason").isNull() & F.col("filtered")).alias("filtered"),
-        F.count_if(is_accepted()).alias("accepted"),
-        F.count_if(elsewhere).alias("routed"),
-        F.count_if(elsewhere & is_moved()).alias("moved_elsewhere"),
-        F.count_if(is_moved()).alias("moved"),
-        F.count(F.lit(1)).alias("rows"),
-        (F.count_distinct("topic", "partition", "offset") if pipeline.transform else F.lit(read)).alias("records"),
-        F.count_if(F.col("reason") == TRUNCATE).alias("truncates"),
-        F.hex(
-            F.bit_xor(F.when(F.col("reason").isNotNull(), F.xxhash64("topic", "partition", "offset", "reason")))
-        ).alias("set_aside"),
-    ).first()
-    if seen["truncates"]:
-        raise TerminalError(
-            what="the source table was truncated; nothing has landed, and the batch stays planned",
-            where=f"{seen['truncates']:,} truncate events among the batch's records",
-            expected="changes of rows",
-            found="an event that empties the whole table",
-            action="decide what that means for the target: in the pipeline file `change.truncates: apply` deletes what "
-            "was there before it, `ignore` goes on without it; clear the merge task afterwards",
-        )
-    given, routed = changes.count(), seen["routed"] + seen["moved_elsewhere"]
-    counts = SourceCounts(
-        read=read,
-        quarantined=seen["quarantined"],
-        filtered=seen["filtered"] + read - seen["records"],  # a transform leaves out whole records
-        superseded=seen["accepted"] + seen["moved"] - routed - given,
-        changes=given,
-        added=seen["moved"] + seen["rows"] - seen["records"],
-        routed=routed,
-    )
-    return changes, counts, seen["set_aside"]
-
-
-def _truncates(changes: DataFrame, pipeline: Pipeline) -> int:
-    """How many prepared changes are truncates: they have no keys."""
-    return changes.where(" AND ".join(f"`{name}` IS NULL" for name in pipeline.change.keys)).count()
 
 
 def _host() -> str:

@@ -26,17 +26,18 @@ def marked(spark: SparkSession, app_id: str, version: int, metadata: str) -> Ite
     These are settings of the session and hold for every write in it, so they are set around one statement only and
     an attempt has a session of its own.
     """
-    with _set(spark, {_APP_ID: app_id, _VERSION: str(version), _METADATA: metadata}):
+    with settings_of(spark, {_APP_ID: app_id, _VERSION: str(version), _METADATA: metadata}):
         yield
 
 
 def with_metadata(spark: SparkSession, metadata: str) -> AbstractContextManager[None]:
     """Delta writes inside land with this `userMetadata` and no marker."""
-    return _set(spark, {_METADATA: metadata})
+    return settings_of(spark, {_METADATA: metadata})
 
 
 @contextmanager
-def _set(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+def settings_of(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """The session has these settings inside."""
     try:
         for key, value in values.items():
             spark.conf.set(key, value)

@@ -16,7 +16,7 @@ HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
-    """The records of the batch's ranges, read once and kept for the attempt.
+    """The records of the batch's ranges, read by the first who asks and kept for the attempt.
 
     Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp; with headers an
     array of structs of key string and value binary. Only committed records are read; fewer than the ranges' width is
@@ -41,8 +41,8 @@ def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers
         .load()
         .select(*record_columns(with_headers))
         # Everything later comes from this one read, and a lost client's copy goes with its session (a persisted
-        # frame would stay in the server's cache).
-        .localCheckpoint(eager=True)
+        # frame would stay in the server's cache). Lazy: the count computes and keeps it in one go.
+        .localCheckpoint(eager=False)
     )
 
 
@@ -51,7 +51,7 @@ def read_frozen(spark: SparkSession, path: str, source: Source, batch: Batch) ->
     records = spark.read.format("delta").load(path).where(F.col("chunk") == batch.batch_id)
     if source.wants_headers and "headers" not in records.columns:  # set aside before the file asked for them
         records = records.withColumn("headers", F.lit(None).cast(HEADERS))
-    return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=True)
+    return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=False)
 
 
 def record_columns(with_headers: bool) -> list[str]:

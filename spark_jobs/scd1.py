@@ -71,13 +71,14 @@ def _is_absent(name: str) -> Expression:
     return F.coalesce(F.array_contains(ABSENT, name), F.lit(False))
 
 
-def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool) -> str:
+def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool, within: str | None = None) -> str:
     """MERGE that applies a batch's changes only where they are newer than what is there (I9).
 
     A delete leaves a tombstone: the row's keys and lineage stay, `_lakemark.deleted` is true, all else is null.
 
     Args:
         again: a change that is there already is written anew; it may be decoded otherwise today.
+        within: a condition on `target` that every match fulfils.
     """
     newer = ">=" if again else ">"
     # A row that another writer put there has no change order: any change is newer than that.
@@ -93,6 +94,7 @@ def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool) ->
         update, takes = insert, []
     equal = "<=>" if pipeline.change.truncates == "apply" else "="  # the row of truncates has no keys
     on = " AND ".join(f"target.{quoted(key)} {equal} source.{quoted(key)}" for key in pipeline.change.keys)
+    on = f"{on} AND {within}" if within else on
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
         f"WHEN MATCHED AND ({' OR '.join([is_newer, *takes])}) THEN UPDATE SET "

@@ -145,10 +145,15 @@ def _comparable(pipeline: Pipeline, names: Iterable[str], of: str = "") -> list[
     return [F.to_json(F.struct(column)) if "MAP" in types[name] else column for name, column in columns.items()]
 
 
-def merge_statement(table: str, source: str, pipeline: Pipeline) -> str:
-    """MERGE that writes what `spliced` found."""
+def merge_statement(table: str, source: str, pipeline: Pipeline, within: str | None = None) -> str:
+    """MERGE that writes what `spliced` found.
+
+    Args:
+        within: a condition on `target` that every match fulfils.
+    """
     keys = [f"target.{quoted(key)} = source.{quoted(key)}" for key in pipeline.change.keys]
-    on = " AND ".join([*keys, f"target.{LINEAGE}.change_order = source.{LINEAGE}.change_order"])
+    orders = f"target.{LINEAGE}.change_order = source.{LINEAGE}.change_order"
+    on = " AND ".join([*keys, orders, *([within] if within else [])])
     names = [quoted(column.name) for column in columns(pipeline)]
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "

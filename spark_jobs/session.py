@@ -16,32 +16,25 @@ from include.protocol.errors import TerminalError
 from include.settings import Settings
 from include.spark_command import CLIENT_ONLY
 
+_PARTITIONS = "spark.sql.shuffle.partitions"
 # What every session of a job runs with, wherever it runs.
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
     # Spark's 200 shuffle partitions and Delta's 50 snapshot partitions cost seconds per batch on small data.
-    "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
-    "spark.databricks.delta.snapshotPartitions": "2",
+    _PARTITIONS: str(max(2, 2 * (os.cpu_count() or 1))),
+    "spark.databricks.delta.snapshotPartitions": "1",
     # The JSON functions' results must not depend on a cluster's settings.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
 }
 
-# Small work is over before compiled code has paid for its compiler, and one task does it: half the time (measured up to
-# 10,000 changes; at 30,000 the two are equal).
-_SMALL = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
-_LARGE = {
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.shuffle.partitions": _SESSION["spark.sql.shuffle.partitions"],
-}
-SMALL_RECORDS, SMALL_ROWS = 20_000, 100_000
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_COMPILED = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+# What is planned once is over sooner than what is planned again at every stage (docs/performance.md).
+_SMALL_RECORDS = 50_000
+# Rows of a table below which a MERGE is over before compiled code has paid for its compiler.
+_SMALL_ROWS = 100_000
+_SMALLEST_RECORDS = 20_000
 
 
 @contextmanager
@@ -66,21 +59,30 @@ def open_session(
         spark = builder.getOrCreate()
     try:
         _refuse_unsafe_commits(spark)
-        for key, value in _SESSION.items():
-            spark.conf.set(key, value)
+        configure(spark)
         yield spark
     finally:
         spark.stop()
+
+
+def configure(spark: SparkSession) -> None:
+    """Sets what every session of a job runs with."""
+    for key, value in _SESSION.items():
+        spark.conf.set(key, value)
 
 
 def fit(spark: SparkSession, records: int, rows: int) -> None:
     """Sets the session up for a batch's work.
 
     Args:
-        records: at most so many are read. rows: of the table that they are merged into.
+        records: at most so many are read. rows: of the largest table that they are merged into.
     """
-    settings = _SMALL if records <= SMALL_RECORDS and rows <= SMALL_ROWS else _LARGE
-    for key, value in settings.items():
+    small = records <= _SMALL_RECORDS
+    smallest = records <= _SMALLEST_RECORDS and rows <= _SMALL_ROWS
+    whole_stage, factory = ("false", "NO_CODEGEN") if smallest else ("true", "FALLBACK")
+    partitions = "1" if smallest else str(os.cpu_count() or 1) if small else _SESSION[_PARTITIONS]
+    settings = dict(zip(_COMPILED, (whole_stage, factory), strict=True))
+    for key, value in {**settings, _ADAPTIVE: str(not small).lower(), _PARTITIONS: partitions}.items():
         spark.conf.set(key, value)
 
 

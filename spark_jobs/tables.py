@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,11 +17,14 @@ from include.schema_ddl import Column
 from include.target_log import TableLog
 from spark_jobs import scd1, scd2
 from spark_jobs.failures import is_same_marker
-from spark_jobs.marking import marked_write, with_metadata
+from spark_jobs.marking import marked_write, settings_of, with_metadata
+from spark_jobs.pruning import key_condition
 from spark_jobs.quoting import quoted, table_name
 from spark_jobs.truncates import with_truncates
 
 _CHANGES = "lakemark_changes"
+# A MERGE reads its source twice and so keeps it first, unless told that somebody else does.
+_KEPT_SOURCE = {"spark.databricks.delta.merge.materializeSource": "none"}
 _QUARANTINE_COLUMNS = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, reason STRING, "
     "generation INT, batch_id BIGINT, rules ARRAY<STRING>"
@@ -94,47 +98,79 @@ def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def merge_changes(
-    spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata
+    spark: SparkSession,
+    path: str,
+    changes: DataFrame,
+    pipeline: Pipeline,
+    metadata: CommitMetadata,
+    prunes: bool = False,
 ) -> bool:
     """MERGEs prepared changes into the target, only where they are newer than what is there (I9).
 
     A backfill's chunk also replaces what came from the very same record: it may be decoded otherwise today.
 
+    Args:
+        changes: kept by the attempt. prunes: the table is large, so that it pays to look where the keys can be.
+
     Returns:
         True when this call's commit is the batch's; False when Delta saw that the marker was there already.
     """
-    statement = _merge_statement(spark, path, changes, pipeline, metadata, again=metadata.batch.is_chunk)
-    with marked_write(spark, metadata):
-        return bool(spark.sql(statement).collect())
+    merge = _merge(spark, path, changes, pipeline, metadata, metadata.batch.is_chunk, prunes)
+    with marked_write(spark, metadata), settings_of(spark, merge.settings):
+        return bool(spark.sql(merge.statement).collect())
 
 
 def merge_beside(
-    spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata, replaces: bool
+    spark: SparkSession,
+    path: str,
+    changes: DataFrame,
+    pipeline: Pipeline,
+    metadata: CommitMetadata,
+    replaces: bool,
+    prunes: bool = False,
 ) -> None:
     """MERGEs prepared changes into a table beside the target: its history, or a route's.
 
     Args:
         replaces: the batch is there already, as an earlier attempt decoded it: what differs is written anew (I11).
+        changes, prunes: as for `merge_changes`.
     """
-    statement = _merge_statement(spark, path, changes, pipeline, metadata, replaces or metadata.batch.is_chunk)
-    with with_metadata(spark, metadata.dumps()) if replaces else marked_write(spark, metadata):
-        spark.sql(statement).collect()
+    merge = _merge(spark, path, changes, pipeline, metadata, replaces or metadata.batch.is_chunk, prunes)
+    marked = with_metadata(spark, metadata.dumps()) if replaces else marked_write(spark, metadata)
+    with marked, settings_of(spark, merge.settings):
+        spark.sql(merge.statement).collect()
 
 
-def _merge_statement(
-    spark: SparkSession, path: str, changes: DataFrame, pipeline: Pipeline, metadata: CommitMetadata, again: bool
-) -> str:
-    """The MERGE of a table's kind, and its source as a view."""
+@dataclass(frozen=True)
+class _Merge:
+    """A MERGE whose source is the view of the changes."""
+
+    statement: str
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the session, around it
+
+
+def _merge(
+    spark: SparkSession,
+    path: str,
+    changes: DataFrame,
+    pipeline: Pipeline,
+    metadata: CommitMetadata,
+    again: bool,
+    prunes: bool,
+) -> _Merge:
+    """The MERGE of a table's kind."""
+    within = key_condition(changes, pipeline, "target") if prunes else None
     if metadata.of_history:
-        table = spark.read.format("delta").load(path)
+        table = spark.read.format("delta").load(path).alias("target").where(within or "true")
         changes = scd2.spliced(table, changes, pipeline, metadata.batch if again else None)
-        statement = scd2.merge_statement(table_name(path), _CHANGES, pipeline)
+        merge = _Merge(scd2.merge_statement(table_name(path), _CHANGES, pipeline, within))
+    elif pipeline.change.truncates == "apply":
+        changes = with_truncates(spark.read.format("delta").load(path), changes, pipeline, scd1.SET_AT)
+        merge = _Merge(scd1.merge_statement(table_name(path), _CHANGES, pipeline, again))
     else:
-        if pipeline.change.truncates == "apply":
-            changes = with_truncates(spark.read.format("delta").load(path), changes, pipeline, scd1.SET_AT)
-        statement = scd1.merge_statement(table_name(path), _CHANGES, pipeline, again)
+        merge = _Merge(scd1.merge_statement(table_name(path), _CHANGES, pipeline, again, within), _KEPT_SOURCE)
     changes.createOrReplaceTempView(_CHANGES)
-    return statement
+    return merge
 
 
 def append_once(spark: SparkSession, path: str, rows: DataFrame, metadata: CommitMetadata, **options: str) -> None:

@@ -22,7 +22,8 @@ def settings_in(home: Path, **more: str) -> Settings:
     """Settings of an installation in `home` that uses the JARs of this checkout."""
     home.mkdir(parents=True, exist_ok=True)
     jars = PROJECT_ROOT / ".lakemark" / "jars"
-    return Settings.from_environment({**os.environ, "LAKEMARK_HOME": str(home), "LAKEMARK_JARS": str(jars), **more})
+    places = {"LAKEMARK_HOME": str(home), "LAKEMARK_JARS": str(jars), "LAKEMARK_SPARK_WARM_UP_BATCHES": "0"}
+    return Settings.from_environment({**os.environ, **places, **more})
 
 
 @pytest.fixture(scope="session")

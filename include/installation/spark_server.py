@@ -1,5 +1,7 @@
 """The warm Spark Connect server: one JVM that stays up, so that a small batch does not pay for a cold start.
 
+Its driver is `spark_jobs/connect_server.py`, which warms up first.
+
 `lakemark up` runs it under its supervisor; `python -m include.installation.spark_server --bind ADDRESS --port PORT`
 runs it in the foreground, in a container for instance.
 """
@@ -15,7 +17,10 @@ from pathlib import Path
 from include.installation import log_store
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import Java, find_java
-from include.settings import Settings
+from include.settings import PROJECT_ROOT, Settings
+
+_MAIN = PROJECT_ROOT / "spark_jobs" / "connect_server.py"
+_EVENTS_MAX_BYTES = 256 << 20  # of Spark's event log, which `lakemark profile` reads: some thousand batches
 
 
 def driver_options(jars: Path, home: Path) -> dict[str, str]:
@@ -37,6 +42,11 @@ def driver_options(jars: Path, home: Path) -> dict[str, str]:
     }
 
 
+def events_folder(home: Path) -> Path:
+    """Where the server's event log is."""
+    return home / "spark" / "events"
+
+
 @dataclass(frozen=True)
 class SparkServer:
     java: Java
@@ -45,6 +55,7 @@ class SparkServer:
     port: int
     bind: str = "127.0.0.1"
     master: str = "local[*]"
+    warm_up: int = 0  # batches that it merges into a scratch table before it serves
 
     @property
     def remote(self) -> str:
@@ -52,8 +63,20 @@ class SparkServer:
 
     def command(self) -> list[str]:
         """Runs the server in the foreground, by way of spark-submit (pip's PySpark has no start script)."""
+        events = events_folder(self.home)
+        events.mkdir(parents=True, exist_ok=True)
         options = {
             **driver_options(self.jars, self.home),
+            "spark.log.level": "WARN",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": events.as_uri(),
+            "spark.eventLog.rolling.enabled": "true",
+            "spark.eventLog.rolling.maxFileSize": "16m",  # compressed
+            # A batch compiles about a hundred classes, and Spark would keep a hundred in all.
+            "spark.sql.codegen.cache.maxEntries": "5000",
+            # Sessions bring no classes, so they can share the compiled ones (see `spark_jobs.connect_server`).
+            "spark.sql.artifact.isolation.enabled": "false",
+            "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
             "spark.connect.grpc.binding.address": self.bind,
             "spark.connect.grpc.binding.port": str(self.port),
             # A killed client's session, and what it keeps in memory, goes soon.
@@ -62,14 +85,14 @@ class SparkServer:
         return [
             str(pyspark_home() / "bin" / "spark-submit"),
             *("--master", self.master, "--name", "lakemark"),
-            *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
             *(part for key, value in options.items() for part in ("--conf", f"{key}={value}")),
-            "spark-internal",
+            *(str(_MAIN), "--warm-up", str(self.warm_up), "--events-max-bytes", str(_EVENTS_MAX_BYTES)),
         ]
 
     def environment(self) -> dict[str, str]:
         home = {"JAVA_HOME": str(self.java.home), "SPARK_HOME": str(pyspark_home())}
-        return {**home, "PYSPARK_PYTHON": sys.executable}  # of its Python workers: it has Lakemark and what that needs
+        # Of its driver and its Python workers: this one has Lakemark and what that needs.
+        return {**home, "PYSPARK_PYTHON": sys.executable}
 
 
 def main() -> None:
@@ -79,7 +102,9 @@ def main() -> None:
     options = parser.parse_args()
     settings = Settings.from_environment()
     java = find_java(settings.java, settings.home / "java")
-    server = SparkServer(java, settings.jars, settings.home, options.port, options.bind)
+    server = SparkServer(
+        java, settings.jars, settings.home, options.port, options.bind, warm_up=settings.spark_warm_up_batches
+    )
     command = server.command()
     os.execve(command[0], command, settings.child_environment(**server.environment()))
 

@@ -68,7 +68,8 @@ class Stack:
 
     @property
     def spark(self) -> SparkServer:
-        return SparkServer(self.java, self.settings.jars, self.settings.home, self.ports["spark"])
+        warm_up = self.settings.spark_warm_up_batches
+        return SparkServer(self.java, self.settings.jars, self.settings.home, self.ports["spark"], warm_up=warm_up)
 
     @property
     def airflow(self) -> AirflowHome:

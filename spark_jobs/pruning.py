@@ -1,0 +1,85 @@
+"""Where the keys of a batch can be in a table: a condition by which a MERGE leaves files and pages unread.
+
+Every row that matches fulfils it, so it changes no result. Delta skips files by their statistics, Parquet row groups
+and pages by theirs; with keys that are near each other (by time, by a sequence) that is most of a large table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from include.pipeline_file import Pipeline
+from include.schema_ddl import Column
+from spark_jobs.quoting import literal, quoted
+
+PRUNED_ROWS = 1_000_000  # of a table from which on looking for ranges pays
+_COLUMNS_MAX = 2
+_RANGES_MAX = 32
+_COVERED_MAX = 0.5  # of what lies between the smallest key and the greatest: ranges that cover more save nothing
+_TEXT_MAX = 100  # characters
+
+
+def _number(word: str) -> Callable[[Expression], Expression] | None:
+    """How a value of a type is put on a line; None of types that only have an order."""
+    if word in ("DATE",):
+        return lambda value: F.unix_date(value).cast("double")
+    if word in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return lambda value: F.unix_micros(value).cast("double")
+    if word in _WHOLE or word in _DECIMAL:
+        return lambda value: value.cast("double")
+    return None
+
+
+_WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
+_DECIMAL = ("DEC", "DECIMAL", "NUMERIC")
+# How a value's text, as Spark casts it, becomes a literal. Of other types none does.
+_LITERALS: Mapping[str, Callable[[str], str]] = {
+    **dict.fromkeys(_WHOLE, str),
+    **dict.fromkeys(_DECIMAL, lambda text: f"{text}BD"),
+    "STRING": literal,
+    "DATE": lambda text: f"DATE'{text}'",
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), lambda text: f"TIMESTAMP'{text}'"),
+}
+
+
+def key_condition(changes: DataFrame, pipeline: Pipeline, table: str = "") -> str | None:
+    """The condition in SQL; None where no key column lends itself.
+
+    Args:
+        changes: prepared and kept. table: the name by which the condition calls the table, if any.
+    """
+    if pipeline.change.truncates == "apply":
+        return None  # the row that remembers a truncate has no keys
+    prefix = f"{table}." if table else ""
+    found = [_of_column(changes, column, f"{prefix}{quoted(column.name)}") for column in _columns(pipeline)]
+    return " AND ".join(filter(None, found)) or None
+
+
+def _columns(pipeline: Pipeline) -> list[Column]:
+    """Key columns by which the table is clustered; else the first key, for rows often come in its order."""
+    keys = [column for column in pipeline.columns if column.name in pipeline.change.keys and column.word in _LITERALS]
+    clustered = [column for column in keys if column.name in pipeline.target.cluster_by]
+    return (clustered or keys[:1])[:_COLUMNS_MAX]
+
+
+def _of_column(changes: DataFrame, column: Column, name: str) -> str | None:
+    key, number = F.col(quoted(column.name)), _number(column.word)
+    bounds = [F.min(key).cast("string").alias("low"), F.max(key).cast("string").alias("high")]
+    line = [F.min(number(key)).alias("from"), F.max(number(key)).alias("to")] if number else []
+    whole = changes.agg(*bounds, *line).first()
+    if whole is None or whole["low"] is None:
+        return None  # a batch without changes
+    ranges = [(whole["low"], whole["high"])]
+    if number and whole["from"] < whole["to"]:
+        place = F.width_bucket(number(key), F.lit(whole["from"]), F.lit(whole["to"]), F.lit(_RANGES_MAX))
+        rows = changes.groupBy(place.alias("place")).agg(*bounds, *line).orderBy("place").collect()
+        if sum(r["to"] - r["from"] for r in rows) <= _COVERED_MAX * (whole["to"] - whole["from"]):
+            ranges = [(row["low"], row["high"]) for row in rows]
+    if any(len(text) > _TEXT_MAX for text in ranges[0]):
+        return None
+    as_literal = _LITERALS[column.word]
+    return "(" + " OR ".join(f"{name} BETWEEN {as_literal(a)} AND {as_literal(b)}" for a, b in ranges) + ")"

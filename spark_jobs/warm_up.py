@@ -1,0 +1,75 @@
+"""Warms a fresh JVM up: batches of a made-up pipeline, decoded and merged into a scratch table as real ones are.
+
+A first MERGE costs four to eight times a warm one: all classes have to be loaded, and run interpreted at first.
+"""
+
+from __future__ import annotations
+
+import tempfile
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch
+from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.ranges import OffsetRange
+from spark_jobs.decode import decode
+from spark_jobs.reduce import reduce
+from spark_jobs.session import configure, fit
+from spark_jobs.tables import ensure_target, merge_changes
+
+_RECORDS = 5_000  # of a batch; half of them change rows of the one before
+_PIPELINE = {
+    "name": "warm_up",
+    "source": {
+        "bootstrap_servers": "nowhere:9092",
+        "topics": ["warm-up"],
+        "schema": "id BIGINT, changed_at TIMESTAMP, amount DECIMAL(12, 2), note STRING, op STRING",
+    },
+    "change": {"keys": ["id"], "order_by": ["changed_at"], "delete_when": "op = 'd'"},
+    "target": {"table": "lake://scratch/warm_up", "cluster_by": ["id"]},
+}
+
+
+def warm_up(spark: SparkSession, batches: int) -> None:
+    """Merges so many batches, large and small in turn as far as the session's settings go; leaves nothing behind."""
+    configure(spark)
+    pipeline = Pipeline.model_validate(_PIPELINE)
+    with tempfile.TemporaryDirectory(prefix="lakemark-warm-up-") as folder:
+        for number in range(batches):
+            fit(spark, _RECORDS, rows=0 if number % 2 else 10**9)
+            _batch(spark, folder, pipeline, number)
+
+
+def _batch(spark: SparkSession, folder: str, pipeline: Pipeline, number: int) -> None:
+    first = number * _RECORDS
+    ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
+    batch = Batch(pipeline.name, 1, number, ranges, {"warm-up": "-"}, "-")
+    records = _records(spark, first).localCheckpoint(eager=True)
+    judged = decode(records, pipeline, batch).localCheckpoint(eager=True)
+    reduced = reduce(judged, pipeline, _RECORDS)
+    ensure_target(spark, folder, pipeline)
+    metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, "warm-up", "warm-up")
+    merge_changes(spark, folder, reduced.changes, pipeline, metadata)
+
+
+def _records(spark: SparkSession, first: int) -> DataFrame:
+    """As `read_records` gives them."""
+    offset = F.col("id") + first
+    fields = {
+        "id": F.col("id") + first // 2,
+        "changed_at": F.timestamp_seconds(offset + 1_767_225_600),
+        "amount": (F.col("id") / 100).cast("decimal(12, 2)"),
+        "note": F.concat(F.lit("note "), F.col("id")),
+        "op": F.when(F.col("id") % 100 == 0, "d").otherwise("u"),
+    }
+    value = F.to_json(F.struct(*(column.alias(name) for name, column in fields.items())))
+    return spark.range(_RECORDS).select(
+        F.col("id").cast("string").cast("binary").alias("key"),
+        value.cast("binary").alias("value"),
+        F.lit("warm-up").alias("topic"),
+        F.lit(0).alias("partition"),
+        offset.alias("offset"),
+        F.timestamp_seconds(F.lit(1_767_225_600)).alias("timestamp"),
+    )
