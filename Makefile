@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 6 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-formats lock
+.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-formats lock
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -65,8 +65,14 @@ soak: setup-dev  ## load and faults from a seed: make soak ARGS="--rounds 300 --
 crowd: setup-dev ## 20 pipelines at once in one Airflow, with kills: make crowd ARGS="--minutes 15"
 	@$(BIN)/python -m tests.crowd $(ARGS)
 
-bench: setup-dev ## what parts cost, as ratios within one run: make bench ARGS="--rounds 6"
-	@$(BIN)/python -m tests.bench $(ARGS)
+bench: setup-dev ## against what one would pick instead, as ratios within one run: make bench ARGS="8k 200k --rounds 6"
+	@$(BIN)/python -m tests.bench --report docs/bench $(ARGS)
+
+bench-large: setup-dev ## the same with tables of 50M rows and batches of 1M (about 15 GB of disk)
+	@$(BIN)/python -m tests.bench --report docs/bench-large --large $(ARGS)
+
+bench-quality: setup-dev ## what a quality suite costs a batch
+	@$(BIN)/python -m tests.bench.quality $(ARGS)
 
 bench-formats: setup-dev ## what decoding costs, by format
 	@$(BIN)/python -m tests.bench.formats $(ARGS)

@@ -52,7 +52,7 @@ def open_session(
     elif remote is not None:
         spark = SparkSession.builder.remote(remote).create()
     else:
-        _prepare_own_driver(settings)
+        prepare_own_driver(settings)
         builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")
         for key, value in driver_options(settings.jars, settings.home).items():
             builder = builder.config(key, value)
@@ -100,7 +100,7 @@ def _refuse_unsafe_commits(spark: SparkSession) -> None:
             )
 
 
-def _prepare_own_driver(settings: Settings) -> None:
+def prepare_own_driver(settings: Settings) -> None:
     """Spark takes these from the process environment only."""
     os.environ["JAVA_HOME"] = str(find_java(settings.java, settings.home / "java").home)
     # Python workers of a local master must be this environment's own Python.

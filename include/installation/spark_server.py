@@ -34,6 +34,8 @@ def driver_options(jars: Path, home: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "3g",
+        # A batch compiles about a hundred classes, and Spark would keep a hundred in all.
+        "spark.sql.codegen.cache.maxEntries": "5000",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(home / "spark" / "warehouse"),
@@ -72,8 +74,6 @@ class SparkServer:
             "spark.eventLog.dir": events.as_uri(),
             "spark.eventLog.rolling.enabled": "true",
             "spark.eventLog.rolling.maxFileSize": "16m",  # compressed
-            # A batch compiles about a hundred classes, and Spark would keep a hundred in all.
-            "spark.sql.codegen.cache.maxEntries": "5000",
             # Sessions bring no classes, so they can share the compiled ones (see `spark_jobs.connect_server`).
             "spark.sql.artifact.isolation.enabled": "false",
             "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",

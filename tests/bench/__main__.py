@@ -1,104 +1,271 @@
-"""`make bench`: what parts of Lakemark cost, as ratios of medians within one run.
+"""`make bench`: Lakemark against what its users would pick instead, as ratios of medians within one run.
 
-Real flights, batches of 200,000 events, a warm Spark server. The contenders take turns, batch by batch of one topic,
-each into a table of its own; the first round warms up and is thrown away; in the end the tables must be equal.
+All contenders of a work take turns, one batch each per round, in another order every round; rounds that warm up are
+thrown away, and in the end their tables must hold the same rows. They share one JVM, except where that is the point.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import dataclasses
+import os
+import platform
+import resource
 import shutil
 import statistics
 import sys
 import tempfile
-from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+import psutil
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from include.demo.replay import PARTITIONS, TOPIC, flight_events, flights_csv, produce, records
+from include.installation.spark_server import driver_options
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
-from include.settings import PROJECT_ROOT
+from include.settings import Settings
+from spark_jobs.session import prepare_own_driver
+from spark_jobs.tables import ensure_target
+from tests.bench.contenders import (
+    Arena,
+    Contender,
+    DeltaRs,
+    ForeachBatch,
+    Lakemark,
+    LakemarkSubmitted,
+    PlainParquet,
+    StreamingAppend,
+    TunedForeachBatch,
+    TunedStreamingAppend,
+)
+from tests.bench.orders import KEY, SCHEMA, Orders, first_rows
+from tests.bench.report import write_report
 from tests.conftest import settings_in, world_in
 from tests.support.world import World
 
-BATCH = 200_000
+_PARTITIONS = 4
+_MERGES = (Lakemark, ForeachBatch, TunedForeachBatch, DeltaRs)
+_APPENDS = (PlainParquet, StreamingAppend, TunedStreamingAppend)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Batches of one size into a table of one size."""
+
+    batch: int  # events
+    rows: int  # of the table before
+    is_local: bool  # changes of recent orders, else of any
+    contenders: tuple[type[Contender], ...]
+    rounds: int
+    warm_ups: int = 2
+
+    @property
+    def name(self) -> str:
+        keys = "recent" if self.is_local else "any"
+        return f"{_short(self.batch)} changes of {keys} orders into {_short(self.rows)} rows"
+
+
+def _short(number: int) -> str:
+    return f"{number / 1_000_000:g}M" if number >= 500_000 else f"{number // 1000}k"
+
+
+WORKS = {
+    "8k": Work(8_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=7, warm_ups=3),
+    "1k": Work(1_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=5),
+    "200k": Work(200_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=4),
+    "8k-5M": Work(8_000, 5_000_000, True, _MERGES, rounds=5),
+    "8k-5M-any": Work(8_000, 5_000_000, False, _MERGES, rounds=4),
+    "200k-5M-any": Work(200_000, 5_000_000, False, _MERGES, rounds=3),
+    "submit": Work(8_000, 500_000, True, (Lakemark, LakemarkSubmitted), rounds=2, warm_ups=1),
+    "drain": Work(200_000, 500_000, True, (Lakemark, ForeachBatch), rounds=10, warm_ups=1),
+}
+LARGE_WORKS = {
+    "1M-5M-any": Work(1_000_000, 5_000_000, False, _MERGES, rounds=2, warm_ups=1),
+    "8k-50M": Work(8_000, 50_000_000, True, _MERGES, rounds=4),
+    "200k-50M-any": Work(200_000, 50_000_000, False, _MERGES, rounds=2, warm_ups=1),
+}
 
 
 def main() -> int:
+    known = {**WORKS, **LARGE_WORKS}
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--rounds", type=int, default=4, choices=range(1, 5), help="measured, after the one that warms up (4)"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="writes the figures there, too")
+    parser.add_argument("works", nargs="*", choices=[[], *known], help="which ones; all but the large ones if none")
+    parser.add_argument("--large", action="store_true", help="the large ones")
+    parser.add_argument("--rounds", type=int, help="measured rounds, instead of each work's own number")
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help="writes JSON and plots there")
     options = parser.parse_args()
+    names = options.works or list(LARGE_WORKS if options.large else WORKS)
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
     stack = Stack.of(settings_in(home))
+    found = []
     try:
-        stack.up(say, ("kafka", "spark"))
-        figures = quality(world_in(home, stack), options.rounds)
+        stack.up(say, ("kafka",))
+        spark = _session(stack.settings)
+        for name in names:
+            work = known[name]
+            work = dataclasses.replace(work, rounds=options.rounds) if options.rounds else work
+            found.append(measured(name, work, spark, stack, home / name))
+            shutil.rmtree(home / name)
+            show(found[-1])
+        spark.stop()
     finally:
         stack.down()
         shutil.rmtree(home, ignore_errors=True)
-    for name, seconds in figures["seconds"].items():
-        phases = ", ".join(f"{phase} {s:.1f}" for phase, s in figures["phases"][name].items())
-        print(f"{name:<14} {seconds:6.1f} s a batch ({phases})")
-    print(f"with the suite of {figures['rules']} rules: {figures['ratio']:.2f} times the batch without")
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if options.report:
+        write_report(options.report, {"machine": machine(), "works": found})
     return 0
 
 
-def quality(world: World, rounds: int) -> dict:
-    """The flights pipeline without and with its suite."""
-    shutil.copytree(PROJECT_ROOT / "include" / "expectations", world.settings.expectations, dirs_exist_ok=True)
-    world.create_topic(TOPIC, PARTITIONS)
-    say("sending flights ...")
-    produce(records(flight_events(flights_csv())[: (rounds + 1) * BATCH]), world.bootstrap_servers, lambda text: None)
-    contenders = {name: _flights(world, name, suite) for name, suite in (("without", None), ("with", "flights"))}
-    seconds: dict[str, list[float]] = defaultdict(list)
-    phases: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for number in range(rounds + 1):
-        order = list(contenders.items())[:: -1 if number % 2 else 1]  # nobody is always first
-        for name, pipeline in order:
-            result = world.run_batch(pipeline)
-            assert result is not None
-            say(f"round {number}, {name}: {sum(result.phase_seconds.values()):.1f} s")
-            if number:
-                seconds[name].append(sum(result.phase_seconds.values()))
-                for phase, spent in result.phase_seconds.items():
-                    phases[name][phase].append(spent)
-    tables = [sorted(map(str, _without_lineage(world, pipeline))) for pipeline in contenders.values()]
-    assert tables[0] == tables[1], "the tables differ"
-    medians = {name: round(statistics.median(spent), 3) for name, spent in seconds.items()}
-    suite = json.loads((world.settings.expectations / "flights.json").read_text())
+def measured(name: str, work: Work, spark: SparkSession, stack: Stack, folder: Path) -> dict:
+    """What each contender took, by round."""
+    say(f"{name}: {work.name}")
+    world = world_in(folder, stack)
+    topic = world.topic(_PARTITIONS)
+    arena = Arena(
+        spark, world.settings, world.bootstrap_servers, topic, _PARTITIONS, folder / "tables", work.batch, work.rows
+    )
+    contenders = [_contender(kind, world, arena) for kind in work.contenders]
+    _lay_tables(contenders, arena)
+    orders = Orders(work.rows, work.is_local)
+    seconds: dict[str, list[float]] = {c.name: [] for c in contenders}
+    cpu: dict[str, list[float]] = {c.name: [] for c in contenders}
+    for turn in range(work.warm_ups + work.rounds):
+        _send(orders.events(work.batch), world.bootstrap_servers, topic)
+        shift = turn % len(contenders)
+        for contender in (*contenders[shift:], *contenders[:shift]):  # nobody is always first
+            before = cpu_seconds()
+            took = contender.run()
+            if turn >= work.warm_ups:
+                seconds[contender.name].append(round(took, 3))
+                cpu[contender.name].append(round(cpu_seconds() - before, 3))
+            say(f"  round {turn}: {contender.name} {took:.2f} s")
+    _same_rows(contenders)
     return {
-        "rules": len(suite["expectations"]),
-        "seconds": medians,
-        "phases": {n: {p: round(statistics.median(s), 3) for p, s in by.items()} for n, by in phases.items()},
-        "ratio": round(medians["with"] / medians["without"], 3),
-        "rounds": rounds,
+        "name": name,
+        "title": work.name,
+        **{field: getattr(work, field) for field in ("batch", "rows", "is_local", "rounds", "warm_ups")},
+        "seconds": seconds,
+        "cpu_seconds": cpu,
     }
 
 
-def _flights(world: World, name: str, suite: str | None) -> Pipeline:
-    """The flights pipeline under another name, into a table of its own."""
-    data = yaml.safe_load((PROJECT_ROOT / "include" / "pipelines" / "flights.yaml").read_text())
-    data |= {"name": f"flights_{name}", "quality": {"suite": suite}}
-    data["target"]["table"] = f"lake://silver/flights_{name}"
-    (world.settings.pipelines / f"flights_{name}.yaml").write_text(yaml.safe_dump(data))
-    return world.load(f"flights_{name}")
+def _contender(kind: type[Contender], world: World, arena: Arena) -> Contender:
+    if not issubclass(kind, Lakemark):
+        return kind(arena)
+    pipeline = _pipeline(world, arena, kind.name)
+    if issubclass(kind, LakemarkSubmitted):
+        environment = world.settings.child_environment(LAKEMARK_RUNNER="spark-submit")
+        arena = dataclasses.replace(arena, settings=Settings.from_environment(environment))
+    return kind(arena, pipeline)
 
 
-def _without_lineage(world: World, pipeline: Pipeline) -> list[dict]:
-    return [{name: value for name, value in row.items() if name != "_lakemark"} for row in world.rows(pipeline)]
+def _pipeline(world: World, arena: Arena, name: str) -> Pipeline:
+    name = name.replace(" ", "_").replace("-", "_")
+    return world.pipeline(
+        arena.topic,
+        f"orders_{name}",
+        source={"schema": SCHEMA, "limits": {"records_per_batch_max": arena.batch}},
+        change={"keys": [KEY], "order_by": ["updated_at"]},
+        target={"table": f"lake://orders/{name}", "cluster_by": [KEY]},
+    )
+
+
+def _lay_tables(contenders: Iterable[Contender], arena: Arena) -> None:
+    """The same rows for all that merge, in files of the same layout; with lineage (of nobody) for Lakemark."""
+    spark, plain = arena.spark, arena.folder / "first"
+    arena.folder.mkdir(parents=True)
+    for contender in contenders:
+        if not contender.merges:
+            continue
+        if isinstance(contender, Lakemark):
+            ensure_target(spark, contender.table, contender.pipeline)
+            lineage = spark.read.format("delta").load(contender.table).schema["_lakemark"].dataType
+            rows = first_rows(spark, arena.rows).withColumn("_lakemark", F.lit(None).cast(lineage))
+            rows.write.format("delta").mode("append").save(contender.table)
+            continue
+        if not plain.exists():
+            spark.sql(
+                f"CREATE TABLE delta.`{plain}` ({SCHEMA}) USING delta CLUSTER BY ({KEY}) "
+                "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+            )
+            first_rows(spark, arena.rows).write.format("delta").mode("append").save(str(plain))
+        if isinstance(contender, DeltaRs):  # which writes neither clustered tables nor deletion vectors
+            first_rows(spark, arena.rows).write.format("delta").save(contender.table)
+        else:
+            shutil.copytree(plain, contender.table)
+
+
+def _same_rows(contenders: Iterable[Contender]) -> None:
+    digests: dict[bool, dict[str, tuple[int, int]]] = {True: {}, False: {}}
+    for contender in contenders:
+        digests[contender.merges][contender.name] = contender.digest()
+    for of_kind in digests.values():
+        assert len(set(of_kind.values())) <= 1, f"the tables differ: {of_kind}"
+
+
+def _send(events: Iterable[tuple[int, bytes]], bootstrap_servers: str, topic: str) -> None:
+    options = {"linger.ms": 50, "compression.type": "lz4", "queue.buffering.max.messages": 1_000_000, "log_level": 0}
+    producer = Producer({"bootstrap.servers": bootstrap_servers, **options})
+    for n, (key, value) in enumerate(events):
+        producer.produce(topic, value, str(key), partition=key % _PARTITIONS)
+        if n % 10_000 == 0:
+            producer.poll(0)
+    left = producer.flush()
+    assert not left, f"{left} events were not sent"
+
+
+def _session(settings: Settings) -> SparkSession:
+    prepare_own_driver(settings)
+    builder = SparkSession.builder.appName("bench").master("local[*]")
+    options = {**driver_options(settings.jars, settings.home), "spark.log.level": "ERROR"}
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def cpu_seconds() -> float:
+    """Of this process, the JVM, and all children that have ended; Kafka is somebody else's child."""
+    living = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    found = 0.0
+    for process in living:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        found += times.user + times.system
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found + ended.ru_utime + ended.ru_stime
+
+
+def machine() -> dict[str, object]:
+    return {
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def show(found: dict) -> None:
+    base = statistics.median(found["seconds"]["lakemark"])
+    print(f"\n{found['title']}, {found['rounds']} rounds")
+    for name, taken in found["seconds"].items():
+        median = statistics.median(taken)
+        cpu = statistics.median(found["cpu_seconds"][name])
+        print(
+            f"  {name:32} {median:7.2f} s  {cpu:7.2f} s of CPU   lakemark takes {base / median:5.2f} of it", flush=True
+        )
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
+
+Say = Callable[[str], None]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,0 +1,297 @@
+"""Who takes part: each does the same work on a topic of its own progress, in its own documented best practice.
+
+A contender's `run` handles what is new in the topic, at most a batch, and returns the seconds that count: for streaming
+queries those of the trigger (a long-running query starts once), for all others from the call to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from delta.tables import DeltaTable as SparkDeltaTable
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from include.pipeline_file import Pipeline
+from include.runner import run_job
+from include.settings import Settings
+from include.steps import Steps
+from spark_jobs.attempt import Attempt
+from spark_jobs.session import configure, fit
+from tests.bench.orders import COLUMNS, KEY, ORDER, SCHEMA
+
+
+@dataclass(frozen=True)
+class Arena:
+    """What all contenders of one work share."""
+
+    spark: SparkSession
+    settings: Settings
+    bootstrap_servers: str
+    topic: str
+    partitions: int
+    folder: Path
+    batch: int  # events
+    rows: int  # of the table before
+
+    def kafka(self, more: Mapping[str, object]) -> dict[str, str]:
+        options = {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": self.topic, **more}
+        return {name: str(value) for name, value in options.items()}
+
+
+@dataclass
+class Contender(ABC):
+    """One way of doing the work."""
+
+    name: ClassVar[str]
+    merges: ClassVar[bool] = True  # into the table of orders; else it appends all changes
+    arena: Arena
+
+    @property
+    def table(self) -> str:
+        return str(self.arena.folder / self.name.replace(" ", "_"))
+
+    @abstractmethod
+    def run(self) -> float: ...
+
+    def rows(self) -> DataFrame:
+        return self.arena.spark.read.format("delta").load(self.table)
+
+    def digest(self) -> tuple[int, int]:
+        """Of what the table shows, as Spark reads it."""
+        count, digest = self.rows().selectExpr("count(*)", f"bit_xor(xxhash64({', '.join(COLUMNS)}))").first()
+        return count, digest
+
+
+@dataclass
+class Lakemark(Contender):
+    """Plan, attempt and settle, in a session of its own as on the warm server."""
+
+    name = "lakemark"
+    pipeline: Pipeline
+
+    @property
+    def table(self) -> str:
+        return Steps(self.arena.settings, self.pipeline).tables.target
+
+    def rows(self) -> DataFrame:
+        return super().rows().where("NOT coalesce(_lakemark.deleted, false)")
+
+    def run(self) -> float:
+        began = time.monotonic()
+        steps = Steps(self.arena.settings, self.pipeline)
+        batch = steps.plan().batch
+        result = Attempt(self.arena.settings, self.pipeline, batch.key, self._session, "bench", lambda fact: None).run()
+        assert result.outcome == "applied", result
+        steps.settle(batch.key)
+        return time.monotonic() - began
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        spark = self.arena.spark.newSession()
+        configure(spark)
+        yield spark
+
+
+@dataclass
+class LakemarkSubmitted(Lakemark):
+    """The same batch by a spark-submit of its own: a JVM that starts for it."""
+
+    name = "spark-submit per batch"
+
+    def run(self) -> float:
+        began = time.monotonic()
+        steps = Steps(self.arena.settings, self.pipeline)
+        batch = steps.plan().batch
+        run_job(self.arena.settings, self.pipeline.name, batch.key, "bench", lambda fact: None, lambda line: None)
+        steps.settle(batch.key)
+        return time.monotonic() - began
+
+
+@dataclass
+class PlainParquet(Contender):
+    """The practical floor: Spark reads the range, decodes it and writes Parquet files; no table, no keys."""
+
+    name = "plain parquet"
+    merges = False
+    _next: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> float:
+        arena, began = self.arena, time.monotonic()
+        ends = _ends(arena)
+        starts = {p: self._next.get(p, 0) for p in ends}
+        offsets = {"startingOffsets": starts, "endingOffsets": ends}
+        options = {name: json.dumps({arena.topic: by}) for name, by in offsets.items()}
+        records = arena.spark.read.format("kafka").options(**arena.kafka(options)).load()
+        _decoded(records).write.mode("append").parquet(self.table)
+        self._next = ends
+        return time.monotonic() - began
+
+    def rows(self) -> DataFrame:
+        return self.arena.spark.read.parquet(self.table)
+
+
+@dataclass
+class _Streaming(Contender):
+    """A structured streaming query, started for each round with its checkpoint."""
+
+    def session(self) -> SparkSession:
+        return self.arena.spark.newSession()
+
+    def run(self) -> float:
+        arena, spark = self.arena, self.session()
+        options = arena.kafka({"startingOffsets": "earliest"})  # what is new is one batch
+        changes = _decoded(spark.readStream.format("kafka").options(**options).load())
+        query = self.started(changes).trigger(availableNow=True).start()
+        query.awaitTermination()
+        [done] = [progress for progress in query.recentProgress if progress["numInputRows"]]
+        assert done["numInputRows"] == arena.batch, done
+        return done["durationMs"]["triggerExecution"] / 1000
+
+    @abstractmethod
+    def started(self, changes: DataFrame): ...
+
+    @property
+    def checkpoint(self) -> str:
+        return f"{self.table}.checkpoint"
+
+
+@dataclass
+class StreamingAppend(_Streaming):
+    """Structured Streaming that appends to a Delta table: every change is a row, whoever reads has to reduce them."""
+
+    name = "streaming append"
+    merges = False
+
+    def started(self, changes: DataFrame):
+        return (
+            changes.writeStream.format("delta").option("checkpointLocation", self.checkpoint).option("path", self.table)
+        )
+
+
+@dataclass
+class TunedStreamingAppend(StreamingAppend):
+    """The same with the session settings that Lakemark uses."""
+
+    name = "streaming append, our settings"
+
+    def session(self) -> SparkSession:
+        return _tuned(self.arena)
+
+
+@dataclass
+class ForeachBatch(_Streaming):
+    """Structured Streaming that merges each micro-batch, newest change per key, with Spark's and Delta's defaults."""
+
+    name = "foreachBatch MERGE"
+
+    def started(self, changes: DataFrame):
+        return changes.writeStream.foreachBatch(self._merge).option("checkpointLocation", self.checkpoint)
+
+    def _merge(self, changes: DataFrame, number: int) -> None:
+        spark = changes.sparkSession
+        newest_first = Window.partitionBy(KEY).orderBy(F.col(ORDER).desc())
+        newest = changes.withColumn("place", F.row_number().over(newest_first)).where("place = 1").drop("place")
+        target = SparkDeltaTable.forPath(spark, self.table).alias("t")
+        merge = target.merge(newest.alias("s"), f"t.{KEY} = s.{KEY}")
+        merge.whenMatchedUpdateAll(f"s.{ORDER} > t.{ORDER}").whenNotMatchedInsertAll().execute()
+
+
+@dataclass
+class TunedForeachBatch(ForeachBatch):
+    """The same with the session settings that Lakemark uses."""
+
+    name = "foreachBatch MERGE, our settings"
+
+    def session(self) -> SparkSession:
+        return _tuned(self.arena)
+
+
+def _tuned(arena: Arena) -> SparkSession:
+    spark = arena.spark.newSession()
+    configure(spark)
+    fit(spark, arena.batch, arena.rows)
+    return spark
+
+
+@dataclass
+class DeltaRs(Contender):
+    """delta-rs: a Kafka client, Arrow, and deltalake's MERGE in this process; no JVM."""
+
+    name = "delta-rs MERGE"
+    _next: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> float:
+        arena, began = self.arena, time.monotonic()
+        ends = _ends(arena)
+        lines: list[bytes] = []
+        consumer = Consumer(
+            {"bootstrap.servers": arena.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
+        )
+        try:
+            consumer.assign([KafkaPartition(arena.topic, int(p), self._next.get(p, 0)) for p in ends])
+            wanted = sum(ends.values()) - sum(self._next.values())
+            while len(lines) < wanted:
+                lines += [m.value() for m in consumer.consume(min(10_000, wanted - len(lines)), timeout=10)]
+        finally:
+            consumer.close()
+        self._next = ends
+        self._merge(_arrow(lines))
+        return time.monotonic() - began
+
+    def _merge(self, changes: pa.Table) -> None:
+        ordered = changes.sort_by([(KEY, "ascending"), (ORDER, "descending")])
+        keys = ordered[KEY].combine_chunks()
+        first = pc.or_(pa.array([True] + [False] * (len(keys) - 1)), _differs_from_before(keys))
+        merge = DeltaTable(self.table).merge(
+            ordered.filter(first), f"t.{KEY} = s.{KEY}", source_alias="s", target_alias="t"
+        )
+        merge.when_matched_update_all(f"s.{ORDER} > t.{ORDER}").when_not_matched_insert_all().execute()
+
+
+def _differs_from_before(keys: pa.Array) -> pa.Array:
+    differs = pc.not_equal(keys[1:], keys[:-1])
+    return pa.concat_arrays([pa.array([True]), differs])
+
+
+def _arrow(lines: list[bytes]) -> pa.Table:
+    types = {
+        "order_id": pa.int64(),
+        "order_date": pa.string(),
+        "customer": pa.string(),
+        "status": pa.string(),
+        "amount": pa.float64(),
+        "updated_at": pa.string(),
+    }
+    options = pj.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
+    read = pj.read_json(pa.BufferReader(b"\n".join(lines)), parse_options=options)
+    at = pc.assume_timezone(pc.cast(pc.utf8_rtrim(read["updated_at"], "Z"), pa.timestamp("us")), "UTC")
+    read = read.set_column(read.column_names.index("updated_at"), "updated_at", at)
+    read = read.set_column(1, "order_date", pc.cast(read["order_date"], pa.date32()))
+    return read.set_column(4, "amount", pc.round(read["amount"], 2).cast(pa.decimal128(12, 2), safe=False))
+
+
+def _decoded(records: DataFrame) -> DataFrame:
+    return records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("v")).select("v.*")
+
+
+def _ends(arena: Arena) -> dict[str, int]:
+    consumer = Consumer({"bootstrap.servers": arena.bootstrap_servers, "group.id": "bench"})
+    try:
+        ends = (consumer.get_watermark_offsets(KafkaPartition(arena.topic, p))[1] for p in range(arena.partitions))
+        return {str(p): end for p, end in enumerate(ends)}
+    finally:
+        consumer.close()

@@ -1,0 +1,38 @@
+"""What `make bench` writes down: JSON of all rounds, and a plot of each work."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+
+def write_report(folder: Path, found: dict) -> None:
+    """One JSON file of everything, and a plot per work: median wall and CPU seconds of each contender."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
+    for work in found["works"]:
+        _plot(work, folder / f"bench-{work['name']}.svg")
+
+
+def _plot(work: dict, file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "lakemark"  # the same figures give the same file
+    from matplotlib import pyplot
+
+    names = sorted(work["seconds"], key=lambda name: statistics.median(work["seconds"][name]), reverse=True)
+    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(names) + 1.2), layout="constrained")
+    for place, name in enumerate(names):
+        wall, cpu = work["seconds"][name], work["cpu_seconds"][name]
+        ours = name.startswith("lakemark")
+        axes.barh(place, statistics.median(wall), height=0.6, color="#2a6f97" if ours else "#a9b4bf")
+        axes.plot(wall, [place] * len(wall), "|", color="#222222", markersize=9)
+        axes.plot(statistics.median(cpu), place, "o", color="#d1495b", markersize=5)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("seconds a batch: bar the median, ticks each round; dot the median of CPU seconds")
+    axes.set_title(work["title"], fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)
