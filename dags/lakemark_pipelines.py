@@ -58,7 +58,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 run = steps.plan_run()
             with suppress(LakemarkError):  # a plan does not fail for its figures
                 if lakemark_metrics.are_on():
-                    lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, steps.ledger.state()))
+                    lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, steps.ledger.recent()))
             if run is None:
                 log.info("nothing new in Kafka: there is no batch to run")
                 return None

@@ -4,6 +4,8 @@ Columns: sequence bigint (0, 1, 2 ...), recorded_at timestamp (UTC), generation 
 attempt_id string, details string (JSON). Every append carries Delta's `txn` action with the ledger's own appId: of
 two writers that read the same state, Delta lets one commit and refuses the other, who reads again and decides anew.
 That makes the append a compare-and-swap on the whole state, and a plan put-if-absent (I1).
+
+Every so many batches the state itself is recorded, and who plans or settles reads on from there.
 """
 
 from __future__ import annotations
@@ -13,14 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal, Self
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.delta_tables import keep_few_files, open_table, query
+from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import Event, LedgerState, fold
+from include.protocol.ledger_events import BatchCommitted, Event, LedgerState, StateKept, fold
 from include.protocol.ledger_rows import from_row, to_row
 
 SCHEMA = pa.schema(
@@ -34,12 +38,14 @@ SCHEMA = pa.schema(
         pa.field("details", pa.string(), nullable=False),
     ]
 )
-_APP_ID = "lakemark-ledger"
+APP_ID = "lakemark-ledger"
 _RACES_MAX = 20
 # What deltalake calls it when another writer was faster: an append, or a second creation of the table (two processes
 # that find none may both create it, and the later creation is a change of its metadata).
 _OVERTAKEN = ("oncurrent", "changed since last commit")
 _FILES_MAX = 100  # every append is a small file; above this many they become one
+KEPT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest event that keeps a state
+KEEP_EVERY = 50  # batches
 
 Decide = Callable[[LedgerState], Sequence[Event]]
 
@@ -51,6 +57,11 @@ class Ledger:
     def state(self) -> LedgerState:
         """The fold of all events; an empty state if there is no ledger yet."""
         return fold(self.events())
+
+    def recent(self, key: BatchKey | None = None) -> LedgerState:
+        """The state as far as planning and settling need it: from the newest state that was kept on, if that knows the
+        batch. Costs the same after years."""
+        return _Read.of(open_table(self.path), key).state
 
     def events(self) -> list[Event]:
         """All events, in order."""
@@ -68,8 +79,11 @@ class Ledger:
         table = open_table(self.path)
         return _rows(table) if table is not None else []
 
-    def append(self, decide: Decide) -> LedgerState:
+    def append(self, decide: Decide, about: BatchKey | Literal["all"] | None = "all") -> LedgerState:
         """Records what `decide` returns for the present state, and returns the state after it.
+
+        Args:
+            about: what `decide` wants to know: all, or as of `recent`.
 
         `decide` is called again with the new state whenever another writer was faster; it must not write. The state
         is folded before anything is written, so an event that cannot follow is refused, not recorded.
@@ -80,18 +94,17 @@ class Ledger:
         """
         for _ in range(_RACES_MAX):
             table = open_table(self.path)
-            rows = _rows(table) if table is not None else []
-            past = [from_row(row) for row in rows]
-            state = fold(past)
-            events = decide(state)
+            read = _Read.all(table) if about == "all" else _Read.of(table, about)
+            events = decide(read.state)
             if not events:
-                return state
-            after = fold([*past, *events])
+                return read.state
+            after = fold([*read.events, *events])
+            if _is_to_be_kept(events):
+                events = [*events, after.kept()]
             if table is None:
                 self._create()
                 continue  # somebody else may have created it too, and recorded something
-            if self._commit(table, len(rows), events):
-                keep_few_files(table, _FILES_MAX)
+            if self._commit(table, read.next_sequence, events):
                 return after
         raise RetryableError(
             what="other writers of the ledger were faster",
@@ -100,6 +113,11 @@ class Ledger:
             found="none",
             action="try again; if it persists, look for a process that writes this ledger in a loop",
         )
+
+    def keep_few_files(self) -> None:
+        """Makes one file of many; for somebody whom nobody waits for."""
+        if (table := open_table(self.path)) is not None:
+            keep_few_files(table, _FILES_MAX)
 
     def set_aside(self) -> Path | None:
         """Moves a ledger that is to be made anew out of the way; returns where it lies now, None if there was none."""
@@ -127,7 +145,9 @@ class Ledger:
             {"sequence": sequence + n, "recorded_at": now, **row, "details": json.dumps(row["details"])}
             for n, row in enumerate(map(to_row, events))
         ]
-        marker = CommitProperties(app_transactions=[Transaction(_APP_ID, sequence + len(events) - 1)])
+        markers = [Transaction(APP_ID, sequence + len(events) - 1)]
+        markers += [Transaction(KEPT_ID, sequence + n) for n, e in enumerate(events) if isinstance(e, StateKept)]
+        marker = CommitProperties(app_transactions=markers)
         # The snapshot in `table` is what was decided on: the commit is checked against everything after it.
         try:
             write_deltalake(table, pa.Table.from_pylist(rows, SCHEMA), mode="append", commit_properties=marker)
@@ -149,6 +169,42 @@ class Ledger:
         )
 
 
-def _rows(table: DeltaTable) -> list[dict]:
-    rows = query(table, "select * from t order by sequence")
+@dataclass(frozen=True)
+class _Read:
+    """What was read of a ledger, and what it adds up to."""
+
+    events: list[Event]
+    state: LedgerState
+    next_sequence: int
+
+    @classmethod
+    def all(cls, table: DeltaTable | None) -> Self:
+        return cls._from(table, "") if table is not None else cls([], fold([]), 0)
+
+    @classmethod
+    def of(cls, table: DeltaTable | None, key: BatchKey | None) -> Self:
+        """From the newest kept state on; all if there is none, or if that does not know the batch."""
+        kept_at = table.transaction_version(KEPT_ID) if table is not None else None
+        if table is None or kept_at is None or (key is not None and key.generation < 0):
+            return cls.all(table)
+        read = cls._from(table, f"where sequence >= {kept_at} and event not like 'backfill%'")
+        return read if key is None or read.state.knows(key) else cls.all(table)
+
+    @classmethod
+    def _from(cls, table: DeltaTable, condition: str) -> Self:
+        rows = _rows(table, condition)
+        events = [from_row(row) for row in rows]
+        last = table.transaction_version(APP_ID)  # every append says so, that of an event which is left out here, too
+        if last is None:
+            last = rows[-1]["sequence"] if rows else -1
+        return cls(events, fold(events), last + 1)
+
+
+def _is_to_be_kept(events: Sequence[Event]) -> bool:
+    last = events[-1]
+    return isinstance(last, BatchCommitted) and last.batch_id % KEEP_EVERY == KEEP_EVERY - 1
+
+
+def _rows(table: DeltaTable, condition: str = "") -> list[dict]:
+    rows = query(table, f"select * from t {condition} order by sequence")
     return [{**row, "details": json.loads(row["details"])} for row in rows]

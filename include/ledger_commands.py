@@ -133,6 +133,8 @@ def _event_line(row: dict[str, Any]) -> str:
             text = f"{row['attempt_id'][:8]} by {details['started_by']} on {details['host']}"
         case "attempt_ended":
             text = f"{row['attempt_id'][:8]} {details['outcome']}"
+        case "state_kept":
+            text = "the state after it: planning and settling read on from here"
         case "backfill_planned":
             text = f"{len(details['chunks'])} chunks, {details['requested_by']}: {details['reason']}"
         case "backfill_ended":

@@ -12,7 +12,7 @@ from include.kafka_source import source_extent
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import RetryableError, TargetBehindLedger, TerminalError
 from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
@@ -76,7 +76,7 @@ class Steps:
     def preview(self) -> Plan:
         """What `plan` would return, without writing anything."""
         before = TableLog.open(self.tables.target)
-        return self._decide(self.ledger.state(), before).plan
+        return self._decide(self.ledger.recent(), before).plan
 
     def settle(self, key: BatchKey) -> BatchCommitted:
         """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
@@ -106,7 +106,7 @@ class Steps:
             BatchMismatch, CountsDisagree: see there.
         """
         self.settle_pending()
-        state = self.ledger.state()
+        state = self.ledger.recent(run.first)
         self.settle(run.first)  # raises for a batch that has not landed, and for an ended generation
         if not run.is_done(state):
             raise RetryableError(
@@ -128,7 +128,7 @@ class Steps:
 
     def settle_pending(self) -> None:
         """Settles the batch that is planned and not committed, if there is one and it has landed."""
-        pending = self.ledger.state().pending
+        pending = self.ledger.recent().pending
         if pending is not None:
             self._settle(pending.batch.key)
 
@@ -144,7 +144,7 @@ class Steps:
             passing("plan.decided")
             return decision.events
 
-        self.ledger.append(decide)
+        self.ledger.append(decide, about=None)
         passing("plan.recorded")
         assert decision is not None
         return decision.plan, decision.source
@@ -172,7 +172,7 @@ class Steps:
                     outcome = None
             return []
 
-        self.ledger.append(decide)
+        self.ledger.append(decide, about=key)
         return outcome
 
     def pins(self) -> dict[str, int]:
@@ -207,7 +207,12 @@ class Steps:
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
         after, source = TableLog.open(self.tables.target), self.source()
-        verify_target_not_behind(name, state, after and after.view(name, state.generation, state.target_version))
+        view = after and after.view(name, state.generation, state.target_version)
+        try:
+            verify_target_not_behind(name, state, view)
+        except TargetBehindLedger:
+            verify_target_not_behind(name, self.ledger.state(), view)  # knows the first batch that is lost
+            raise
         # A topic that comes to match the pattern later is read whole: nobody decided to do without its first records.
         joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
         started = start_topics(state, source, "earliest" if joins else self.pipeline.source.start)

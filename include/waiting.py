@@ -71,7 +71,7 @@ class Lookout:
         try:
             changed_at = ledger.changed_at()
             if changed_at != self._changed_at:
-                self._state = ledger.state()
+                self._state = ledger.recent()
                 # File times are coarse: what is this young may change once more without their telling.
                 settled = changed_at is not None and time.time_ns() - changed_at > _COARSE_NS
                 self._changed_at = changed_at if settled else None

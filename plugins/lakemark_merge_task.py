@@ -85,8 +85,8 @@ class MergeTask(BaseOperator):
         """What a mapped task, a chunk, is called in the UI."""
         if context["ti"].map_index >= 0:
             pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
-            state = Steps(settings, pipeline).ledger.state()
-            batch = state.planned(self.pipeline, BatchKey(**self.work)).batch
+            key = BatchKey(**self.work)
+            batch = Steps(settings, pipeline).ledger.recent(key).planned(self.pipeline, key).batch
             context["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
 
 

@@ -173,6 +173,7 @@ class Attempt:
             self._record(self._ended(batch, type(failure).__name__, phases.seconds, str(failure)[:_PROBLEM_MAX]))
             raise failure from error
         self._record(self._ended(batch, result.outcome, phases.seconds))
+        self._ledger.keep_few_files()
         return result
 
     def _work(self) -> _Work:
@@ -181,7 +182,7 @@ class Attempt:
         Raises:
             FencedGeneration: its generation has ended, or the backfill was cancelled. TerminalError: never planned.
         """
-        state, name = self._ledger.state(), self.pipeline.name
+        state, name = self._ledger.recent(self.key), self.pipeline.name
         batch = state.planned(name, self.key).batch
         if batch.is_chunk:
             backfill = state.backfill(name, -batch.generation)
@@ -397,7 +398,7 @@ class Attempt:
         return AttemptEnded(batch.generation, batch.batch_id, self.attempt_id, outcome, phase_seconds, problem)
 
     def _record(self, event: AttemptStarted | AttemptEnded) -> None:
-        self._ledger.append(lambda state: [event])
+        self._ledger.append(lambda state: [event], about=self.key)
 
     @property
     def _ledger(self) -> Ledger:

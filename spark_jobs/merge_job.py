@@ -112,7 +112,7 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
                 return
             say({"result": _settled(steps, result)})
             run = RunPlan(first, options.until)
-        while run is None or not run.is_done(steps.ledger.state()):
+        while run is None or not run.is_done(steps.ledger.recent()):
             plan = steps.plan()
             if isinstance(plan, Idle):
                 return

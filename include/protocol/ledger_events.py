@@ -98,6 +98,19 @@ class BatchCommitted:
 
 
 @dataclass(frozen=True)
+class StateKept:
+    """What all events until now add up to, for whoever plans or settles: they read on from here, so that a pipeline's
+    thousandth day costs what its first one did. Says nothing new: a fold of all events checks it.
+    """
+
+    batch: Batch  # the last one, which is committed
+    commit: BatchCommitted
+    next_offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str]
+    cluster_id: str | None
+
+
+@dataclass(frozen=True)
 class BackfillPlanned:
     backfill: Backfill
 
@@ -118,6 +131,7 @@ Event = (
     | AttemptStarted
     | AttemptEnded
     | BatchCommitted
+    | StateKept
     | BackfillPlanned
     | BackfillEnded
 )
@@ -173,15 +187,20 @@ class BackfillRecord:
 
 @dataclass(frozen=True)
 class LedgerState:
-    """What the events of the newest generation add up to."""
+    """What the events of the newest generation add up to.
+
+    A recent state begins at a `StateKept`: it knows the batches from there on, and no backfills.
+    """
 
     generation: int = FIRST_GENERATION
-    batches: tuple[BatchRecord, ...] = ()  # at index n: batch n
+    batches: tuple[BatchRecord, ...] = ()  # at index n: batch `first_batch_id + n`
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next batch starts
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
     generations: tuple[GenerationStarted, ...] = ()  # how the generations after the first began, as far as is known
     backfills: Mapping[int, BackfillRecord] = field(default_factory=dict)  # of all generations, by number
+    first_batch_id: int = 0  # that is known; above 0 in a recent state only
+    is_whole: bool = True
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -192,16 +211,34 @@ class LedgerState:
     @property
     def committed_through(self) -> int:
         """Id of the last committed batch, -1 if there is none."""
-        return len(self.batches) - 1 - (self.pending is not None)
+        return self.next_batch_id - 1 - (self.pending is not None)
 
     @property
     def next_batch_id(self) -> int:
-        return len(self.batches)
+        return self.first_batch_id + len(self.batches)
+
+    @property
+    def last_commit(self) -> BatchCommitted | None:
+        """Of the last committed batch; None if there is none."""
+        return (
+            self.batches[self.committed_through - self.first_batch_id].commit if self.committed_through >= 0 else None
+        )
+
+    def kept(self) -> StateKept:
+        """Of a state in which the last batch is committed."""
+        last = self.batches[-1]
+        assert last.commit is not None, "a batch is pending"
+        return StateKept(last.batch, last.commit, self.next_offsets, self.topic_ids, self.cluster_id)
+
+    def knows(self, key: BatchKey) -> bool:
+        """Whether a question about this batch, or one of a backfill, can be answered from here."""
+        generation, batch_id = key
+        return self.is_whole or generation != self.generation or batch_id >= self.first_batch_id
 
     @property
     def target_version(self) -> int | None:
         """The target's version when the ledger last heard of it, None if it never has."""
-        if self.committed_through >= 0 and (commit := self.batches[self.committed_through].commit) is not None:
+        if (commit := self.last_commit) is not None:
             return commit.table_version
         return self.generations[-1].target_version if self.generations else None
 
@@ -212,14 +249,16 @@ class LedgerState:
 
     def offsets_before(self, batch_id: int) -> dict[TopicPartition, int]:
         """Where batch `batch_id` of this generation starts, in every partition that is known."""
+        assert batch_id >= self.first_batch_id, "a recent state does not know so far back"
         offsets = dict(self.next_offsets)
-        for record in reversed(self.batches[batch_id:]):
+        for record in reversed(self.batches[batch_id - self.first_batch_id :]):
             offsets |= {r.topic_partition: r.start_offset for r in record.batch.ranges}
         return offsets
 
     def record(self, batch_id: int) -> BatchRecord | None:
         """Batch `batch_id` of this generation, None if it was never planned."""
-        return self.batches[batch_id] if 0 <= batch_id < len(self.batches) else None
+        place = batch_id - self.first_batch_id
+        return self.batches[place] if 0 <= place < len(self.batches) else None
 
     def with_started(self, started: TopicsStarted) -> LedgerState:
         """The state once `started` is recorded."""
@@ -258,6 +297,7 @@ class LedgerState:
         Raises:
             FencedGeneration: it was cancelled, or its table has taken the target's place. TerminalError: no such one.
         """
+        assert self.is_whole, "a recent state knows no backfills"
         record = self.backfills.get(number)
         if record is None:
             raise TerminalError(
@@ -279,7 +319,7 @@ class LedgerState:
 
 
 def fold(events: Iterable[Event]) -> LedgerState:
-    """The state after `events`, in order.
+    """The state after `events`, in order; a recent one if they begin with a `StateKept`.
 
     Raises:
         LedgerConflict: they cannot have come from the protocol (a gap, an overlap, a batch planned twice ...).
@@ -295,6 +335,8 @@ def fold(events: Iterable[Event]) -> LedgerState:
         folding.cluster_id,
         tuple(folding.generations),
         folding.backfills,
+        folding.first_batch_id,
+        folding.is_whole,
     )
 
 
@@ -309,6 +351,8 @@ class _Folding:
     cluster_id: str | None = None
     generations: list[GenerationStarted] = field(default_factory=list)
     backfills: dict[int, BackfillRecord] = field(default_factory=dict)
+    first_batch_id: int = 0
+    is_whole: bool = True
     empty: bool = True
 
     def add(self, event: Event) -> None:
@@ -323,6 +367,8 @@ class _Folding:
                 self._start(event)
             case BatchPlanned(batch):
                 self._plan(batch)
+            case StateKept():
+                self._keep(event)
             case BackfillPlanned(backfill):
                 if backfill.number in self.backfills:
                     raise _conflict(f"backfill {backfill.number}", "planned once", "planned twice")
@@ -335,15 +381,36 @@ class _Folding:
             case AttemptStarted() | AttemptEnded() | BatchCommitted():
                 if event.generation < self.generation:
                     return  # a late word from before a reset
-                if event.generation > self.generation or not 0 <= event.batch_id < len(self.batches):
-                    raise _conflict(event, "a planned batch", f"batches 0 to {len(self.batches) - 1}")
-                self.batches[event.batch_id] = self.batches[event.batch_id].after(event)
+                place = event.batch_id - self.first_batch_id
+                if place < 0 and event.generation == self.generation and event.batch_id >= 0:
+                    return  # a late word of a batch that was committed before this fold begins
+                if event.generation > self.generation or not 0 <= place < len(self.batches):
+                    raise _conflict(event, "a planned batch", f"batches to {self._next_batch_id - 1}")
+                self.batches[place] = self.batches[place].after(event)
+
+    @property
+    def _next_batch_id(self) -> int:
+        return self.first_batch_id + len(self.batches)
+
+    def _keep(self, event: StateKept) -> None:
+        batch = event.batch
+        if not self.empty:
+            record = self.batches[-1] if self.batches else None
+            known = (record and (record.batch, record.commit), self.next_offsets, self.topic_ids, self.cluster_id)
+            kept = ((batch, event.commit), dict(event.next_offsets), dict(event.topic_ids), event.cluster_id)
+            if known != kept:
+                raise _conflict(f"what was kept after {batch}", "what the events before add up to", "something else")
+            return
+        self.is_whole, self.generation, self.first_batch_id = False, batch.generation, batch.batch_id
+        self.batches = [BatchRecord(batch, (), event.commit)]
+        self.next_offsets, self.topic_ids = dict(event.next_offsets), dict(event.topic_ids)
+        self.cluster_id = event.cluster_id
 
     def _begin(self, event: GenerationStarted) -> None:
         """A ledger that was rebuilt may begin with any generation; later ones follow each other."""
         if event.generation != self.generation + 1 and not (self.empty and event.generation > self.generation):
             raise _conflict(event, f"generation {self.generation + 1}", f"generation {event.generation}")
-        self.generation, self.batches = event.generation, []
+        self.generation, self.batches, self.first_batch_id = event.generation, [], 0
         self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
         self.cluster_id = event.cluster_id
         self.generations.append(event)
@@ -357,10 +424,10 @@ class _Folding:
         self.cluster_id = event.cluster_id
 
     def _plan(self, batch: Batch) -> None:
-        if batch.generation != self.generation or batch.batch_id != len(self.batches):
-            raise _conflict(batch, f"generation {self.generation} batch {len(self.batches)}", "this plan")
+        if batch.generation != self.generation or batch.batch_id != self._next_batch_id:
+            raise _conflict(batch, f"generation {self.generation} batch {self._next_batch_id}", "this plan")
         if self.batches and self.batches[-1].commit is None:
-            raise _conflict(batch, f"batch {len(self.batches) - 1} committed first", "this plan")
+            raise _conflict(batch, f"batch {self._next_batch_id - 1} committed first", "this plan")
         for r in batch.ranges:
             start = self.next_offsets.get(r.topic_partition, r.start_offset)
             if r.start_offset != start:

@@ -18,6 +18,7 @@ from include.protocol.ledger_events import (
     BatchPlanned,
     Event,
     GenerationStarted,
+    StateKept,
     TopicsStarted,
 )
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
@@ -29,6 +30,7 @@ EventName = Literal[
     "attempt_started",
     "attempt_ended",
     "committed",
+    "state_kept",
     "backfill_planned",
     "backfill_ended",
 ]
@@ -59,17 +61,16 @@ def to_row(event: Event) -> dict[str, Any]:
             }
             return _row(event.generation, event.batch_id, "attempt_ended", event.attempt_id, details)
         case BatchCommitted():
+            return _row(event.generation, event.batch_id, "committed", event.attempt_id, _commit_to_json(event))
+        case StateKept(batch, commit):
             details = {
-                "fingerprint": event.fingerprint,
-                "table_version": event.table_version,
-                "table_id": event.table_id,
-                "committed_at": event.committed_at,
-                "counts": event.counts and event.counts.to_json(),
-                "quarantine_version": event.quarantine_version,
-                "settle_seconds": event.settle_seconds,
-                "quality": event.quality,
+                "batch": batch.to_json(),
+                "commit": {**_commit_to_json(commit), "attempt_id": commit.attempt_id},
+                "next_offsets": offsets_to_json(event.next_offsets),
+                "topic_ids": dict(event.topic_ids),
+                "cluster_id": event.cluster_id,
             }
-            return _row(event.generation, event.batch_id, "committed", event.attempt_id, details)
+            return _row(batch.generation, batch.batch_id, "state_kept", None, details)
         case BackfillPlanned(backfill):
             return _row(backfill.generation, 0, "backfill_planned", None, backfill.to_json())
         case BackfillEnded():
@@ -93,8 +94,14 @@ def from_row(row: Mapping[str, Any]) -> Event:
         case "attempt_ended":
             return AttemptEnded(*key, row["attempt_id"], **details)
         case "committed":
-            counts = details["counts"] and BatchCounts(**details["counts"])
-            return BatchCommitted(*key, attempt_id=row["attempt_id"], **{**details, "counts": counts})
+            return _commit_from_json(*key, {**details, "attempt_id": row["attempt_id"]})
+        case "state_kept":
+            kept = {
+                "batch": Batch.from_json(details["batch"]),
+                "commit": _commit_from_json(*key, details["commit"]),
+                "next_offsets": offsets_from_json(details["next_offsets"]),
+            }
+            return StateKept(**{**details, **kept})
         case "backfill_planned":
             return BackfillPlanned(Backfill.from_json(details))
         case "backfill_ended":
@@ -107,6 +114,25 @@ def from_row(row: Mapping[str, Any]) -> Event:
                 found=repr(other),
                 action="a newer Lakemark wrote it: use that one; or something else did: see `lakemark ledger rebuild`",
             )
+
+
+def _commit_to_json(event: BatchCommitted) -> dict[str, Any]:
+    """All but what has a column."""
+    return {
+        "fingerprint": event.fingerprint,
+        "table_version": event.table_version,
+        "table_id": event.table_id,
+        "committed_at": event.committed_at,
+        "counts": event.counts and event.counts.to_json(),
+        "quarantine_version": event.quarantine_version,
+        "settle_seconds": event.settle_seconds,
+        "quality": event.quality,
+    }
+
+
+def _commit_from_json(generation: int, batch_id: int, data: Mapping[str, Any]) -> BatchCommitted:
+    counts = data["counts"] and BatchCounts(**data["counts"])
+    return BatchCommitted(generation, batch_id, **{**data, "counts": counts})
 
 
 def generation_to_json(event: GenerationStarted) -> dict[str, Any]:

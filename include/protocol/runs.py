@@ -32,7 +32,7 @@ class RunPlan:
             return []
         found: list[BatchRecord] = []
         offsets = state.offsets_before(self.first.batch_id)
-        for record in state.batches[self.first.batch_id :]:
+        for record in state.batches[self.first.batch_id - state.first_batch_id :]:
             found.append(record)
             offsets |= {r.topic_partition: r.end_offset for r in record.batch.ranges}
             if self._reached(offsets):

@@ -142,7 +142,7 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
     """
     if state.committed_through < 0:
         return
-    where, last = f"{pipeline} generation {state.generation}", state.batches[state.committed_through].commit
+    where, last = f"{pipeline} generation {state.generation}", state.last_commit
     again = f"`lakemark reset {pipeline} --from earliest --reason ...` fills it from Kafka again"
     marker = target.marker if target else None
     if marker is None or marker < state.committed_through:
@@ -176,7 +176,7 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
 
 def _first_after(state: LedgerState, version: int) -> int:
     """The first batch that landed after a version of the target."""
-    versions = [record.commit.table_version for record in state.batches if record.commit is not None]
-    return next(
-        (n for n, landed_at in enumerate(versions) if landed_at is not None and landed_at > version), len(versions)
-    )
+    for record in state.batches:
+        if record.commit is not None and (record.commit.table_version or 0) > version:
+            return record.batch.batch_id
+    return state.committed_through + 1

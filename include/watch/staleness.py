@@ -16,6 +16,6 @@ def look(settings: Settings, pipeline: Pipeline) -> tuple[Lag, str | None]:
     Raises:
         RetryableError: Kafka does not answer. TerminalError: a topic is gone, or the ledger is damaged.
     """
-    lag = Lag.of(pipeline, Ledger(Tables.of(settings, pipeline).ledger).state())
+    lag = Lag.of(pipeline, Ledger(Tables.of(settings, pipeline).ledger).recent())
     minutes = pipeline.stale_after_minutes
     return lag, None if minutes is None else stale_because(lag.seconds, minutes * 60)

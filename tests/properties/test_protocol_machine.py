@@ -32,7 +32,16 @@ from include.protocol.errors import (
 )
 from include.protocol.generations import Origin, fence_metadata, fenced_for, rebuild, restart, skip
 from include.protocol.guard import Apply, guard
-from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, LedgerState, TopicsStarted, fold
+from include.protocol.ledger_events import (
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerState,
+    StateKept,
+    TopicsStarted,
+    fold,
+)
 from include.protocol.ledger_rows import to_row
 from include.protocol.planning import (
     NewBatch,
@@ -124,7 +133,7 @@ class Protocol(RuleBasedStateMachine):
         return self.target.markers.get(generation)
 
     def decide_plan(self, marker_before: int | None) -> list[Event]:
-        state = fold(self.ledger)
+        state = self.recent()
         verify_ledger_not_behind(P, state, marker_before)
         verify_target_not_behind(P, state, TargetView(self.marker(state.generation), "id", None))
         source = self.kafka.extent()
@@ -134,21 +143,29 @@ class Protocol(RuleBasedStateMachine):
         return [*([started] if started else []), *planned]
 
     def settle_pending(self) -> None:
-        pending = fold(self.ledger).pending
+        pending = self.recent().pending
         if pending is not None:
             self.settle_batch(pending.batch.key)
 
     def settle_batch(self, key: BatchKey) -> None:
-        record = fold(self.ledger).planned(P, key)
+        record = self.recent(key).planned(P, key)
         marker = self.marker(key.generation)
         landed = self.target.commit_of(key) if marker is not None and marker >= key.batch_id else None
         decision = settle(record, marker, landed, None)
         if isinstance(decision, Settle):
             self.append([decision.event])
 
+    def recent(self, key: BatchKey | None = None) -> LedgerState:
+        """What is read for planning and settling: from the newest kept state on, if that knows the batch."""
+        kept = [n for n, event in enumerate(self.ledger) if isinstance(event, StateKept)]
+        state = fold(self.ledger[kept[-1] if kept else 0 :])
+        return state if key is None or state.knows(key) else fold(self.ledger)
+
     def append(self, events: list[Event]) -> None:
-        fold([*self.ledger, *events])  # raises if they cannot follow
+        after = fold([*self.ledger, *events])  # raises if they cannot follow
         self.ledger += events
+        if events and isinstance(events[-1], BatchCommitted) and events[-1].batch_id % 3 == 2:
+            self.ledger.append(after.kept())
         for event in events:
             match event:
                 case BatchPlanned(batch):
@@ -399,6 +416,15 @@ class Protocol(RuleBasedStateMachine):
                 offsets = {o for i, p, o in known if (i, p) == (incarnation, partition)}
                 first = self.first.get((incarnation, partition), 0)
                 assert offsets >= set(range(first, max(offsets, default=-1) + 1)), (incarnation, partition)
+
+    @invariant()
+    def a_recent_state_says_what_the_whole_ledger_says(self) -> None:
+        whole, recent = fold(self.ledger), self.recent()
+        assert recent.batches == whole.batches[recent.first_batch_id :] or not recent.is_whole
+        for name in ("generation", "next_batch_id", "committed_through", "next_offsets", "committed_offsets"):
+            assert getattr(recent, name) == getattr(whole, name), name
+        for name in ("topic_ids", "cluster_id", "pending", "last_commit", "target_version"):
+            assert getattr(recent, name) == getattr(whole, name), name
 
     @invariant()
     def the_page_sees_what_the_ledger_says(self) -> None:

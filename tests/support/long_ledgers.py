@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import CommitProperties, Transaction, write_deltalake
 
-from include.ledger import SCHEMA
+from include.ledger import APP_ID, KEEP_EVERY, KEPT_ID, SCHEMA
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import (
@@ -18,6 +18,7 @@ from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
     Event,
+    StateKept,
     TopicsStarted,
 )
 from include.protocol.ledger_rows import to_row
@@ -32,11 +33,14 @@ def write_ledger(path: Path, pipeline: str, topic: str, batches: int, partitions
     began = datetime.now(UTC) - timedelta(minutes=MINUTES * batches)
     starts = {TopicPartition(topic, n): 0 for n in range(partitions)}
     rows = [(began, TopicsStarted(1, 0, starts, {topic: "t"}, "c"))]
+    kept_at = None
     for batch_id in range(batches):
         at = began + timedelta(minutes=MINUTES * batch_id)
-        rows += [
-            (at + timedelta(seconds=n), event) for n, event in enumerate(_life(pipeline, topic, batch_id, partitions))
-        ]
+        life = _life(pipeline, topic, batch_id, partitions)
+        rows += [(at + timedelta(seconds=n), event) for n, event in enumerate(life)]
+        if batch_id % KEEP_EVERY == KEEP_EVERY - 1:
+            kept_at = len(rows)
+            rows.append((at + timedelta(seconds=5), _kept(life, topic, partitions)))
     table = pa.Table.from_pylist(
         [
             {"sequence": n, "recorded_at": at, **(row := to_row(event)), "details": json.dumps(row["details"])}
@@ -44,7 +48,19 @@ def write_ledger(path: Path, pipeline: str, topic: str, batches: int, partitions
         ],
         SCHEMA,
     )
-    write_deltalake(str(path), table, configuration={"delta.appendOnly": "true"})
+    markers = [Transaction(APP_ID, len(rows) - 1), *([Transaction(KEPT_ID, kept_at)] if kept_at else [])]
+    write_deltalake(
+        str(path),
+        table,
+        configuration={"delta.appendOnly": "true"},
+        commit_properties=CommitProperties(app_transactions=markers),
+    )
+
+
+def _kept(life: list[Event], topic: str, partitions: int) -> StateKept:
+    batch, commit = life[0].batch, life[-1]
+    ends = {TopicPartition(topic, n): (batch.batch_id + 1) * RECORDS for n in range(partitions)}
+    return StateKept(batch, commit, ends, {topic: "t"}, "c")
 
 
 def _life(pipeline: str, topic: str, batch_id: int, partitions: int) -> list[Event]:

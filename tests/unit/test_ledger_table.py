@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
@@ -10,8 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from include.ledger import Ledger
+from include.protocol.batch import BatchKey
 from include.protocol.errors import LedgerConflict
 from include.protocol.ledger_events import AttemptStarted, BatchPlanned, LedgerState
+from include.protocol.ranges import TopicPartition
 from tests.support.batches import batch, committed
 
 
@@ -92,6 +95,35 @@ def test_a_long_ledger_stays_in_few_files(tmp_path: Path, monkeypatch: pytest.Mo
     ledger = Ledger(str(tmp_path / "l"))
     for n in range(8):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
+        ledger.keep_few_files()
     assert len(DeltaTable(ledger.path).file_uris()) <= 5
     assert ledger.state().committed_through == 7
     assert [row["sequence"] for row in ledger.rows()] == list(range(16))
+
+
+def test_a_recent_state_is_read_from_the_newest_kept_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("include.ledger.KEEP_EVERY", 3)
+    ledger = Ledger(str(tmp_path / "l"))
+    for n in range(8):
+        ledger.append(lambda state, n=n: [BatchPlanned(batch(n))], about=None)
+        ledger.append(lambda state, n=n: [committed(batch(n))], about=batch(n).key)
+    ledger.append(lambda state: [BatchPlanned(batch(8))], about=None)
+    whole, recent = ledger.state(), ledger.recent()
+    assert (recent.first_batch_id, len(recent.batches), recent.is_whole) == (5, 4, False)
+    assert recent.batches == whole.batches[5:]
+    assert (recent.next_offsets, recent.committed_offsets) == (whole.next_offsets, whole.committed_offsets)
+    assert recent.pending.batch == batch(8)
+    # An older batch, and a backfill's chunk, are asked of the whole ledger.
+    assert ledger.recent(batch(2).key) == ledger.recent(BatchKey(-1, 0)) == whole
+    assert ledger.recent(batch(6).key) == recent
+    assert [row["sequence"] for row in ledger.rows()] == list(range(len(ledger.rows())))
+
+
+def test_a_kept_state_that_contradicts_the_events_before_it_is_refused(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "l"))
+    ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
+    kept = ledger.state().kept()
+    with pytest.raises(LedgerConflict, match="kept"):
+        ledger.append(lambda state: [replace(kept, next_offsets={TopicPartition("t", 0): 11})])
+    ledger.append(lambda state: [kept])
+    assert ledger.state().committed_through == 0
