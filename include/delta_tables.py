@@ -20,6 +20,7 @@ from include.protocol.errors import RetryableError, TableDamaged, TerminalError
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
 _APPEND_TRIES = 5
+_COMPACTED_BYTES = 1 << 20  # a file of that size is left alone: the next compaction, and who reads the newest, skip it
 _RECENT_COMMITS = 200  # whose files are looked at for emptiness; a checkpoint has taken in what is older
 
 
@@ -98,7 +99,7 @@ def keep_few_files(table: DeltaTable, files_max: int = 100) -> None:
     Changes no row; a race that is lost to another writer is made up for later."""
     if len(table.file_uris()) > files_max:
         with suppress(CommitFailedError):
-            table.optimize.compact()
+            table.optimize.compact(target_size=_COMPACTED_BYTES)
 
 
 def commit_markers(table: DeltaTable, markers: Mapping[str, int], metadata: str) -> bool:
@@ -155,10 +156,10 @@ def _refuse_empty_commits(path: str, version: int) -> None:
     """Delta takes an empty commit file for a commit of nothing. A file system that lost power may leave such files, and
     the rows of that commit would be gone without a word."""
     for number in range(version, max(-1, version - _RECENT_COMMITS), -1):
-        file = Path(path, "_delta_log", f"{number:020}.json")
+        name = f"{number:020}.json"
         try:
-            if file.stat().st_size == 0:
-                raise _damaged(path, f"{file.name} is empty")
+            if os.stat(f"{path}/_delta_log/{name}").st_size == 0:  # noqa: PTH116 - hundreds of them, each time
+                raise _damaged(path, f"{name} is empty")
         except FileNotFoundError:
             return  # log clean-up has removed it and all before it
 

@@ -45,7 +45,14 @@ _RACES_MAX = 20
 _OVERTAKEN = ("oncurrent", "changed since last commit")
 _FILES_MAX = 100  # every append is a small file; above this many they become one
 KEPT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest event that keeps a state
-KEEP_EVERY = 50  # batches
+KEEP_EVERY = 5  # batches
+# A table of very many small commits: what it takes to open it must stay little. Nobody reads older versions.
+CONFIGURATION = {
+    "delta.appendOnly": "true",
+    "delta.checkpointInterval": "10",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
 
 Decide = Callable[[LedgerState], Sequence[Event]]
 
@@ -129,10 +136,9 @@ class Ledger:
         return aside
 
     def _create(self) -> None:
-        configuration = {"delta.appendOnly": "true"}
         try:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            DeltaTable.create(self.path, SCHEMA, mode="ignore", configuration=configuration, name="lakemark ledger")
+            DeltaTable.create(self.path, SCHEMA, mode="ignore", configuration=CONFIGURATION, name="lakemark ledger")
         except CommitFailedError:
             return  # another writer has just created it
         except (DeltaError, OSError) as error:

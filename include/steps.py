@@ -134,20 +134,34 @@ class Steps:
 
     def _plan(self) -> tuple[Plan, SourceExtent]:
         passing("plan.begins")
-        self.settle_pending()
+        found = self._decided(None)
+        while isinstance(found, BatchKey):  # a batch is pending: whether it has landed says the target (I6)
+            self._settle(found)
+            found = self._decided(found)
+        passing("plan.recorded")
+        return found.plan, found.source
+
+    def _decided(self, settled: BatchKey | None) -> _Decision | BatchKey:
+        """The decision, recorded; or the batch that is to be settled before.
+
+        Args:
+            settled: the batch that has just been, whatever came of it.
+        """
         before = TableLog.open(self.tables.target)
-        decision = None
+        found: _Decision | BatchKey | None = None
 
         def decide(state: LedgerState) -> list[Event]:
-            nonlocal decision
-            decision = self._decide(state, before)
+            nonlocal found
+            if state.pending is not None and state.pending.batch.key != settled:
+                found = state.pending.batch.key
+                return []
+            found = self._decide(state, before)
             passing("plan.decided")
-            return decision.events
+            return found.events
 
         self.ledger.append(decide, about=None)
-        passing("plan.recorded")
-        assert decision is not None
-        return decision.plan, decision.source
+        assert found is not None
+        return found
 
     def _settle(self, key: BatchKey) -> BatchCommitted | None:
         """The batch's commit as the ledger has it now; None if the batch has not landed."""
@@ -202,17 +216,15 @@ class Steps:
 
     def _decide(self, state: LedgerState, before: TableLog | None) -> _Decision:
         """Others plan and land at the same time, so it matters what is read when: that the ledger knows every batch of
-        the target is asked of the log as it was *before* the ledger was read; that Kafka and the target have what the
-        ledger knows is asked of them *after*."""
+        the target is asked of the log as it was *before* the ledger was read; that Kafka has what the ledger knows is
+        asked *after*. That the target has it, too, the earlier log may prove; what it lacks is asked again."""
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
-        after, source = TableLog.open(self.tables.target), self.source()
-        view = after and after.view(name, state.generation, state.target_version)
+        source = self.source()
         try:
-            verify_target_not_behind(name, state, view)
-        except TargetBehindLedger:
-            verify_target_not_behind(name, self.ledger.state(), view)  # knows the first batch that is lost
-            raise
+            self._verify_target(state, before)
+        except TargetBehindLedger:  # or the log is: of a moment before the ledger was read
+            self._verify_target(self.ledger.state(), TableLog.open(self.tables.target))
         # A topic that comes to match the pattern later is read whole: nobody decided to do without its first records.
         joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
         started = start_topics(state, source, "earliest" if joins else self.pipeline.source.start)
@@ -223,6 +235,10 @@ class Steps:
             state = state.with_started(started)
         planned = plan_next(name, state, source, limits.records_per_batch_max, self.pins())
         return _Decision(started, planned, source)
+
+    def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:
+        view = log and log.view(self.pipeline.name, state.generation, state.target_version)
+        verify_target_not_behind(self.pipeline.name, state, view)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from include.delta_tables import open_table, query
+from include.delta_tables import keep_few_files, open_table, query
 from include.protocol.ledger_events import LedgerState
 from include.protocol.maintenance import SMALL_BYTES, TableShape
 from include.storage import Tables
@@ -63,12 +63,13 @@ def keep_appended(path: str, keep_hours: float) -> list[str]:
     done = []
     with suppress(DeltaError):  # a writer was faster: the next time
         if len(table.file_uris()) > _APPENDED_FILES_MAX:
-            table.optimize.compact()
+            keep_few_files(table, _APPENDED_FILES_MAX)
             done.append("compacted")
         table = DeltaTable(path)
         table.create_checkpoint()
         table.cleanup_metadata()
-        removed = table.vacuum(retention_hours=int(keep_hours), dry_run=False)
+        # The log forgets removed files sooner than that; `full` finds them in the folder.
+        removed = table.vacuum(retention_hours=int(keep_hours), dry_run=False, full=True)
         done += ["checkpoint"] + ([f"removed {len(removed)} files"] if removed else [])
     return done
 

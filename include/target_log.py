@@ -37,7 +37,7 @@ _CHANGE_NO_ROW = (
     "UPGRADE PROTOCOL",
     "VACUUM",
 )
-_RECENT = 30  # commits; a settled batch is nearly always among them
+_RECENT = (4, 30)  # commits; a batch that is settled is nearly always among the first of them
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class TableLog:
 
     def landed_as(self, pipeline: str, generation: int, batch_id: int) -> LandedCommit | None:
         """The commit that carries this marker."""
-        for limit in (_RECENT, None):
+        for limit in (*_RECENT, None):
             for commit in self.landed_commits(pipeline, generation, limit):
                 if commit.metadata.batch.batch_id == batch_id:
                     return commit

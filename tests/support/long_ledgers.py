@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from include.ledger import APP_ID, KEEP_EVERY, KEPT_ID, SCHEMA
+from include.ledger import APP_ID, CONFIGURATION, KEEP_EVERY, KEPT_ID, SCHEMA
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import (
@@ -22,25 +23,55 @@ from include.protocol.ledger_events import (
     TopicsStarted,
 )
 from include.protocol.ledger_rows import to_row
-from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.ranges import OffsetRange
 
 RECORDS = 1000  # of a batch, in each of its partitions
 MINUTES = 5  # from batch to batch
 
 
-def write_ledger(path: Path, pipeline: str, topic: str, batches: int, partitions: int = 2) -> None:
-    """A ledger in which everything went well; the last batch was committed a moment ago."""
-    began = datetime.now(UTC) - timedelta(minutes=MINUTES * batches)
-    starts = {TopicPartition(topic, n): 0 for n in range(partitions)}
-    rows = [(began, TopicsStarted(1, 0, starts, {topic: "t"}, "c"))]
+def even_batches(
+    pipeline: str,
+    topic: str,
+    number: int,
+    partitions: int = 2,
+    records: int = RECORDS,
+    ids: tuple[str, str] = ("t", "c"),
+) -> list[Batch]:
+    """Batches of the same size.
+
+    Args:
+        records: of a batch in each partition. ids: of the topic, and of Kafka's cluster.
+    """
+    topic_id, cluster_id = ids
+    return [
+        Batch(
+            pipeline,
+            1,
+            n,
+            tuple(OffsetRange(topic, p, n * records, (n + 1) * records) for p in range(partitions)),
+            {topic: topic_id},
+            cluster_id,
+        )
+        for n in range(number)
+    ]
+
+
+def write_ledger(path: Path, batches: Sequence[Batch], table_id: str = "t") -> None:
+    """A ledger of these batches, in which everything went well; the last one was committed a moment ago."""
+    began = datetime.now(UTC) - timedelta(minutes=MINUTES * len(batches))
+    first = batches[0]
+    starts = {r.topic_partition: 0 for r in first.ranges}
+    rows = [(began, TopicsStarted(1, 0, starts, first.topic_ids, first.cluster_id))]
     kept_at = None
-    for batch_id in range(batches):
-        at = began + timedelta(minutes=MINUTES * batch_id)
-        life = _life(pipeline, topic, batch_id, partitions)
+    for batch in batches:
+        at = began + timedelta(minutes=MINUTES * batch.batch_id)
+        life = _life(batch, table_id)
         rows += [(at + timedelta(seconds=n), event) for n, event in enumerate(life)]
-        if batch_id % KEEP_EVERY == KEEP_EVERY - 1:
+        if batch.batch_id % KEEP_EVERY == KEEP_EVERY - 1:
             kept_at = len(rows)
-            rows.append((at + timedelta(seconds=5), _kept(life, topic, partitions)))
+            ends = {r.topic_partition: r.end_offset for r in batch.ranges}
+            kept = StateKept(batch, life[-1], ends, batch.topic_ids, batch.cluster_id)
+            rows.append((at + timedelta(seconds=5), kept))
     table = pa.Table.from_pylist(
         [
             {"sequence": n, "recorded_at": at, **(row := to_row(event)), "details": json.dumps(row["details"])}
@@ -52,38 +83,30 @@ def write_ledger(path: Path, pipeline: str, topic: str, batches: int, partitions
     write_deltalake(
         str(path),
         table,
-        configuration={"delta.appendOnly": "true"},
+        configuration=CONFIGURATION,
         commit_properties=CommitProperties(app_transactions=markers),
     )
 
 
-def _kept(life: list[Event], topic: str, partitions: int) -> StateKept:
-    batch, commit = life[0].batch, life[-1]
-    ends = {TopicPartition(topic, n): (batch.batch_id + 1) * RECORDS for n in range(partitions)}
-    return StateKept(batch, commit, ends, {topic: "t"}, "c")
-
-
-def _life(pipeline: str, topic: str, batch_id: int, partitions: int) -> list[Event]:
-    ranges = tuple(OffsetRange(topic, n, batch_id * RECORDS, (batch_id + 1) * RECORDS) for n in range(partitions))
-    batch = Batch(pipeline, 1, batch_id, ranges, {topic: "t"}, "c")
-    attempt = f"{batch_id:032x}"
-    read = RECORDS * partitions
+def _life(batch: Batch, table_id: str) -> list[Event]:
+    attempt = f"{batch.batch_id:032x}"
+    read = sum(r.width for r in batch.ranges)
     committed = BatchCommitted(
         generation=1,
-        batch_id=batch_id,
+        batch_id=batch.batch_id,
         fingerprint=batch.fingerprint,
-        table_version=batch_id,
+        table_version=batch.batch_id,
         committed_at=datetime.now(UTC).isoformat(),
         attempt_id=attempt,
         counts=BatchCounts(read, read - 13, 5, 3, 4, 1),
-        quarantine_version=batch_id,
+        quarantine_version=batch.batch_id,
         settle_seconds=0.05,
-        table_id="t",
+        table_id=table_id,
     )
     seconds = {"session": 0.4, "read": 1.2, "decode": 0.7, "merge": 4.1}
     return [
         BatchPlanned(batch),
-        AttemptStarted(1, batch_id, attempt, "host", "airflow"),
-        AttemptEnded(1, batch_id, attempt, "applied", seconds),
+        AttemptStarted(1, batch.batch_id, attempt, "host", "airflow"),
+        AttemptEnded(1, batch.batch_id, attempt, "applied", seconds),
         committed,
     ]

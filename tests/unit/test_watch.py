@@ -24,7 +24,7 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 from include.watch.ledger_reader import LedgerReader
 from include.watch.verdict import Scheduler, Verdict, is_terminal, judge
 from tests.support.batches import batch, committed
-from tests.support.long_ledgers import write_ledger
+from tests.support.long_ledgers import even_batches, write_ledger
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FAILED = AttemptEnded(1, 1, "b", "OffsetsExpired", {"read": 0.5}, "gone. What to do: skip them")
@@ -94,7 +94,7 @@ def test_a_ledger_that_was_made_anew_is_read_from_its_start(ledger: Ledger) -> N
 
 
 def test_a_long_ledger_is_read_in_pages(tmp_path: Path) -> None:
-    write_ledger(tmp_path / "l", "p", "t", batches=1000)
+    write_ledger(tmp_path / "l", even_batches("p", "t", 1000))
     reader = LedgerReader(str(tmp_path / "l"))
     state, digest = fold(Ledger(reader.path).events()), reader.digest()
     assert (digest.commits, digest.next_offsets) == (1000, state.next_offsets)
