@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     from include.backfill_command import add_backfill_command
     from include.ledger_commands import add_ledger_commands
+    from include.profile_command import add_profile_command
     from include.quality_command import add_quality_command
     from include.quarantine_command import add_quarantine_command
 
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     add_backfill_command(commands)
     add_quality_command(commands)
     add_quarantine_command(commands)
+    add_profile_command(commands)
     explain_ = add("explain", explain, "what a pipeline does, and what it guarantees", None, True)
     explain_.add_argument("pipeline", nargs="?", help="name of a pipeline")
     explain_.add_argument("--schema", action="store_true", help="the JSON Schema of pipeline files, for editors")

@@ -20,6 +20,7 @@ from include.fault_points import passing
 from include.kafka_source import source_extent
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
+from include.profile.tags import attempt_tag, phase_tag
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata, Role
 from include.protocol.counts import SourceCounts
@@ -42,7 +43,7 @@ from spark_jobs.pruning import PRUNED_ROWS
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import read_frozen, read_records
 from spark_jobs.reduce import reduce
-from spark_jobs.session import fit
+from spark_jobs.session import fit, tagged
 from spark_jobs.tables import (
     append_quarantine,
     ensure_history,
@@ -121,18 +122,20 @@ class _Beside:
 
 @dataclass
 class _Phases:
-    """How long each phase took, and which one is on."""
+    """How long each phase took, and which one is on. Spark's jobs are tagged with it."""
 
     say: Say
     seconds: dict[str, float] = field(default_factory=dict)
     current: str = "start"
+    spark: SparkSession | None = None  # once there is one
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         self.current = name
         self.say({"progress": name})
         began = time.monotonic()
-        yield
+        with tagged(self.spark, phase_tag(name)):
+            yield
         self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)
 
 
@@ -198,7 +201,8 @@ class Attempt:
         batch = work.batch
         with ExitStack() as stack:
             with phases.phase("session"):
-                spark = stack.enter_context(self.open_session())
+                phases.spark = spark = stack.enter_context(self.open_session())
+                stack.enter_context(tagged(spark, attempt_tag(self.attempt_id)))
                 rows = {path: rows_at_most(path) for path in self._merged_into(work)}
                 fit(spark, batch.width, max(rows.values()))
                 large = frozenset(path for path, n in rows.items() if n >= PRUNED_ROWS)

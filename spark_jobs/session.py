@@ -86,6 +86,19 @@ def fit(spark: SparkSession, records: int, rows: int) -> None:
         spark.conf.set(key, value)
 
 
+@contextmanager
+def tagged(spark: SparkSession | None, tag: str) -> Iterator[None]:
+    """Spark's event log has this tag with every job that begins inside."""
+    if spark is None:
+        yield
+        return
+    spark.addTag(tag)
+    try:
+        yield
+    finally:
+        spark.removeTag(tag)
+
+
 def _refuse_unsafe_commits(spark: SparkSession) -> None:
     """Two processes that commit at once must not replace each other's commit (see `log_store`)."""
     for key, value in log_store.OPTIONS.items():

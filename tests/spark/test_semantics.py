@@ -207,9 +207,9 @@ class Replica:
         if self.pipeline.target.history_table:
             all_ = scd2.prepared(judged, self.pipeline)
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
-            merge_beside(self.spark, self.history, all_, self.pipeline, of_history, replaces=False)
+            merge_beside(self.spark, self.history, all_, self.pipeline, of_history, replaces=False, prunes=True)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
-        assert merge_changes(self.spark, self.table, given, self.pipeline, metadata)
+        assert merge_changes(self.spark, self.table, given, self.pipeline, metadata, prunes=True)
         log = TableLog.open(self.table)
         assert log is not None
         landed = log.landed(batch)

@@ -1,0 +1,129 @@
+"""`lakemark profile PIPELINE`: where the time of a batch went, by step and Spark job."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from include.cli_output import add_command, named_pipeline, report
+from include.installation.spark_server import events_folder
+from include.pipeline_file import Pipeline
+from include.profile.drawing import as_svg, as_text
+from include.profile.event_log import attempt_events
+from include.profile.timeline import timeline
+from include.protocol.errors import TerminalError
+from include.settings import Settings
+from include.steps import Steps
+from include.target_log import TableLog
+
+# Of Delta's metrics of a MERGE, those that say what it had to do.
+_METRICS = (
+    "numSourceRows",
+    "numTargetRowsInserted",
+    "numTargetRowsUpdated",
+    "numTargetFilesBeforeSkipping",
+    "numTargetFilesAfterSkipping",
+    "numTargetBytesAfterSkipping",
+    "numTargetFilesAdded",
+    "numTargetFilesRemoved",
+    "numTargetDeletionVectorsAdded",
+    "numTargetDeletionVectorsUpdated",
+    "materializeSourceTimeMs",
+    "scanTimeMs",
+    "rewriteTimeMs",
+    "executionTimeMs",
+)
+
+
+def add_profile_command(commands: Any) -> None:
+    """Adds `profile` to the command's subparsers."""
+    sub = add_command(commands, "profile", profile, "where a batch's time went, by step and Spark job")
+    sub.add_argument("--batch", type=int, metavar="N", help="of the present generation; default: the newest")
+    sub.add_argument("--svg", type=Path, metavar="FILE", help="draws the timeline there, too")
+    sub.add_argument(
+        "--events", type=Path, metavar="FOLDER", help="Spark's event log; default: that of `lakemark up`'s server"
+    )
+
+
+def profile(settings: Settings, options: argparse.Namespace) -> int:
+    pipeline = named_pipeline(settings, options.pipeline)
+    rows = _rows_of_batch(settings, pipeline, options.batch)
+    started, ended = _last_attempt(pipeline, rows)
+    attempt_id, began = started["attempt_id"], _seconds(started)
+    folder = options.events or events_folder(settings.home)
+    events = attempt_events(folder, attempt_id, began)
+    if not events.jobs:
+        raise TerminalError(
+            what="Spark's event log has nothing of this attempt",
+            where=f"{folder}, attempt {attempt_id}",
+            expected="the log of the Spark that ran it (spark.eventLog.enabled), plain or zstd",
+            found="no job of it; the server of `lakemark up` keeps the newest 256 MB",
+            action="run a batch and profile that one; or name the folder of another Spark's log: --events FOLDER",
+        )
+    phases = {**ended["details"]["phase_seconds"], **dict(_settle(rows))}
+    drawn = timeline(events, began, _seconds(ended), phases)
+    title = f"{pipeline.name} generation {started['generation']} batch {started['batch_id']}, attempt {attempt_id[:8]}"
+    if options.svg:
+        options.svg.write_text(as_svg(drawn, title))
+    metrics = _metrics(settings, pipeline, rows)
+    facts = {
+        "pipeline": pipeline.name,
+        "generation": started["generation"],
+        "batch_id": started["batch_id"],
+        "attempt_id": attempt_id,
+        "started_by": started["details"]["started_by"],
+        **drawn.to_json(),
+        "merge_metrics": metrics,
+    }
+    told = ", ".join(f"{name} {value:,}" for name, value in metrics.items())
+    report(options, facts, [title, *as_text(drawn), *([f"Delta: {told}"] if metrics else [])])
+    return 0
+
+
+def _rows_of_batch(settings: Settings, pipeline: Pipeline, batch_id: int | None) -> list[dict[str, Any]]:
+    ledger = Steps(settings, pipeline).ledger
+    state = ledger.state()
+    wanted = state.committed_through if batch_id is None else batch_id
+    return [row for row in ledger.rows() if (row["generation"], row["batch_id"]) == (state.generation, wanted)]
+
+
+def _last_attempt(pipeline: Pipeline, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How the last attempt that did something began and ended."""
+    started = {row["attempt_id"]: row for row in rows if row["event"] == "attempt_started"}
+    ended = [row for row in rows if row["event"] == "attempt_ended" and row["details"]["phase_seconds"]]
+    if not ended:
+        raise TerminalError(
+            what="there is no attempt to profile",
+            where=pipeline.name,
+            expected="a batch with an attempt that has come to its end",
+            found=f"{len(started)} attempts without one",
+            action=f"run a batch first: `lakemark run {pipeline.name}`; its ids: `lakemark status --batches 20`",
+        )
+    return started[ended[-1]["attempt_id"]], ended[-1]
+
+
+def _settle(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+    for row in rows:
+        if row["event"] == "committed" and row["details"]["settle_seconds"] is not None:
+            yield "settle", row["details"]["settle_seconds"]
+
+
+def _metrics(settings: Settings, pipeline: Pipeline, rows: list[dict[str, Any]]) -> dict[str, int]:
+    """What Delta counted in the batch's MERGE, as far as the target's log still has it."""
+    versions = [row["details"]["table_version"] for row in rows if row["event"] == "committed"]
+    log = TableLog.open(Steps(settings, pipeline).tables.target) if versions else None
+    if log is None or versions[0] is None:
+        return {}
+    for entry in log.table.history(log.version - versions[0] + 1):
+        if entry["version"] == versions[0]:
+            found = entry.get("operationMetrics") or {}
+            return {name: int(found[name]) for name in _METRICS if name in found}
+    return {}
+
+
+def _seconds(row: dict[str, Any]) -> float:
+    at: datetime = row["recorded_at"]
+    return at.timestamp()

@@ -1,0 +1,49 @@
+"""`lakemark profile` on the event log of the real server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from tests.support.world import World, changes, wait_until
+
+
+def test_a_batchs_time_is_told_by_step(world: World, tmp_path: Path) -> None:
+    topic = world.topic()
+    pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 40}})
+    world.produce(topic, [*changes(range(40), 1), *changes(range(20, 60), 2)])
+    assert world.drain(pipeline) == 2
+
+    def profile(*more: str) -> dict[str, Any]:
+        done = world.lakemark("profile", pipeline.name, "--json", *more)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def whole() -> dict[str, Any] | None:
+        found = profile("--svg", str(tmp_path / "p.svg"))
+        return found if "commit" in {step["name"] for step in found["steps"]} else None
+
+    newest = wait_until(whole)  # Spark writes its log a little behind
+    assert (newest["batch_id"], profile("--batch", "0")["batch_id"]) == (1, 0)
+    steps = {step["name"]: step for step in newest["steps"]}
+    assert {"read", "decode and split", "reduce", "match", "rewrite", "deletion vectors", "commit"} <= steps.keys()
+    assert newest["spark_jobs"] == sum(step["jobs"] for step in newest["steps"]) > 5
+    assert all(0 <= step["in_jobs_seconds"] <= step["seconds"] + 0.01 for step in newest["steps"])
+    assert all(step["begins"] + step["seconds"] <= newest["seconds"] + 0.1 for step in newest["steps"])
+    assert sum(step["cpu_seconds"] for step in newest["steps"]) > 0
+    assert newest["merge_metrics"]["numTargetRowsUpdated"] == 20
+    assert newest["phase_seconds"].keys() >= {"read", "decode", "merge", "settle"}
+    assert ElementTree.parse(tmp_path / "p.svg").getroot().tag.endswith("svg")
+
+
+def test_a_batch_that_the_log_does_not_have_is_said_to_be_missing(world: World, tmp_path: Path) -> None:
+    topic = world.topic()
+    pipeline = world.pipeline(topic)
+    none = world.lakemark("profile", pipeline.name)
+    assert (none.returncode, "no attempt to profile" in none.stderr) == (1, True)
+    world.produce(topic, changes(range(3), 1))
+    world.drain(pipeline)
+    done = world.lakemark("profile", pipeline.name, "--events", str(tmp_path))
+    assert (done.returncode, str(tmp_path) in done.stderr, "spark.eventLog.enabled" in done.stderr) == (1, True, True)

@@ -1,0 +1,69 @@
+"""Where a MERGE looks for the keys of a batch: it must find each of them, and read little else."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import functions as F
+
+import spark_jobs.attempt
+from spark_jobs.pruning import key_condition
+from tests.support.world import World, as_dict, changes, newest_by_key
+
+# A type, how its values are made of a number, and whether what lies between two clusters of keys is left unread.
+TYPES = [
+    ("BIGINT", "id - 500000", True),
+    ("SMALLINT", "CAST(id % 30000 AS SMALLINT)", True),
+    ("DECIMAL(12, 2)", "CAST(id / 7 AS DECIMAL(12, 2))", True),
+    ("DATE", "date_add(DATE'1066-10-14', CAST(id * 4 AS INT))", True),  # to beyond the year 9999
+    ("TIMESTAMP", "timestamp_micros(id * 3600 * 1000000 + 123456)", True),
+    ("STRING", "concat('it''s \\\\ ', id)", False),
+]
+
+
+@pytest.mark.parametrize(("type_", "value", "skips_middle"), TYPES, ids=[t[0] for t in TYPES])
+def test_every_key_of_the_batch_is_within_the_condition(
+    world: World, type_: str, value: str, skips_middle: bool
+) -> None:
+    schema = f"k {type_}, seq BIGINT"
+    pipeline = world.pipeline("t", source={"schema": schema}, change={"keys": ["k"]})
+    with world.session() as spark:
+        numbers = spark.range(20).union(spark.range(999_000, 999_020))
+        batch = numbers.selectExpr(f"{value} AS k", "id AS seq").localCheckpoint()
+        middle = spark.range(400_000, 400_010).selectExpr(f"{value} AS k", "id AS seq")
+        condition = key_condition(batch, pipeline, "target")
+        assert condition is not None
+        assert batch.alias("target").where(f"NOT ({condition})").count() == 0
+        if skips_middle and type_ != "SMALLINT":
+            assert middle.alias("target").where(condition).count() == 0
+        assert key_condition(batch.limit(0), pipeline) is None
+        one = key_condition(batch.limit(1), pipeline)
+        assert one is not None
+        assert batch.where(one).count() == 1
+
+
+def test_keys_whose_order_says_nothing_are_not_asked_for(world: World) -> None:
+    with world.session() as spark:
+        batch = spark.range(5).select(F.col("id").cast("double").alias("k"), F.col("id").alias("seq"))
+        pipeline = world.pipeline("t", source={"schema": "k DOUBLE, seq BIGINT"}, change={"keys": ["k"]})
+        assert key_condition(batch, pipeline) is None
+        truncated = {"truncates": "apply", "keys": ["k"]}
+        source = {"schema": "k BIGINT, seq BIGINT", "format": "debezium-json"}
+        assert key_condition(batch, world.pipeline("t", source=source, change=truncated)) is None
+
+
+def test_i9_a_pruned_merge_makes_the_same_table_and_leaves_files_unread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_jobs.attempt, "PRUNED_ROWS", 1)
+    topic = world.topic(1)
+    pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 100}})
+    for ids, seq in ((range(100), 5), (range(1000, 1100), 5), (range(50, 150), 7), (range(90, 110), 3)):
+        world.produce(topic, changes(ids, seq, f"at{seq}-"), 1)
+        world.drain(pipeline)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    log = DeltaTable(world.steps(pipeline).tables.target).history()
+    [merge] = [e for e in log if '"batch_id":2,' in (e.get("userMetadata") or "")]
+    metrics = {name: int(value) for name, value in merge["operationMetrics"].items() if value.isdecimal()}
+    assert metrics["numTargetFilesBeforeSkipping"] > metrics["numTargetFilesAfterSkipping"] > 0
+    assert (metrics["numTargetRowsUpdated"], metrics["numTargetRowsInserted"]) == (50, 50)
