@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 6 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-ledger bench-formats lock
+.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-growth bench-ledger bench-formats lock
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -73,6 +73,9 @@ bench-large: setup-dev ## the same with tables of 50M rows and batches of 1M (ab
 
 bench-quality: setup-dev ## what a quality suite costs a batch
 	@$(BIN)/python -m tests.bench.quality $(ARGS)
+
+bench-growth: setup-dev ## what a batch costs as its table grows a hundred times, and as small files pile up
+	@$(BIN)/python -m tests.bench.growth $(ARGS)
 
 bench-ledger: setup-dev ## what plan and settle cost, also after ten thousand batches
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)

@@ -14,8 +14,9 @@ from include.installation.java import find_java
 from include.installation.spark_server import driver_options
 from include.settings import Settings
 
-# A driver on a machine of its own is reached by its cluster, so it must not bind to the loopback address.
-_ONE_MACHINE = ("spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory")
+# A driver on a machine of its own is reached by its cluster, so it must not bind to the loopback address; how much
+# memory and how many partitions there are is the cluster's to say.
+_ONE_MACHINE = ("spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.sql.shuffle.partitions")
 
 # A process that has opened a Spark Connect session sets these; inherited, they would make a client of a driver.
 CLIENT_ONLY = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -51,7 +52,9 @@ def keep_newest(folder: Path, bytes_max: int) -> None:
     for file in rolled:
         kept += file.stat().st_size
         if kept > bytes_max and file != rolled[0]:
-            file.unlink(missing_ok=True)
+            file.unlink()
+            if not any(file.parent.glob("events_*")):  # of an application that ended long ago
+                shutil.rmtree(file.parent)
 
 
 if __name__ == "__main__":

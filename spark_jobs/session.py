@@ -16,25 +16,28 @@ from include.protocol.errors import TerminalError
 from include.settings import Settings
 from include.spark_command import CLIENT_ONLY
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
 # What every session of a job runs with, wherever it runs.
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
-    # Spark's 200 shuffle partitions and Delta's 50 snapshot partitions cost seconds per batch on small data.
-    _PARTITIONS: str(max(2, 2 * (os.cpu_count() or 1))),
+    # Delta's 50 snapshot partitions cost seconds per batch; one reads the log of some ten thousand files in time.
     "spark.databricks.delta.snapshotPartitions": "1",
     # The JSON functions' results must not depend on a cluster's settings.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
 }
 
-_ADAPTIVE = "spark.sql.adaptive.enabled"
-_COMPILED = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
-# What is planned once is over sooner than what is planned again at every stage (docs/performance.md).
+# Of a small batch: what is planned once is over sooner than what is planned again at every stage. All others run with
+# what Spark itself was started with. (Figures in docs/performance.md.)
+_SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 _SMALL_RECORDS = 50_000
-# Rows of a table below which a MERGE is over before compiled code has paid for its compiler.
-_SMALL_ROWS = 100_000
-_SMALLEST_RECORDS = 20_000
+# Of a small batch into a small table: it is over before compiled code has paid for its compiler.
+_SMALLEST = {
+    **_SMALL,
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_SMALLEST_RECORDS, _SMALLEST_ROWS = 20_000, 100_000
 
 
 @contextmanager
@@ -77,13 +80,15 @@ def fit(spark: SparkSession, records: int, rows: int) -> None:
     Args:
         records: at most so many are read. rows: of the largest table that they are merged into.
     """
-    small = records <= _SMALL_RECORDS
-    smallest = records <= _SMALLEST_RECORDS and rows <= _SMALL_ROWS
-    whole_stage, factory = ("false", "NO_CODEGEN") if smallest else ("true", "FALLBACK")
-    partitions = "1" if smallest else str(os.cpu_count() or 1) if small else _SESSION[_PARTITIONS]
-    settings = dict(zip(_COMPILED, (whole_stage, factory), strict=True))
-    for key, value in {**settings, _ADAPTIVE: str(not small).lower(), _PARTITIONS: partitions}.items():
-        spark.conf.set(key, value)
+    if records <= _SMALLEST_RECORDS and rows <= _SMALLEST_ROWS:
+        settings = _SMALLEST
+    else:
+        settings = _SMALL if records <= _SMALL_RECORDS else {}
+    for key in _SMALLEST:
+        if key in settings:
+            spark.conf.set(key, settings[key])
+        else:
+            spark.conf.unset(key)
 
 
 @contextmanager

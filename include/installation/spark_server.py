@@ -34,6 +34,7 @@ def driver_options(jars: Path, home: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "3g",
+        "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
         # A batch compiles about a hundred classes, and Spark would keep a hundred in all.
         "spark.sql.codegen.cache.maxEntries": "5000",
         "spark.ui.enabled": "false",

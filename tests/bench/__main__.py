@@ -47,7 +47,7 @@ from tests.bench.report import write_report
 from tests.conftest import settings_in, world_in
 from tests.support.world import World
 
-_PARTITIONS = 4
+PARTITIONS = 4
 _MERGES = (Lakemark, ForeachBatch, TunedForeachBatch, DeltaRs)
 _APPENDS = (PlainParquet, StreamingAppend, TunedStreamingAppend)
 
@@ -104,7 +104,7 @@ def main() -> int:
     found = []
     try:
         stack.up(say, ("kafka",))
-        spark = _session(stack.settings)
+        spark = session(stack.settings)
         for name in names:
             work = known[name]
             work = dataclasses.replace(work, rounds=options.rounds) if options.rounds else work
@@ -124,17 +124,17 @@ def measured(name: str, work: Work, spark: SparkSession, stack: Stack, folder: P
     """What each contender took, by round."""
     say(f"{name}: {work.name}")
     world = world_in(folder, stack)
-    topic = world.topic(_PARTITIONS)
+    topic = world.topic(PARTITIONS)
     arena = Arena(
-        spark, world.settings, world.bootstrap_servers, topic, _PARTITIONS, folder / "tables", work.batch, work.rows
+        spark, world.settings, world.bootstrap_servers, topic, PARTITIONS, folder / "tables", work.batch, work.rows
     )
-    contenders = [_contender(kind, world, arena) for kind in work.contenders]
-    _lay_tables(contenders, arena)
+    contenders = [entrant(kind, world, arena) for kind in work.contenders]
+    lay_tables(contenders, arena)
     orders = Orders(work.rows, work.is_local)
     seconds: dict[str, list[float]] = {c.name: [] for c in contenders}
     cpu: dict[str, list[float]] = {c.name: [] for c in contenders}
     for turn in range(work.warm_ups + work.rounds):
-        _send(orders.events(work.batch), world.bootstrap_servers, topic)
+        send(orders.events(work.batch), world.bootstrap_servers, topic)
         shift = turn % len(contenders)
         for contender in (*contenders[shift:], *contenders[:shift]):  # nobody is always first
             before = cpu_seconds()
@@ -153,7 +153,7 @@ def measured(name: str, work: Work, spark: SparkSession, stack: Stack, folder: P
     }
 
 
-def _contender(kind: type[Contender], world: World, arena: Arena) -> Contender:
+def entrant(kind: type[Contender], world: World, arena: Arena) -> Contender:
     if not issubclass(kind, Lakemark):
         return kind(arena)
     pipeline = _pipeline(world, arena, kind.name)
@@ -174,7 +174,7 @@ def _pipeline(world: World, arena: Arena, name: str) -> Pipeline:
     )
 
 
-def _lay_tables(contenders: Iterable[Contender], arena: Arena) -> None:
+def lay_tables(contenders: Iterable[Contender], arena: Arena) -> None:
     """The same rows for all that merge, in files of the same layout; with lineage (of nobody) for Lakemark."""
     spark, plain = arena.spark, arena.folder / "first"
     arena.folder.mkdir(parents=True)
@@ -207,18 +207,18 @@ def _same_rows(contenders: Iterable[Contender]) -> None:
         assert len(set(of_kind.values())) <= 1, f"the tables differ: {of_kind}"
 
 
-def _send(events: Iterable[tuple[int, bytes]], bootstrap_servers: str, topic: str) -> None:
+def send(events: Iterable[tuple[int, bytes]], bootstrap_servers: str, topic: str) -> None:
     options = {"linger.ms": 50, "compression.type": "lz4", "queue.buffering.max.messages": 1_000_000, "log_level": 0}
     producer = Producer({"bootstrap.servers": bootstrap_servers, **options})
     for n, (key, value) in enumerate(events):
-        producer.produce(topic, value, str(key), partition=key % _PARTITIONS)
+        producer.produce(topic, value, str(key), partition=key % PARTITIONS)
         if n % 10_000 == 0:
             producer.poll(0)
     left = producer.flush()
     assert not left, f"{left} events were not sent"
 
 
-def _session(settings: Settings) -> SparkSession:
+def session(settings: Settings) -> SparkSession:
     prepare_own_driver(settings)
     builder = SparkSession.builder.appName("bench").master("local[*]")
     options = {**driver_options(settings.jars, settings.home), "spark.log.level": "ERROR"}

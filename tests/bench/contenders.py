@@ -94,13 +94,13 @@ class Lakemark(Contender):
         began = time.monotonic()
         steps = Steps(self.arena.settings, self.pipeline)
         batch = steps.plan().batch
-        result = Attempt(self.arena.settings, self.pipeline, batch.key, self._session, "bench", lambda fact: None).run()
+        result = Attempt(self.arena.settings, self.pipeline, batch.key, self.session, "bench", lambda fact: None).run()
         assert result.outcome == "applied", result
         steps.settle(batch.key)
         return time.monotonic() - began
 
     @contextmanager
-    def _session(self) -> Iterator[SparkSession]:
+    def session(self) -> Iterator[SparkSession]:
         spark = self.arena.spark.newSession()
         configure(spark)
         yield spark

@@ -1,7 +1,7 @@
 """A made-up stream of orders that change, and the table that it changes.
 
 Of every hundred events thirty are new orders, the others change one that is there: with high locality a recent one
-(their ages are exponentially distributed, a hundredth of the table on average), else any.
+(their ages are exponentially distributed, a hundredth of the table on average unless told otherwise), else any.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Orders:
     rows: int
     is_local: bool
     seed: int = 1
+    age: int | None = None  # of the orders that change, in orders since, on average; None: a hundredth of the table
     sent: int = 0
     _random: random.Random = field(init=False)
     _next_id: int = field(init=False)
@@ -57,7 +58,7 @@ class Orders:
             self._next_id += 1
             return self._next_id - 1
         if self.is_local:
-            return max(0, self._next_id - 1 - int(self._random.expovariate(100 / self.rows)))
+            return max(0, self._next_id - 1 - int(self._random.expovariate(1 / (self.age or self.rows / 100))))
         return self._random.randrange(self._next_id)
 
 
