@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from include.spark_command import CLIENT_ONLY
 from spark_jobs.warm_up import warm_up
 
 _LOOK_SECONDS = 1.0
@@ -29,6 +30,8 @@ def main() -> None:
     parser.add_argument("--events-max-bytes", type=int, metavar="BYTES", help="of Spark's event log; older is removed")
     options = parser.parse_args()
     sys.path.pop(0)  # this file's own folder: its modules would hide other packages' of the same names
+    for name in CLIENT_ONLY:
+        os.environ.pop(name, None)  # whoever starts the server may have been a client of another
     jvm = os.getppid()
     spark = SparkSession.builder.getOrCreate()
     if options.warm_up:
