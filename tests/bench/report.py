@@ -1,4 +1,4 @@
-"""What `make bench` writes down: JSON of all rounds, and a plot of each work."""
+"""What `make bench` writes down: JSON of all rounds, tables of the medians, and a plot of each work."""
 
 from __future__ import annotations
 
@@ -8,11 +8,31 @@ from pathlib import Path
 
 
 def write_report(folder: Path, found: dict) -> None:
-    """One JSON file of everything, and a plot per work: median wall and CPU seconds of each contender."""
+    """One JSON file of everything, one page of tables, and a plot per work: median wall and CPU seconds of each."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
+    (folder / "README.md").write_text(_page(found))
     for work in found["works"]:
         _plot(work, folder / f"bench-{work['name']}.svg")
+
+
+def _page(found: dict) -> str:
+    facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found["machine"].items())
+    lines = [
+        "# What `make bench` measured",
+        "",
+        f"Written by the run itself; {facts}. Medians of interleaved rounds.",
+        "",
+    ]
+    for work in found["works"]:
+        base = statistics.median(work["seconds"]["lakemark"])
+        lines += [f"## {work['title']}", "", f"{work['rounds']} rounds after {work['warm_ups']} that warm up.", ""]
+        lines += ["| | seconds | CPU seconds | Lakemark takes, of its time |", "| --- | --- | --- | --- |"]
+        for name, taken in work["seconds"].items():
+            median, cpu = statistics.median(taken), statistics.median(work["cpu_seconds"][name])
+            lines.append(f"| {name} | {median:.2f} | {cpu:.2f} | {base / median:.2f} |")
+        lines += ["", f"![{work['title']}](bench-{work['name']}.svg)", ""]
+    return "\n".join(lines)
 
 
 def _plot(work: dict, file: Path) -> None:
