@@ -82,7 +82,7 @@ def profile(settings: Settings, options: argparse.Namespace) -> int:
 
 def _rows_of_batch(settings: Settings, pipeline: Pipeline, batch_id: int | None) -> list[dict[str, Any]]:
     ledger = Steps(settings, pipeline).ledger
-    state = ledger.state()
+    state = ledger.recent()
     wanted = state.committed_through if batch_id is None else batch_id
     return [row for row in ledger.rows() if (row["generation"], row["batch_id"]) == (state.generation, wanted)]
 

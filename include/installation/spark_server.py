@@ -74,7 +74,7 @@ class SparkServer:
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": events.as_uri(),
             "spark.eventLog.rolling.enabled": "true",
-            "spark.eventLog.rolling.maxFileSize": "16m",  # compressed
+            "spark.eventLog.rolling.maxFileSize": "16m",  # before it is compressed, to about a sixth
             # Sessions bring no classes, so they can share the compiled ones (see `spark_jobs.connect_server`).
             "spark.sql.artifact.isolation.enabled": "false",
             "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",

@@ -15,7 +15,7 @@ import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -264,8 +264,6 @@ def show(found: dict) -> None:
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
-
-Say = Callable[[str], None]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
+from include.protocol.batch import BatchKey
 from include.runner import run_job
 from include.settings import Settings
 from include.steps import Steps
@@ -94,10 +95,13 @@ class Lakemark(Contender):
         began = time.monotonic()
         steps = Steps(self.arena.settings, self.pipeline)
         batch = steps.plan().batch
-        result = Attempt(self.arena.settings, self.pipeline, batch.key, self.session, "bench", lambda fact: None).run()
-        assert result.outcome == "applied", result
+        self.attempt(batch.key)
         steps.settle(batch.key)
         return time.monotonic() - began
+
+    def attempt(self, key: BatchKey) -> None:
+        result = Attempt(self.arena.settings, self.pipeline, key, self.session, "bench", lambda fact: None).run()
+        assert result.outcome == "applied", result
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
@@ -112,13 +116,8 @@ class LakemarkSubmitted(Lakemark):
 
     name = "spark-submit per batch"
 
-    def run(self) -> float:
-        began = time.monotonic()
-        steps = Steps(self.arena.settings, self.pipeline)
-        batch = steps.plan().batch
-        run_job(self.arena.settings, self.pipeline.name, batch.key, "bench", lambda fact: None, lambda line: None)
-        steps.settle(batch.key)
-        return time.monotonic() - began
+    def attempt(self, key: BatchKey) -> None:
+        run_job(self.arena.settings, self.pipeline.name, key, "bench", lambda fact: None, lambda line: None)
 
 
 @dataclass
@@ -255,9 +254,8 @@ class DeltaRs(Contender):
     def _merge(self, changes: pa.Table) -> None:
         ordered = changes.sort_by([(KEY, "ascending"), (ORDER, "descending")])
         keys = ordered[KEY].combine_chunks()
-        first = pc.or_(pa.array([True] + [False] * (len(keys) - 1)), _differs_from_before(keys))
         merge = DeltaTable(self.table).merge(
-            ordered.filter(first), f"t.{KEY} = s.{KEY}", source_alias="s", target_alias="t"
+            ordered.filter(_differs_from_before(keys)), f"t.{KEY} = s.{KEY}", source_alias="s", target_alias="t"
         )
         merge.when_matched_update_all(f"s.{ORDER} > t.{ORDER}").when_not_matched_insert_all().execute()
 
