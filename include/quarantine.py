@@ -20,7 +20,7 @@ from deltalake import QueryBuilder, write_deltalake
 from include.delta_tables import append, open_table
 from include.duckdb_json import literal
 from include.protocol.backfill import Backfill, Chunks
-from include.protocol.batch import FENCE, Batch
+from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
 from include.protocol.ranges import OffsetRange
@@ -53,6 +53,9 @@ _EMPTY_QUARANTINE = (
     'CREATE TABLE aside (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, key BLOB, '
     "value BLOB, reason VARCHAR, generation INTEGER, batch_id BIGINT, rules VARCHAR[])"
 )
+
+
+_Landed = tuple[BatchKey, Sequence[OffsetRange]]
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ class Quarantine:
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
-        """Tables: aside, resolved, landed (batches, in order), reads (which of them read what offsets from Kafka), and
+        """Tables: aside, resolved, landed (batches, in order), reads (which of them read what offsets whole), and
         `records`: every record once, with its state."""
         database = duckdb.connect()
         database.execute("SET TimeZone = 'UTC'")
@@ -221,9 +224,9 @@ class Quarantine:
                     for batch in self._landed_chunks(record.backfill)
                 ]
         database.execute(f"CREATE TABLE resolved AS {' UNION ALL '.join(resolved)}")
-        landed = list(self._landed())
-        database.register("landed", _table(_LANDED, [(*batch.key, n) for n, (batch, _) in enumerate(landed)]))
-        reads = [(*batch.key, *r) for batch, is_replay in landed if not is_replay for r in map(_parts, batch.ranges)]
+        landed = [*self._landed_before(database), *self._landed()]
+        database.register("landed", _table(_LANDED, [(*key, place) for place, (key, _) in enumerate(landed)]))
+        reads = [(*key, *r) for key, ranges in landed for r in map(_parts, ranges)]
         database.register("reads", _table(_READS, reads))
         columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
         optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}  # not of every batch
@@ -257,18 +260,41 @@ class Quarantine:
         )
         return database
 
-    def _landed(self) -> Iterator[tuple[Batch, bool]]:
-        """Every batch that has landed, of all generations and backfills, in order; and whether it is a replay's."""
+    def _landed_before(self, database: duckdb.DuckDBPyConnection) -> Iterator[_Landed]:
+        """The same of generations and backfills that a ledger which was made anew does not know.
+
+        What they set aside counts still. The target's log says what its batches read, as far back as it goes. Whether
+        an older one landed nobody can say: if not, a later batch has read its records again, and that one's word
+        counts. Of a backfill nobody knows whether it read single records: it takes back nobody's word.
+        """
+        known = {event.batch.generation for event in self.events if isinstance(event, BatchPlanned)}
+        known |= {-number for number in self.state.backfills}
+        found = database.execute("SELECT DISTINCT generation, batch_id FROM aside ORDER BY ALL").fetchall()
+        unknown = {BatchKey(*key): () for key in found if key[0] not in known}
+        if not unknown:
+            return
+        told: dict[BatchKey, Sequence[OffsetRange]] = {}
+        for commit in self._target_log.landed_commits(self.pipeline) if self._target_log else ():
+            batch = commit.metadata.batch
+            if batch.generation not in known:
+                told[batch.key] = () if batch.is_chunk else batch.ranges
+        untold = {key: ranges for key, ranges in unknown.items() if key not in told}
+        yield from untold.items()
+        yield from reversed(told.items())
+
+    def _landed(self) -> Iterator[_Landed]:
+        """Every batch that has landed, of all generations and backfills, in order, and the offsets that it read."""
         planned: dict[tuple[int, int], Batch] = {}
         for event in self.events:
             match event:
                 case BatchPlanned(batch):
                     planned[batch.key] = batch
                 case BatchCommitted():
-                    yield planned[event.generation, event.batch_id], False
+                    batch = planned[event.generation, event.batch_id]
+                    yield batch.key, batch.ranges
                 case BackfillPlanned(backfill) if backfill.into == "same" or self._is_swapped(backfill):
-                    for batch in self._landed_chunks(backfill):
-                        yield batch, backfill.records is not None
+                    for batch in self._landed_chunks(backfill):  # a replay's read but single records of its ranges
+                        yield batch.key, batch.ranges if backfill.records is None else ()
 
     def _landed_chunks(self, backfill: Backfill) -> list[Batch]:
         return list(filter(self._has_landed, map(backfill.batch, range(len(backfill.chunks)))))

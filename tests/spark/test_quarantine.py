@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -81,6 +82,22 @@ def test_what_a_backfill_finds_good_waits_no_longer(world: World) -> None:
     assert reasons(world, pipeline) == {NULL: {"pending": 1}, PRICE: {"applied": 1}}
     report = audit(world.settings, pipeline, deep=True)
     assert report.findings == ()
+
+
+def test_what_waits_does_so_still_when_the_ledger_was_made_anew_twice(world: World) -> None:
+    """The second new ledger knows only the generation that the first one began, in which nothing had landed."""
+    pipeline = with_suite(world, CHEAP)
+    send(world, pipeline, {"id": 1, "price": 500}, {"id": 2})
+    world.run_batch(pipeline)
+    for _ in range(2):
+        shutil.rmtree(world.steps(pipeline).ledger.path)
+        assert world.lakemark("ledger", "rebuild", pipeline.name).returncode == 0
+    assert reasons(world, pipeline) == {PRICE: {"pending": 1}}
+    assert audit(world.settings, pipeline, deep=True).findings == ()
+    with_suite(world, NAMED, again=pipeline)
+    quarantine(world, "replay", pipeline.name)
+    assert prices(world, pipeline) == {1: 500, 2: 1}
+    assert reasons(world, pipeline) == {PRICE: {"replayed": 1}}
 
 
 @pytest.mark.slow
