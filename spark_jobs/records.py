@@ -13,6 +13,9 @@ from include.pipeline_file import Source
 from include.protocol.batch import Batch
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+# All that is read is there already. Spark asks for a partition's end behind a fetch that waits for new records there:
+# by Kafka's default half a second for every partition that a core reads.
+BOUNDED = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "5000"}
 
 
 def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
@@ -31,7 +34,7 @@ def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers
         ends[r.topic][str(r.partition)] = r.end_offset
     return (
         spark.read.format("kafka")
-        .options(**spark_options(source))
+        .options(**BOUNDED, **spark_options(source))
         .option("kafka.isolation.level", "read_committed")
         .option("assign", json.dumps(partitions))
         .option("startingOffsets", json.dumps(starts))

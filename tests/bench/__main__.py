@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import psutil
@@ -40,16 +41,17 @@ from tests.bench.contenders import (
     PlainParquet,
     StreamingAppend,
     TunedForeachBatch,
+    TunedPlainParquet,
     TunedStreamingAppend,
 )
 from tests.bench.orders import KEY, SCHEMA, Orders, first_rows
-from tests.bench.report import write_report
+from tests.bench.report import add_to_report
 from tests.conftest import settings_in, world_in
 from tests.support.world import World
 
 PARTITIONS = 4
 _MERGES = (Lakemark, ForeachBatch, TunedForeachBatch, DeltaRs)
-_APPENDS = (PlainParquet, StreamingAppend, TunedStreamingAppend)
+_APPENDS = (PlainParquet, TunedPlainParquet, StreamingAppend, TunedStreamingAppend)
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ def main() -> int:
     parser.add_argument("works", nargs="*", choices=[[], *known], help="which ones; all but the large ones if none")
     parser.add_argument("--large", action="store_true", help="the large ones")
     parser.add_argument("--rounds", type=int, help="measured rounds, instead of each work's own number")
-    parser.add_argument("--report", type=Path, metavar="FOLDER", help="writes JSON and plots there")
+    parser.add_argument(
+        "--report", type=Path, metavar="FOLDER", help="writes JSON and plots there, beside those of other works"
+    )
     options = parser.parse_args()
     names = options.works or list(LARGE_WORKS if options.large else WORKS)
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
@@ -111,12 +115,12 @@ def main() -> int:
             found.append(measured(name, work, spark, stack, home / name))
             shutil.rmtree(home / name)
             show(found[-1])
+            if options.report:
+                add_to_report(options.report, machine(), found[-1])
         spark.stop()
     finally:
         stack.down()
         shutil.rmtree(home, ignore_errors=True)
-    if options.report:
-        write_report(options.report, {"machine": machine(), "works": found})
     return 0
 
 
@@ -147,6 +151,7 @@ def measured(name: str, work: Work, spark: SparkSession, stack: Stack, folder: P
     return {
         "name": name,
         "title": work.name,
+        "on": date.today().isoformat(),
         **{field: getattr(work, field) for field in ("batch", "rows", "is_local", "rounds", "warm_ups")},
         "seconds": seconds,
         "cpu_seconds": cpu,

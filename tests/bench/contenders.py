@@ -31,6 +31,7 @@ from include.runner import run_job
 from include.settings import Settings
 from include.steps import Steps
 from spark_jobs.attempt import Attempt
+from spark_jobs.records import BOUNDED
 from spark_jobs.session import configure, fit
 from tests.bench.orders import COLUMNS, KEY, ORDER, SCHEMA
 
@@ -48,10 +49,6 @@ class Arena:
     batch: int  # events
     rows: int  # of the table before
 
-    def kafka(self, more: Mapping[str, object]) -> dict[str, str]:
-        options = {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": self.topic, **more}
-        return {name: str(value) for name, value in options.items()}
-
 
 @dataclass
 class Contender(ABC):
@@ -59,6 +56,7 @@ class Contender(ABC):
 
     name: ClassVar[str]
     merges: ClassVar[bool] = True  # into the table of orders; else it appends all changes
+    is_tuned: ClassVar[bool] = False  # reads and runs with the settings that Lakemark uses, instead of the defaults
     arena: Arena
 
     @property
@@ -67,6 +65,18 @@ class Contender(ABC):
 
     @abstractmethod
     def run(self) -> float: ...
+
+    def session(self) -> SparkSession:
+        """A session of its own."""
+        spark = self.arena.spark.newSession()
+        if self.is_tuned:
+            configure(spark)
+            fit(spark, self.arena.batch, self.arena.rows)
+        return spark
+
+    def kafka(self, more: Mapping[str, object]) -> dict[str, str]:
+        options = {"kafka.bootstrap.servers": self.arena.bootstrap_servers, "subscribe": self.arena.topic, **more}
+        return {name: str(value) for name, value in options.items()} | (BOUNDED if self.is_tuned else {})
 
     def rows(self) -> DataFrame:
         return self.arena.spark.read.format("delta").load(self.table)
@@ -100,11 +110,11 @@ class Lakemark(Contender):
         return time.monotonic() - began
 
     def attempt(self, key: BatchKey) -> None:
-        result = Attempt(self.arena.settings, self.pipeline, key, self.session, "bench", lambda fact: None).run()
+        result = Attempt(self.arena.settings, self.pipeline, key, self._opened, "bench", lambda fact: None).run()
         assert result.outcome == "applied", result
 
     @contextmanager
-    def session(self) -> Iterator[SparkSession]:
+    def _opened(self) -> Iterator[SparkSession]:
         spark = self.arena.spark.newSession()
         configure(spark)
         yield spark
@@ -134,7 +144,7 @@ class PlainParquet(Contender):
         starts = {p: self._next.get(p, 0) for p in ends}
         offsets = {"startingOffsets": starts, "endingOffsets": ends}
         options = {name: json.dumps({arena.topic: by}) for name, by in offsets.items()}
-        records = arena.spark.read.format("kafka").options(**arena.kafka(options)).load()
+        records = self.session().read.format("kafka").options(**self.kafka(options)).load()
         _decoded(records).write.mode("append").parquet(self.table)
         self._next = ends
         return time.monotonic() - began
@@ -144,15 +154,20 @@ class PlainParquet(Contender):
 
 
 @dataclass
+class TunedPlainParquet(PlainParquet):
+    """The same with the settings that Lakemark uses."""
+
+    name = "plain parquet, our settings"
+    is_tuned = True
+
+
+@dataclass
 class _Streaming(Contender):
     """A structured streaming query, started for each round with its checkpoint."""
 
-    def session(self) -> SparkSession:
-        return self.arena.spark.newSession()
-
     def run(self) -> float:
         arena, spark = self.arena, self.session()
-        options = arena.kafka({"startingOffsets": "earliest"})  # what is new is one batch
+        options = self.kafka({"startingOffsets": "earliest"})  # what is new is one batch
         changes = _decoded(spark.readStream.format("kafka").options(**options).load())
         query = self.started(changes).trigger(availableNow=True).start()
         query.awaitTermination()
@@ -183,12 +198,10 @@ class StreamingAppend(_Streaming):
 
 @dataclass
 class TunedStreamingAppend(StreamingAppend):
-    """The same with the session settings that Lakemark uses."""
+    """The same with the settings that Lakemark uses."""
 
     name = "streaming append, our settings"
-
-    def session(self) -> SparkSession:
-        return _tuned(self.arena)
+    is_tuned = True
 
 
 @dataclass
@@ -211,19 +224,10 @@ class ForeachBatch(_Streaming):
 
 @dataclass
 class TunedForeachBatch(ForeachBatch):
-    """The same with the session settings that Lakemark uses."""
+    """The same with the settings that Lakemark uses."""
 
     name = "foreachBatch MERGE, our settings"
-
-    def session(self) -> SparkSession:
-        return _tuned(self.arena)
-
-
-def _tuned(arena: Arena) -> SparkSession:
-    spark = arena.spark.newSession()
-    configure(spark)
-    fit(spark, arena.batch, arena.rows)
-    return spark
+    is_tuned = True
 
 
 @dataclass

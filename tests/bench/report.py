@@ -7,13 +7,18 @@ import statistics
 from pathlib import Path
 
 
-def write_report(folder: Path, found: dict) -> None:
-    """One JSON file of everything, one page of tables, and a plot per work: median wall and CPU seconds of each."""
+def add_to_report(folder: Path, machine: dict, work: dict) -> None:
+    """One JSON file of everything, one page of tables, and a plot per work: median wall and CPU seconds of each.
+
+    A work that was measured before is replaced; the others stay, for contenders are compared within a work only.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
+    file = folder / "bench.json"
+    works = {known["name"]: known for known in json.loads(file.read_text())["works"]} if file.exists() else {}
+    found = {"machine": machine, "works": list((works | {work["name"]: work}).values())}
+    file.write_text(json.dumps(found, indent=1) + "\n")
     (folder / "README.md").write_text(_page(found))
-    for work in found["works"]:
-        _plot(work, folder / f"bench-{work['name']}.svg")
+    _plot(work, folder / f"bench-{work['name']}.svg")
 
 
 def _page(found: dict) -> str:
@@ -26,7 +31,12 @@ def _page(found: dict) -> str:
     ]
     for work in found["works"]:
         base = statistics.median(work["seconds"]["lakemark"])
-        lines += [f"## {work['title']}", "", f"{work['rounds']} rounds after {work['warm_ups']} that warm up.", ""]
+        lines += [
+            f"## {work['title']}",
+            "",
+            f"{work['on']}: {work['rounds']} rounds after {work['warm_ups']} that warm up.",
+            "",
+        ]
         lines += ["| | seconds | CPU seconds | Lakemark takes, of its time |", "| --- | --- | --- | --- |"]
         for name, taken in work["seconds"].items():
             median, cpu = statistics.median(taken), statistics.median(work["cpu_seconds"][name])
