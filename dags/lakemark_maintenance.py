@@ -38,7 +38,7 @@ def build(settings: Settings) -> DAG:
         @task
         def pipelines() -> list[str]:
             found, _ = load_pipelines(settings.pipelines, settings.environment)
-            return [pipeline.name for pipeline in found]
+            return [half.name for pipeline in found for half in pipeline.halves]
 
         @task(
             max_active_tis_per_dag=1,  # the other slots are for batches

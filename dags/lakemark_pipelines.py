@@ -1,4 +1,5 @@
-"""One DAG `lakemark__NAME` for every valid file in include/pipelines/: plan, merge, settle.
+"""One DAG `lakemark__NAME` for every valid file in include/pipelines/: plan, merge, settle. With `merge_every` the same
+comes before it for the landing, which takes records to the archive: plan_landing, land, settle_landing.
 
 Broken files are reported by lakemark_pipeline_errors.py: Airflow keeps import errors per DAG file and stops scheduling
 all DAGs of a file that has one.
@@ -50,20 +51,18 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
     ) as dag:
 
         @task.short_circuit(
-            inlets=[table], doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new."
+            inlets=[table],
+            trigger_rule="none_failed",  # a landing that had nothing to land was skipped
+            doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new.",
         )
-        def plan() -> dict[str, Any] | None:
+        def plan(landed: dict[str, Any] | None = None) -> dict[str, Any] | None:
             with work_on(pipeline.name):
                 steps = Steps(settings, pipeline)
-                run = steps.plan_run()
+                run = steps.plan_run(however_little=landed is None)
             with suppress(LakemarkError):  # a plan does not fail for its figures
                 if lakemark_metrics.are_on():
                     lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, steps.ledger.recent()))
-            if run is None:
-                log.info("nothing new in Kafka: there is no batch to run")
-                return None
-            log.info("from %s batch %s to %s", pipeline.name, run.first.batch_id, offsets_as_argument(run.until))
-            return run.to_json()
+            return told(pipeline, run)
 
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
         def settle(planned: dict[str, Any], merged: list, *, outlet_events: Any) -> list[dict[str, Any]]:
@@ -76,7 +75,10 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             lakemark_lineage.of_run(settings, pipeline, settled)
             return events
 
-        planned = plan()
+        landed, landing_settled = landing_tasks(pipeline, settings)
+        planned = plan(landed)
+        if landing_settled is not None:
+            landing_settled >> planned
         merge = MergeTask(
             task_id="merge",
             pipeline=pipeline.name,
@@ -86,6 +88,46 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         )
         settle(planned, merge.output)
     return dag
+
+
+def landing_tasks(pipeline: Pipeline, settings: Settings) -> tuple[Any, Any]:
+    """What comes before the merge with `merge_every`: the tasks that plan and that settle; Nones without."""
+    landing = pipeline.landing
+    if landing is None:
+        return None, None
+
+    # Nothing to land is no reason not to merge what waits.
+    @task.short_circuit(
+        ignore_downstream_trigger_rules=False,
+        doc_md="Records in the landing's ledger which offset ranges go to the archive, or finds nothing new.",
+    )
+    def plan_landing() -> dict[str, Any] | None:
+        with work_on(landing.name):
+            return told(landing, Steps(settings, landing).plan_run())
+
+    @task(doc_md="Records what has landed in the archive.")
+    def settle_landing(planned: dict[str, Any], done: list) -> int:
+        with work_on(landing.name):
+            return len(Steps(settings, landing).settle_run(RunPlan.from_json(planned)))
+
+    planned = plan_landing()
+    land = MergeTask(
+        task_id="land",
+        pipeline=landing.name,
+        work=planned,
+        doc_md="Runs the Spark job that appends the run's batches to the archive. Safe to clear at any time.",
+        **ON_SPARK,
+    )
+    return planned, settle_landing(planned, land.output)
+
+
+def told(pipeline: Pipeline, run: RunPlan | None) -> dict[str, Any] | None:
+    """A run's plan as data, and in the log."""
+    if run is None:
+        log.info("nothing new: there is no batch to run")
+        return None
+    log.info("from %s batch %s to %s", pipeline.name, run.first.batch_id, offsets_as_argument(run.until))
+    return run.to_json()
 
 
 def schedule(pipeline: Pipeline) -> str | list[Asset] | None:

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from include.delta_tables import query
+from include.ledger import Ledger
+from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import TopicPartition
+from include.settings import Settings
+from include.storage import Tables
 from include.target_log import TableLog
 
 
 @dataclass(frozen=True)
 class ArchiveSource:
-    """The archive of one pipeline, beside what its ledger says of the topics.
+    """The archive of one pipeline, beside what the ledger of whoever writes it says of the topics.
 
     Args:
+        pipeline: whose batches write it: the pipeline itself, or its landing.
         path: of the archive; None: the pipeline file names none.
     """
 
     pipeline: str
     path: str | None
     state: LedgerState
+
+    @classmethod
+    def of(cls, settings: Settings, pipeline: Pipeline, state: LedgerState) -> Self:
+        """Args: state: of the pipeline's own ledger."""
+        path = Tables.of(settings, pipeline).archive
+        if pipeline.landing is None:
+            return cls(pipeline.name, path, state)
+        ledger = Ledger(Tables.of(settings, pipeline.landing).ledger)
+        return cls(pipeline.landing.name, path, ledger.state())
 
     def extent(self) -> SourceExtent:
         """From the first batch that was archived to the last one that was committed, of the topics as they are.

@@ -308,7 +308,7 @@ class Backfills:
     def _holder(self, wish: Wish, state: LedgerState) -> KafkaSource | ArchiveSource:
         """Who holds the records."""
         if wish.source == "archive":
-            return ArchiveSource(self._name, self.steps.tables.archive, state)
+            return ArchiveSource.of(self.steps.settings, self.steps.pipeline, state)
         return KafkaSource(self.steps.pipeline.source)
 
     def _ranges(

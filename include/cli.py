@@ -68,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     audit_ = add("audit", audit, "prove that every batch was applied once, and adds up", "*", True)
     audit_.add_argument("--deep", action="store_true", help="recompute the table from Kafka and compare every row")
     add("maintain", maintain, "keep a pipeline's tables quick to read and small on disk", "*", True)
+    query_ = add("query", query, "ask the table as it will be once all that has landed is merged", None, True)
+    query_.add_argument("pipeline", help="name of a pipeline with `merge_every`")
+    query_.add_argument("sql", nargs="?", default="SELECT * FROM fresh LIMIT 20", help="of the view `fresh`")
     add_ledger_commands(commands)
     add_backfill_command(commands)
     add_quality_command(commands)
@@ -181,16 +184,16 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
     if options.until_caught_up:
         results = run_job(settings, pipeline.name, None, "cli", listen, say)
     else:
-        steps = Steps(settings, pipeline)
-        planned = steps.plan()
         results = []
-        if not isinstance(planned, Idle):
-            results = run_job(settings, pipeline.name, planned.batch.key, "cli", listen, say)
+        for half in pipeline.halves:
+            steps = Steps(settings, half)
+            planned = steps.plan(however_little=not results)
+            if isinstance(planned, Idle):
+                continue
+            [result] = run_job(settings, half.name, planned.batch.key, "cli", listen, say)
             committed = steps.settle(planned.batch.key)
-            results[0] |= {
-                "table_version": committed.table_version,
-                "counts": committed.counts and committed.counts.to_json(),
-            }
+            counts = committed.counts and committed.counts.to_json()
+            results.append({**result, "table_version": committed.table_version, "counts": counts})
     lines = [f"{told({'result': result})}; version {result['table_version']}" for result in results]
     report(options, results, lines or ["nothing new in Kafka"])
     return 0
@@ -247,6 +250,14 @@ def maintain(settings: Settings, options: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
+def query(settings: Settings, options: argparse.Namespace) -> int:
+    from include.runner import run_query
+
+    rows = run_query(settings, named_pipeline(settings, options.pipeline).name, options.sql, say)
+    report(options, rows, (json.dumps(row) for row in rows))
+    return 0
+
+
 def explain(settings: Settings, options: argparse.Namespace) -> int:
     from include.explain import explanation, markdown
 
@@ -262,11 +273,12 @@ def explain(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _pipelines(settings: Settings, names: list[str]) -> tuple[list[Pipeline], bool]:
-    """The pipelines of that name, or all; and whether every file was valid. A broken file hides no other pipeline."""
+    """The pipelines of that name, or all, each after its landing, if it has one; and whether every file was valid. A
+    broken file hides no other pipeline."""
     found, good = [], True
     for name in names or [path.stem for path in pipeline_files(settings.pipelines)]:
         try:
-            found.append(named_pipeline(settings, name))
+            found += named_pipeline(settings, name).halves
         except PipelineFileError as error:
             good = False
             say(f"{type(error).__name__}: {error}")

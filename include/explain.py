@@ -25,6 +25,15 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
         "offset ranges land in one Delta commit",
         "settle": "reads the table's log and records in the ledger what really landed",
     }
+    if pipeline.merge_every is not None:
+        land = (
+            f"{steps['plan']}; appends them to the archive {pipeline.archive} as they are, marker and offsets in the "
+        )
+        steps = {"land": f"{land}same commit", **steps}
+        steps["plan"] = (
+            f"takes what has landed in the archive and is not merged, once that is {pipeline.merge_every} batches, or "
+            "Kafka has nothing new"
+        )
     if source.filter:
         steps["merge"] += f"; leaves out records unless `{source.filter}`"
     if deletes := _deletes(pipeline):
@@ -58,7 +67,7 @@ def _what_lands(pipeline: Pipeline, order: list[str]) -> str:
 
 def _beside(pipeline: Pipeline) -> list[str]:
     """Tables that a batch writes before the target."""
-    found = [f"the archive {pipeline.archive}"] if pipeline.archive else []
+    found = [f"the archive {pipeline.archive}"] if pipeline.archive and pipeline.merge_every is None else []
     found += [f"the history {pipeline.target.history_table}"] if pipeline.target.history_table else []
     return found + [f"{route.table} ({route.when or ', '.join(route.topics)})" for route in pipeline.target.routes]
 
@@ -78,6 +87,11 @@ def parts(pipeline: Pipeline) -> list[Part]:
             "exactly_once",
             "replayable: frozen offset ranges, read again by every attempt; only while Kafka retains them, and a range "
             "that it has lost stops the pipeline",
+        ),
+        *(
+            [Part(f"archive {pipeline.archive}", "exactly_once", "one append per batch, carrying marker and offsets")]
+            if pipeline.merge_every is not None
+            else []
         ),
         Part("quarantine", "exactly_once", "one append per batch, carrying the batch's marker"),
         *(Part(name, "exactly_once", "one commit per batch, carrying its marker") for name in _beside(pipeline)),

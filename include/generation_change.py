@@ -204,15 +204,19 @@ class GenerationChange:
                     events += [BatchPlanned(batch), event]
         return events
 
+    def _origin(self, name: str) -> str:
+        """SQL for what a row says of where it comes from; an archive's has columns for it."""
+        return f'"{name}"' if self.steps.pipeline.is_landing else f"{LINEAGE}['{name}']"
+
     def _newest_generation_of_rows(self, log: TableLog) -> int:
-        [row] = query(log.table, f"select max({LINEAGE}['generation']) as generation from t")
+        [row] = query(log.table, f"select max({self._origin('generation')}) as generation from t")
         return max(FIRST_GENERATION, row["generation"] or FIRST_GENERATION)  # rows of backfills have negative ones
 
     def _offsets_of_rows(self, log: TableLog, generation: int) -> dict[TopicPartition, int]:
         """One past the highest offset of every partition among the rows of a generation."""
         sql = (
-            f"select {LINEAGE}['topic'] as topic, {LINEAGE}['partition'] as partition, "
-            f"max({LINEAGE}['offset']) + 1 as next_offset from t where {LINEAGE}['generation'] = {generation} "
-            "group by 1, 2"
+            f"select {self._origin('topic')} as topic, {self._origin('partition')} as partition, "
+            f"max({self._origin('offset')}) + 1 as next_offset from t "
+            f"where {self._origin('generation')} = {generation} group by 1, 2"
         )
         return {TopicPartition(r["topic"], r["partition"]): r["next_offset"] for r in query(log.table, sql)}

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from include.pipeline_file import LANDING
 from include.protocol.batch import Batch
 from include.protocol.errors import OutcomeUnknownError, error_from_facts
 
@@ -77,7 +78,7 @@ def told(fact: dict[str, Any]) -> str:
     """A line of the job's JSON, for people."""
     match fact:
         case {"progress": "planned", "batch": batch}:
-            return f"batch {batch['batch_id']}: {Batch.from_json(batch).width:,} offsets"
+            return f"{_landing(batch)}batch {batch['batch_id']}: {Batch.from_json(batch).width:,} offsets"
         case {"progress": "conflict"}:
             return "another writer of the table was faster; merging again ..."
         case {"progress": phase}:
@@ -89,12 +90,16 @@ def told(fact: dict[str, Any]) -> str:
         case {"result": result}:
             counts = ", ".join(f"{number:,} {name}" for name, number in (result["counts"] or {}).items())
             seconds = ", ".join(f"{name} {s:.1f} s" for name, s in result["phase_seconds"].items())
-            what = f"batch {result['batch_id']}"
+            what = f"{_landing(result)}batch {result['batch_id']}"
             if result["generation"] < 0:
                 what = f"backfill {-result['generation']} chunk {result['batch_id']}"
             return "; ".join(filter(None, (f"{what} {result['outcome']}", counts, seconds)))
         case _:
             return f"{fact.get('error')}: {fact.get('found')}"
+
+
+def _landing(fact: dict[str, Any]) -> str:
+    return "landing's " if fact["pipeline"].endswith(LANDING) else ""
 
 
 def maintenance_lines(report: dict[str, Any]) -> Iterator[str]:

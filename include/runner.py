@@ -82,6 +82,12 @@ def run_check(settings: Settings, pipeline: str, version: int | None, listen: Li
     return found
 
 
+def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[dict[str, Any]]:
+    """Asks the view `fresh` of a pipeline (see `spark_jobs.fresh`); returns rows. Raises as `run_job` does."""
+    [found] = _run(settings, pipeline, ["--query", sql], "cli", lambda fact: None, log)
+    return found["rows"]
+
+
 def create_target(settings: Settings, pipeline: str, log: Log) -> None:
     """Makes the target's table, empty, if there is none. Raises as `run_job` does."""
     _run(settings, pipeline, ["--create-target"], "cli", lambda fact: None, log)

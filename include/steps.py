@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from include.delta_tables import open_table
 from include.fault_points import passing
 from include.kafka_source import source_extent
+from include.landing import Landed, resumed
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
@@ -55,28 +56,32 @@ class Steps:
     settings: Settings
     pipeline: Pipeline
 
-    def plan_run(self) -> RunPlan | None:
-        """As `plan`, and on to all that Kafka holds at this moment; None if there is nothing new."""
-        plan, source = self._plan()
+    def plan_run(self, however_little: bool = False) -> RunPlan | None:
+        """As `plan`, and on to all that the source holds at this moment; None if there is nothing new."""
+        plan, source = self._plan(however_little)
         ends = {tp: extent.end_offset for tp, extent in source.partitions.items()}
         return None if isinstance(plan, Idle) else RunPlan(plan.batch.key, ends)
 
-    def plan(self) -> Plan:
-        """The batch to run now, recorded in the ledger before it is returned; Idle if there is nothing new.
+    def plan(self, however_little: bool = False) -> Plan:
+        """The batch to run now, recorded in the ledger before it is returned; Idle if there is nothing new, or, with
+        `merge_every`, not enough of it.
 
         A pending batch is settled first (I6): if it has landed the next one is planned, or else it comes back as it
         was planned (I1).
+
+        Args:
+            however_little: with `merge_every`: all that waits in the archive is merged now.
 
         Raises:
             OffsetsExpired, TopicRecreated, LedgerBehindTarget, TargetBehindLedger, TableDamaged: see there.
             RetryableError: Kafka does not answer, or the disk refuses the ledger.
         """
-        return self._plan()[0]
+        return self._plan(however_little)[0]
 
     def preview(self) -> Plan:
         """What `plan` would return, without writing anything."""
         before = TableLog.open(self.tables.target)
-        return self._decide(self.ledger.recent(), before).plan
+        return self._decide(self.ledger.recent(), before, however_little=False).plan
 
     def settle(self, key: BatchKey) -> BatchCommitted:
         """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
@@ -132,16 +137,16 @@ class Steps:
         if pending is not None:
             self._settle(pending.batch.key)
 
-    def _plan(self) -> tuple[Plan, SourceExtent]:
+    def _plan(self, however_little: bool) -> tuple[Plan, SourceExtent]:
         passing("plan.begins")
-        found = self._decided(None)
+        found = self._decided(None, however_little)
         while isinstance(found, BatchKey):  # a batch is pending: whether it has landed says the target (I6)
             self._settle(found)
-            found = self._decided(found)
+            found = self._decided(found, however_little)
         passing("plan.recorded")
         return found.plan, found.source
 
-    def _decided(self, settled: BatchKey | None) -> _Decision | BatchKey:
+    def _decided(self, settled: BatchKey | None, however_little: bool) -> _Decision | BatchKey:
         """The decision, recorded; or the batch that is to be settled before.
 
         Args:
@@ -155,7 +160,7 @@ class Steps:
             if state.pending is not None and state.pending.batch.key != settled:
                 found = state.pending.batch.key
                 return []
-            found = self._decide(state, before)
+            found = self._decide(state, before, however_little)
             passing("plan.decided")
             return found.events
 
@@ -211,29 +216,41 @@ class Steps:
         return found
 
     def source(self) -> SourceExtent:
-        """What Kafka holds of the pipeline's topics now."""
+        """What the source holds of the pipeline's topics now: Kafka, or with `merge_every` the archive."""
+        if self.pipeline.merge_every is not None:
+            return Landed.of(self.settings, self.pipeline).extent(self.ledger.recent(), from_first=True)
         return source_extent(self.pipeline.source)
 
-    def _decide(self, state: LedgerState, before: TableLog | None) -> _Decision:
+    def _decide(self, state: LedgerState, before: TableLog | None, however_little: bool) -> _Decision:
         """Others plan and land at the same time, so it matters what is read when: that the ledger knows every batch of
-        the target is asked of the log as it was *before* the ledger was read; that Kafka has what the ledger knows is
-        asked *after*. That the target has it, too, the earlier log may prove; what it lacks is asked again."""
+        the target is asked of the log as it was *before* the ledger was read; that the source has what the ledger
+        knows is asked *after*. That the target has it, too, the earlier log may prove; what it lacks is asked again."""
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
-        source = self.source()
+        landed = Landed.of(self.settings, self.pipeline) if self.pipeline.merge_every is not None else None
+        source = self.source() if landed is None else landed.extent(state)
         try:
             self._verify_target(state, before)
         except TargetBehindLedger:  # or the log is: of a moment before the ledger was read
             self._verify_target(self.ledger.state(), TableLog.open(self.tables.target))
         # A topic that comes to match the pattern later is read whole: nobody decided to do without its first records.
         joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
-        started = start_topics(state, source, "earliest" if joins else self.pipeline.source.start)
+        whole = joins or landed is not None
+        started = start_topics(state, source, "earliest" if whole else self.pipeline.source.start)
+        if started is not None and self.tables.merging_ledger is not None:
+            started = resumed(started, Ledger(self.tables.merging_ledger).recent())
         if started is None and (added := added_partitions(state, source)):
             for warning in self.pipeline.warnings:
                 log.warning("%s: partitions were added: %s. %s", name, ", ".join(map(str, added)), warning)
         if started is not None:
             state = state.with_started(started)
-        planned = plan_next(name, state, source, limits.records_per_batch_max, self.pins())
+        if landed is None:
+            return _Decision(started, plan_next(name, state, source, limits.records_per_batch_max, self.pins()), source)
+        landed.verify_holds_pending(state)
+        at_once = self.pipeline.merge_every or 1
+        planned = plan_next(name, state, source, at_once * limits.records_per_batch_max, self.pins())
+        if isinstance(planned, NewBatch) and not however_little and landed.waiting(state, at_once) < at_once:
+            planned = Idle()
         return _Decision(started, planned, source)
 
     def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from include.pipeline_file import Pipeline
+from include.pipeline_file import LANDING, Pipeline
 from include.protocol.backfill import Backfill
 from include.settings import Settings
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The paths of a pipeline's tables.
+    """The paths of a pipeline's tables. Of a landing the archive is the target.
 
     `lake://` is one folder. Delta's commits rely on its atomic rename (a local or POSIX file system), so Spark and
     deltalake both find one order of commits.
@@ -22,9 +22,11 @@ class Tables:
     target: str
     history: str | None  # of a pipeline whose target is not history itself
     archive: str | None
+    is_archive_source: bool  # the archive is not written by batches of this pipeline, but read
     routes: Mapping[str, str]  # by the tables' names: those that some of the changes go to
     quarantine: str
     ledger: str
+    merging_ledger: str | None  # of a landing: the ledger of the half that merges
     resolutions: str  # what became of quarantined records: replayed or discarded
     quality: str  # what suites said
     backfills: str  # folder of the tables that are to take the target's place
@@ -36,9 +38,11 @@ class Tables:
             target=table_path(settings, pipeline.target.table),
             history=table_path(settings, history) if (history := pipeline.target.history_table) else None,
             archive=table_path(settings, pipeline.archive) if pipeline.archive else None,
+            is_archive_source=pipeline.merge_every is not None,
             routes={route.table: table_path(settings, route.table) for route in pipeline.target.routes},
             quarantine=f"{own}/quarantine/{pipeline.name}",
             ledger=f"{own}/ledger/{pipeline.name}",
+            merging_ledger=f"{own}/ledger/{pipeline.name.removesuffix(LANDING)}" if pipeline.is_landing else None,
             resolutions=f"{own}/resolutions/{pipeline.name}",
             quality=f"{own}/quality/{pipeline.name}",
             backfills=f"{own}/backfill/{pipeline.name}",
@@ -47,7 +51,8 @@ class Tables:
     @property
     def beside_target(self) -> Mapping[str, str]:
         """By their roles, those that a batch writes before the target."""
-        roles = {"archive": self.archive, "quarantine": self.quarantine, "history": self.history, **self.routes}
+        archive = None if self.is_archive_source else self.archive
+        roles = {"archive": archive, "quarantine": self.quarantine, "history": self.history, **self.routes}
         return {role: path for role, path in roles.items() if path is not None}
 
     def records_of(self, backfill: Backfill) -> str | None:

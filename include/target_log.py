@@ -166,13 +166,14 @@ class TableLog:
         def number(name: str) -> int:
             return int(metrics.get(name, 0))
 
+        appended = number("numOutputRows") if metadata.role == "archive" else 0
         return LandedCommit(
             table_version=entry["version"],
             committed_at=_moment(entry),
             metadata=metadata,
             merge=MergeCounts(
-                source_rows=number("numSourceRows"),
-                inserted=number("numTargetRowsInserted"),
+                source_rows=number("numSourceRows") + appended,
+                inserted=number("numTargetRowsInserted") + appended,
                 updated=number("numTargetRowsUpdated"),
                 deleted=number("numTargetRowsDeleted"),
             ),

@@ -20,6 +20,11 @@ _COLUMNS = (
 )
 
 
+def ensure_archive(spark: SparkSession, path: str) -> None:
+    """Creates the archive if there is none."""
+    create_table(spark, path, f"({_COLUMNS}) USING delta CLUSTER BY (topic, partition, offset)")
+
+
 def append_archive(spark: SparkSession, path: str, records: DataFrame, metadata: CommitMetadata) -> None:
     """Keeps a batch's records; a second call for a batch does nothing.
 
@@ -27,7 +32,7 @@ def append_archive(spark: SparkSession, path: str, records: DataFrame, metadata:
         records: as `read_records`, with headers.
     """
     batch = metadata.batch
-    create_table(spark, path, f"({_COLUMNS}) USING delta CLUSTER BY (topic, partition, offset)")
+    ensure_archive(spark, path)
     ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
     rows = records.select(
         "topic",

@@ -18,6 +18,7 @@ from include.archive_source import ArchiveSource
 from include.delta_tables import rows_at_most
 from include.fault_points import passing
 from include.kafka_source import source_extent
+from include.landing import Landed
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.profile.tags import attempt_tag, phase_tag
@@ -192,10 +193,13 @@ class Attempt:
             target, records = self._tables.target_of(backfill), self._tables.records_of(backfill)
             if not backfill.from_archive:
                 return _Work(batch, target, state.generation, {}, records)
-            archive = ArchiveSource(name, self._tables.archive, state).verified_path()
+            archive = ArchiveSource.of(self.settings, self.pipeline, state).verified_path()
             return _Work(batch, target, state.generation, {}, archive=archive)
+        archive = None
+        if self._tables.is_archive_source:
+            archive = Landed.of(self.settings, self.pipeline).verified_path(state)
         # The batch to be applied is the last one planned: where it ends, the ledger's next offsets are.
-        return _Work(batch, self._tables.target, state.generation, state.next_offsets)
+        return _Work(batch, self._tables.target, state.generation, state.next_offsets, archive=archive)
 
     def _apply(self, work: _Work, phases: _Phases) -> AttemptResult:
         batch = work.batch
@@ -213,10 +217,13 @@ class Attempt:
                 passing("attempt.after_read")
                 if work.is_of_kafka:
                     self._verify_source(batch)
-            if self._tables.archive is not None and not batch.is_chunk:
+            if self._tables.archive is not None and not self._tables.is_archive_source and not batch.is_chunk:
                 with phases.phase("archive"):
                     self._archive(spark, work, records, read, self._tables.archive)
                 passing("attempt.archived")
+            if self.pipeline.is_landing:
+                with phases.phase("archive"):
+                    return self._landed_raw(spark, work, records, read, phases)
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = self._decoded(spark, batch, records, judge)
@@ -261,14 +268,29 @@ class Attempt:
 
     @property
     def _keeps_headers(self) -> bool:
-        return self.pipeline.source.wants_headers or self._tables.archive is not None
+        is_archived = self._tables.archive is not None or self.pipeline.is_landing
+        return self.pipeline.source.wants_headers or is_archived
 
-    def _archive(self, spark: SparkSession, work: _Work, records: DataFrame, read: int, path: str) -> None:
+    def _archive(self, spark: SparkSession, work: _Work, records: DataFrame, read: int, path: str) -> SourceCounts:
         """The archive lands first of all: what it holds does not depend on how records are decoded."""
+        counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
         marker, _ = landed_and_marker(path, work.batch)
         if marker is None or marker < work.batch.batch_id:
-            counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
             append_archive(spark, path, records, self._metadata(work, "archive", _Found(counts, None, None)))
+        return counts
+
+    def _landed_raw(
+        self, spark: SparkSession, work: _Work, records: DataFrame, read: int, phases: _Phases
+    ) -> AttemptResult:
+        """A landing's batch: its commit point is the archive, and there is nothing else to it."""
+        counts = self._archive(spark, work, records, read, work.target)
+        passing("attempt.landed")
+        # Delta skips an append under a marker that is there, and says nothing: so the log is asked whose it is (I5).
+        self._guard(work)
+        _, landed = landed_and_marker(work.target, work.batch)
+        if landed is not None and landed.metadata.attempt_id != self.attempt_id:
+            return AttemptResult("already_applied", work.batch, self.attempt_id, None, phases.seconds)
+        return AttemptResult("applied", work.batch, self.attempt_id, counts, phases.seconds)
 
     def _decoded(self, spark: SparkSession, batch: Batch, records: DataFrame, judge: Judge | None) -> DataFrame:
         transform = transformation(spark, self.settings, self.pipeline, batch)

@@ -2,7 +2,7 @@
 
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
         (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
-         | --backfill N | --swap N | --create-target | --maintain | --check [--table-version V])
+         | --backfill N | --swap N | --create-target | --maintain | --check [--table-version V] | --query SQL)
 
 It is never told any ranges: the ledger has them. With `--until` it goes on, in the same session, to plan, apply and
 settle batches until every partition stands there. Chunk K of backfill N is batch K of generation -N; `--backfill` runs
@@ -20,10 +20,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
@@ -35,12 +37,16 @@ from include.protocol.runs import RunPlan
 from include.settings import Settings
 from include.steps import Steps
 from include.storage import Tables
+from spark_jobs.archive import ensure_archive
 from spark_jobs.attempt import Attempt, AttemptResult
 from spark_jobs.checks import TableCheck
+from spark_jobs.fresh import VIEW, fresh_rows
 from spark_jobs.maintenance import Maintenance
 from spark_jobs.session import open_session
 from spark_jobs.swap import swap
 from spark_jobs.tables import ensure_target
+
+_ROWS_MAX = 10_000  # of an answer to `--query`
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,13 +60,19 @@ def _do(options: argparse.Namespace, settings: Settings) -> int:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
         if options.create_target:
             with _session(settings, options) as spark:
-                ensure_target(spark, Tables.of(settings, pipeline).target, pipeline)
+                ensure = ensure_archive if pipeline.is_landing else partial(ensure_target, pipeline=pipeline)
+                ensure(spark, Tables.of(settings, pipeline).target)
         elif options.swap is not None:
             with _session(settings, options) as spark:
                 swap(spark, settings, pipeline, options.swap, options.started_by)
         elif options.maintain:
             with _session(settings, options) as spark:
                 say({"result": Maintenance(spark, settings, pipeline, say).run()})
+        elif options.query is not None:
+            with _session(settings, options) as spark:
+                fresh_rows(spark, settings, pipeline).createOrReplaceTempView(VIEW)
+                rows = spark.sql(options.query).select(F.to_json(F.struct("*"))).limit(_ROWS_MAX).collect()
+                say({"result": {"rows": [json.loads(row[0]) for row in rows]}})
         elif options.check:
             with _session(settings, options) as spark:
                 say({"result": TableCheck(spark, settings, pipeline).run(options.table_version)})
@@ -95,30 +107,41 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
                 session = stack.enter_context(_session(settings, options))
             return nullcontext(session)
 
-        def attempt(key: BatchKey) -> AttemptResult:
-            return Attempt(settings, pipeline, key, the_session, options.started_by, say).run()
+        def attempt(half: Pipeline, key: BatchKey) -> AttemptResult:
+            return Attempt(settings, half, key, the_session, options.started_by, say).run()
 
         if options.backfill is not None:
             backfill = steps.ledger.state().backfill(pipeline.name, options.backfill)
             for chunk in range(len(backfill.chunks)):
-                say({"result": attempt(backfill.batch(chunk).key).to_json()})
+                say({"result": attempt(pipeline, backfill.batch(chunk).key).to_json()})
             return
-        run = None
+
+        def next_batch(half: Pipeline, however_little: bool) -> bool:
+            """Plans, applies and settles; False if there is none."""
+            steps = Steps(settings, half)
+            plan = steps.plan(however_little)
+            if isinstance(plan, Idle):
+                return False
+            about = {**plan.batch.key._asdict(), "attempt_id": None}  # none has begun
+            say({"progress": "planned", "batch": plan.batch.to_json(), **about})
+            say({"result": _settled(steps, attempt(half, plan.batch.key))})
+            return True
+
         if options.batch is not None:
             first = BatchKey(options.generation, options.batch)
-            result = attempt(first)
+            result = attempt(pipeline, first)
             if options.until is None:
                 say({"result": result.to_json()})
                 return
             say({"result": _settled(steps, result)})
             run = RunPlan(first, options.until)
-        while run is None or not run.is_done(steps.ledger.recent()):
-            plan = steps.plan()
-            if isinstance(plan, Idle):
-                return
-            about = {**plan.batch.key._asdict(), "attempt_id": None}  # none has begun
-            say({"progress": "planned", "batch": plan.batch.to_json(), **about})
-            say({"result": _settled(steps, attempt(plan.batch.key))})
+            while not run.is_done(steps.ledger.recent()) and next_batch(pipeline, however_little=True):
+                pass
+            return
+        landing, more = pipeline.landing, True
+        while more:
+            landed = landing is not None and next_batch(landing, however_little=True)
+            more = next_batch(pipeline, however_little=not landed) or landed
 
 
 def _session(settings: Settings, options: argparse.Namespace) -> AbstractContextManager[SparkSession]:
@@ -151,6 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--swap", type=int, metavar="N", help="puts a backfill's table in the target's place")
     what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
     what.add_argument("--maintain", action="store_true", help="only keep the pipeline's tables in shape")
+    what.add_argument("--query", metavar="SQL", help="only ask the view `fresh` (see `spark_jobs.fresh`)")
     what.add_argument("--check", action="store_true", help="only judge the target by its own suite")
     parser.add_argument("--table-version", type=int, metavar="V", help="of the target; default: the newest")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")

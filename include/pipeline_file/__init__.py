@@ -8,12 +8,13 @@ from include.pipeline_file.change import OrderField
 from include.pipeline_file.loading import find_pipeline, load_pipeline, load_pipelines, pipeline_files, variables_of
 from include.pipeline_file.pipeline import Pipeline
 from include.pipeline_file.quality import TableChecks
-from include.pipeline_file.section import IS_CURRENT, LINEAGE, RESCUED, VALID_FROM, VALID_TO
+from include.pipeline_file.section import IS_CURRENT, LANDING, LINEAGE, RESCUED, VALID_FROM, VALID_TO
 from include.pipeline_file.source import Source
 from include.pipeline_file.target import Upkeep
 
 __all__ = [
     "IS_CURRENT",
+    "LANDING",
     "LINEAGE",
     "RESCUED",
     "VALID_FROM",

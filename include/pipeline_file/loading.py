@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from include.pipeline_file.pipeline import Pipeline
-from include.pipeline_file.section import NAME
+from include.pipeline_file.section import LANDING, NAME
 from include.protocol.errors import PipelineFileError
 
 
@@ -66,7 +66,14 @@ def load_pipelines(
 
 
 def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pipeline:
-    """The pipeline of that name; raises PipelineFileError, with the nearest names if there is none."""
+    """The pipeline of that name, or the landing of one (`NAME__landing`); raises PipelineFileError, with the nearest
+    names if there is none."""
+    if name.endswith(LANDING):
+        pipeline = find_pipeline(name.removesuffix(LANDING), folder, environment)
+        if pipeline.landing is None:
+            problem = ("merge_every", "a number: only such a pipeline has a landing", "nothing")
+            raise _invalid(folder / f"{pipeline.name}.yaml", [problem])
+        return pipeline.landing
     path = folder / f"{name}.yaml"
     if not re.fullmatch(NAME, name) or not path.exists():
         names = [file.stem for file in pipeline_files(folder)]

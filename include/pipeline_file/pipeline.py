@@ -13,6 +13,7 @@ from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
 from include.pipeline_file.quality import Quality
 from include.pipeline_file.section import (
     IS_CURRENT,
+    LANDING,
     LINEAGE,
     NAME,
     RESCUED,
@@ -49,6 +50,13 @@ class Pipeline(Section):
         default=None,
         pattern=TABLE,
         description="lake://layer/table, which gets every record as Kafka has it, before all else.",
+    )
+    merge_every: int | None = Field(
+        default=None,
+        ge=2,
+        le=1000,
+        description="Batches land in the archive, each at once, and so many of them are merged by one MERGE; fewer "
+        "when Kafka has nothing new. Null: every batch is merged by itself.",
     )
     quality: Quality = Quality()
     maintenance: Upkeep = Upkeep()
@@ -191,6 +199,35 @@ class Pipeline(Section):
                 raise refused(field, "another table than the pipeline's others", table)
             taken |= {table} - {None}
         return self
+
+    @model_validator(mode="after")
+    def _lands_somewhere(self) -> Pipeline:
+        if self.merge_every is not None and self.archive is None:
+            raise refused("merge_every", "an `archive`, where batches wait for their MERGE", "no archive")
+        return self
+
+    @property
+    def landing(self) -> Pipeline | None:
+        """The half that takes batches from Kafka to the archive, which the other half merges from: a pipeline with a
+        ledger and generations of its own, whose target is the archive. None without `merge_every`."""
+        if self.merge_every is None or self.archive is None:
+            return None
+        own = {
+            "name": f"{self.name}{LANDING}",
+            "target": Target(table=self.archive),
+            "maintenance": self.maintenance.model_copy(update={"purge_tombstones_after_days": None}),
+        }
+        none = ("schedule", "stale_after_minutes", "transform", "archive", "merge_every")
+        return self.model_copy(update={**own, **dict.fromkeys(none), "quality": Quality()})
+
+    @property
+    def halves(self) -> tuple[Pipeline, ...]:
+        """What runs, one after the other: with `merge_every` its landing, and the pipeline itself."""
+        return (self,) if (landing := self.landing) is None else (landing, self)
+
+    @property
+    def is_landing(self) -> bool:
+        return self.name.endswith(LANDING)
 
     @property
     def columns(self) -> tuple[Column, ...]:

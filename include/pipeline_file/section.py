@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from include.schema_ddl import SchemaError, parse_ddl
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
+LANDING = "__landing"  # ends the name of the half that takes records to the archive; no file's name holds `__`
 LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
 RESCUED = "_rescued"  # column of what the declared ones do not hold, as JSON
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"  # columns of history

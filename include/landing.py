@@ -1,0 +1,143 @@
+"""What a pipeline with `merge_every` merges from: the archive, as far as its landing has committed batches to it.
+
+Such a pipeline is two halves with the same protocol, one after the other. The landing takes batches from Kafka to the
+archive; it has a ledger, markers and generations of its own, and its commits hold records and offsets together. The
+other half plans ranges of what the landing has committed, as if that were Kafka, and merges them into the target. Each
+is exactly once by itself, and what the second one reads never changes: so both together are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from include.ledger import Ledger
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch
+from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.ledger_events import GenerationStarted, LedgerState, TopicsStarted
+from include.protocol.planning import PartitionExtent, SourceExtent
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.settlement import verify_target_not_behind
+from include.settings import Settings
+from include.storage import Tables
+from include.target_log import TableLog
+
+_OTHER_COMMITS = 20  # among the archive's newest ones: maintenance, mostly
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What a landing has committed, as of the moment of asking."""
+
+    landing: Pipeline
+    ledger: Ledger
+    state: LedgerState
+    path: str  # of the archive
+    log: TableLog | None  # its log; None: there is none yet
+
+    @classmethod
+    def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
+        """Of a pipeline with `merge_every`.
+
+        Raises:
+            TargetBehindLedger: the archive lacks what the landing's ledger says is committed. TableDamaged: see there.
+        """
+        landing = pipeline.landing
+        assert landing is not None, "the file says merge_every"
+        tables = Tables.of(settings, landing)
+        ledger = Ledger(tables.ledger)
+        state = ledger.recent()
+        log = TableLog.open(tables.target)  # after the ledger: it holds at least what that says
+        view = log and log.view(landing.name, state.generation, state.target_version)
+        verify_target_not_behind(landing.name, state, view)
+        return cls(landing, ledger, state, tables.target, log)
+
+    def verified_path(self, merged: LedgerState) -> str:
+        """Of the archive, which holds the batch that `merged` has pending.
+
+        Raises:
+            TerminalError: there is none, though batches were planned from it. RetryableError: see below.
+        """
+        if self.log is None:
+            raise TerminalError(
+                what="there is no archive to merge from",
+                where=self.landing.name,
+                expected=f"a table at {self.landing.target.table}, where batches have landed",
+                found="none",
+                action=f"bring it back, or read Kafka again: `lakemark reset {self.landing.name} --from earliest`",
+            )
+        self.verify_holds_pending(merged)
+        return self.path
+
+    def extent(self, merged: LedgerState, from_first: bool = False) -> SourceExtent:
+        """What can be merged, in the words of a source. What was merged before counts as there, of topics that are the
+        same: the landing may have been reset to read it again, or have begun after it.
+
+        Args:
+            merged: the state of the half that merges. from_first: also where every partition begins, which takes the
+                landing's whole ledger; else that is told of topics which `merged` does not know, and 0 of others.
+        """
+        topic_ids = dict(self.state.topic_ids) or dict(merged.topic_ids)
+        firsts = self._firsts(topic_ids) if from_first or topic_ids.keys() - merged.topic_ids.keys() else {}
+        there, ends = _committed(merged, topic_ids), _committed(self.state, topic_ids)
+        ends = {tp: max(ends.get(tp, 0), there.get(tp, 0)) for tp in ends.keys() | there.keys()}
+        extents = {tp: PartitionExtent(min(firsts.get(tp, 0), end), end) for tp, end in sorted(ends.items())}
+        return SourceExtent(self.state.cluster_id or merged.cluster_id or "", topic_ids, extents)
+
+    def _firsts(self, topic_ids: dict[str, str]) -> dict[TopicPartition, int]:
+        """Where the landing began in every partition."""
+        firsts: dict[TopicPartition, int] = {}
+        for event in self.ledger.events():
+            if isinstance(event, TopicsStarted | GenerationStarted):
+                for tp, offset in event.start_offsets.items():
+                    if event.topic_ids.get(tp.topic) == topic_ids.get(tp.topic):
+                        firsts[tp] = min(firsts.get(tp, offset), offset)
+        return firsts
+
+    def verify_holds_pending(self, merged: LedgerState) -> None:
+        """Raises RetryableError: a batch was planned from Kafka, before the file said `merge_every`, and has not been
+        archived yet."""
+        if merged.pending is None:
+            return
+        batch, held = merged.pending.batch, _committed(self.state, dict(merged.topic_ids))
+        if any(held.get(r.topic_partition, 0) < r.end_offset for r in batch.ranges):
+            raise RetryableError(
+                what="the archive does not hold all of the planned batch yet",
+                where=str(batch),
+                expected=", ".join(map(str, batch.ranges)),
+                found="the landing at " + ", ".join(f"{tp} {offset}" for tp, offset in sorted(held.items())),
+                action=f"run the landing: `lakemark run {self.landing.name}`",
+            )
+
+    def unmerged(self, pipeline: str, merged: LedgerState) -> Batch | None:
+        """All that waits, as one batch that nobody has planned; None if nothing does."""
+        source, offsets = self.extent(merged), merged.committed_offsets
+        starts = {tp: max(offsets.get(tp, 0), extent.log_start_offset) for tp, extent in source.partitions.items()}
+        ends = {tp: extent.end_offset for tp, extent in source.partitions.items()}
+        ranges = tuple(OffsetRange(*tp, starts[tp], end) for tp, end in sorted(ends.items()) if starts[tp] < end)
+        if not ranges:
+            return None
+        ids, number = dict(source.topic_ids), merged.next_batch_id
+        return Batch(pipeline, merged.generation, number, ranges, ids, source.cluster_id)
+
+    def waiting(self, merged: LedgerState, at_most: int) -> int:
+        """How many of the landing's newest batches hold anything that is not merged; counts no further than told."""
+        offsets, found = merged.committed_offsets, 0
+        for commit in self.log.landed_commits(self.landing.name, limit=at_most + _OTHER_COMMITS) if self.log else ():
+            if all(r.end_offset <= offsets.get(r.topic_partition, 0) for r in commit.metadata.batch.ranges):
+                break
+            found += 1
+        return min(found, at_most)
+
+
+def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
+    """A landing begins where the pipeline has merged to, if it did so from Kafka before the file said `merge_every`."""
+    offsets = _committed(merged, dict(started.topic_ids))
+    return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
+
+
+def _committed(state: LedgerState, topic_ids: dict[str, str]) -> dict[TopicPartition, int]:
+    """To where batches are committed, of topics that are these."""
+    offsets = state.committed_offsets
+    return {tp: at for tp, at in offsets.items() if state.topic_ids.get(tp.topic) == topic_ids.get(tp.topic)}

@@ -1,0 +1,225 @@
+"""`merge_every`: batches land in the archive one by one, several are merged by one MERGE, on a real broker."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from include.audit.auditor import audit
+from include.pipeline_file import Pipeline
+from include.protocol.batch import BatchKey
+from include.protocol.errors import FencedGeneration, RetryableError, TargetBehindLedger
+from include.protocol.planning import Idle
+from spark_jobs.fresh import fresh_rows
+from tests.support.world import Sent, World, as_dict, changes, newest_by_key, read_table
+
+
+def lazy(world: World, merge_every: int = 3, **sections: object) -> Pipeline:
+    """A pipeline with one partition and batches of ten records."""
+    topic = world.topic(partitions=1)
+    source = {"limits": {"records_per_batch_max": 10}}
+    sections = {"archive": f"lake://bronze/{topic}", "merge_every": merge_every, **sections}
+    return world.pipeline(topic, source=source, **sections)
+
+
+def send(world: World, pipeline: Pipeline, batches: int, seq: int) -> None:
+    """So many batches, each with changes of the same keys and of one of its own."""
+    for n in range(batches):
+        made = [*changes(range(9), seq + n, f"s{seq + n}."), *changes(range(100 + seq + n, 101 + seq + n), seq)]
+        world.produce(pipeline.source.topics[0], made, 1)
+
+
+def run(world: World, pipeline: Pipeline, *options: str) -> list[dict]:
+    """What `lakemark run` did, by halves."""
+    done = world.lakemark("run", pipeline.name, *options, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def assert_right(world: World, pipeline: Pipeline, deep: bool = True) -> None:
+    run(world, pipeline, "--until-caught-up")
+    sent = world.sent_to(pipeline)
+    good = [record for record in sent if isinstance(record.value, dict)]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(good)
+    assert archived(world, pipeline) == positions(sent)
+    for half in pipeline.halves:
+        assert audit(world.settings, half, deep=deep and half is pipeline).findings == ()
+
+
+def archived(world: World, pipeline: Pipeline) -> list[tuple]:
+    rows = read_table(world.steps(pipeline).tables.archive or "")
+    return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
+
+
+def positions(sent: list[Sent]) -> list[tuple]:
+    return sorted((record.topic, record.partition, record.offset) for record in sent)
+
+
+def test_several_batches_are_merged_by_one(world: World) -> None:
+    pipeline = lazy(world)
+    landing = pipeline.landing
+    assert landing is not None
+    send(world, pipeline, 3, 1)
+    for waiting in (1, 2):
+        [result] = run(world, pipeline)
+        assert result["pipeline"] == landing.name
+        assert result["counts"] == {"read": 10, "applied": 10} | dict.fromkeys(
+            ("superseded", "stale", "quarantined", "filtered"), 0
+        )
+        assert len(archived(world, pipeline)) == 10 * waiting
+        assert isinstance(world.steps(pipeline).plan(), Idle)
+        assert world.rows(pipeline) == []
+    _, merged = run(world, pipeline)
+    assert (merged["pipeline"], merged["batch_id"]) == (pipeline.name, 0)
+    assert (merged["counts"]["read"], merged["counts"]["superseded"], merged["counts"]["applied"]) == (30, 18, 12)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert run(world, pipeline) == []
+    send(world, pipeline, 1, 7)
+    world.produce(pipeline.source.topics[0], [b"{", None], 1)
+    assert [result["pipeline"] for result in run(world, pipeline)] == [landing.name]
+    halves = [result["pipeline"] for result in run(world, pipeline)]
+    assert halves == [landing.name]  # the last two records
+    [rest] = run(world, pipeline)  # nothing new: what waits is merged, however little
+    assert (rest["pipeline"], rest["counts"]["quarantined"]) == (pipeline.name, 2)
+    assert_right(world, pipeline)
+    status = world.lakemark("status", pipeline.name).stdout
+    assert f"{landing.name}: committed through batch 4" in status
+    assert f"{pipeline.name}: committed through batch 1" in status
+
+
+def test_readers_can_see_what_is_not_merged(world: World) -> None:
+    world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
+    pipeline = lazy(world, change={"delete_when": "op = 'd'"}, quality={"suite": "named"})
+    topic = pipeline.source.topics[0]
+    send(world, pipeline, 1, 1)
+    run(world, pipeline, "--until-caught-up")
+    before = DeltaTable(world.steps(pipeline).tables.target).version()
+    waiting = [*changes(range(2), 9, "new"), *changes(range(2, 3), 9, op="d"), *changes(range(3, 4), 0, "old")]
+    world.produce(topic, [*waiting, {"id": 4, "seq": 9, "op": "u"}, b"{"], 1)
+    assert len(run(world, pipeline)) == 1
+    with world.session() as spark:
+        rows = [row.asDict(recursive=True) for row in fresh_rows(spark, world.settings, pipeline).collect()]
+    named = [record for record in world.sent if isinstance(record.value, dict) and "name" in record.value]
+    gone = {key: row for key, row in newest_by_key(named).items() if row["op"] != "d"}
+    assert as_dict(rows) == gone
+    assert DeltaTable(world.steps(pipeline).tables.target).version() == before
+    asked = world.lakemark("query", pipeline.name, "SELECT name FROM fresh WHERE id = 1", "--json")
+    assert json.loads(asked.stdout) == [{"name": "new1"}]
+    _, _ = run(world, pipeline, "--until-caught-up")[:1], None
+    with world.session() as spark:
+        assert fresh_rows(spark, world.settings, pipeline).count() == len(gone)
+
+
+def test_i5_of_two_attempts_at_a_landing_one_adds_its_records(world: World) -> None:
+    pipeline = lazy(world)
+    landing = pipeline.landing
+    assert landing is not None
+    send(world, pipeline, 1, 1)
+    world.steps(landing).plan()
+    assert world.attempt(landing, 0).outcome == "applied"
+    assert world.attempt(landing, 0).outcome == "already_applied"
+    zombie = {"key": BatchKey(1, 0)}
+    world.settle(landing, 0)
+    assert world.lakemark("reset", landing.name, "--reason", "test").returncode == 0
+    with pytest.raises(FencedGeneration):
+        world.attempt(landing, 0, **zombie)
+    assert_right(world, pipeline)
+
+
+def test_i7_what_kafka_has_dropped_is_merged_again_from_the_archive(world: World) -> None:
+    pipeline = lazy(world)
+    send(world, pipeline, 4, 1)
+    run(world, pipeline, "--until-caught-up")
+    world.delete_before(pipeline.source.topics[0], 0, 40)
+    shutil.rmtree(world.steps(pipeline).tables.target)
+    assert "TargetBehindLedger" in world.lakemark("run", pipeline.name).stderr
+    done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "lost")
+    assert done.returncode == 0, done.stderr
+    assert_right(world, pipeline, deep=False)
+
+
+def test_i10_an_archive_that_is_rolled_back_or_gone_stops_both_halves(world: World) -> None:
+    pipeline = lazy(world)
+    landing = pipeline.landing
+    assert landing is not None
+    send(world, pipeline, 2, 1)
+    for _ in range(2):
+        run(world, pipeline)
+    path = Path(world.steps(pipeline).tables.archive or "")
+    path.rename(aside := path.with_name("aside"))
+    for half in (landing, pipeline):
+        with pytest.raises(TargetBehindLedger):
+            world.steps(half).plan()
+    aside.rename(path)
+    with world.session() as spark:
+        version = DeltaTable(str(path)).version()
+        spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version - 1}")
+    for half in (landing, pipeline):
+        with pytest.raises(TargetBehindLedger, match="RESTORE"):
+            world.steps(half).plan()
+    assert world.lakemark("reset", landing.name, "--from", "1", "--reason", "rolled back").returncode == 0
+    assert_right(world, pipeline)
+
+
+def test_a_landing_that_reads_again_changes_nothing_in_the_target(world: World) -> None:
+    pipeline = lazy(world)
+    landing = pipeline.landing
+    assert landing is not None
+    send(world, pipeline, 3, 1)
+    run(world, pipeline, "--until-caught-up")
+    assert world.lakemark("reset", landing.name, "--from", "earliest", "--reason", "test").returncode == 0
+    assert isinstance(world.steps(pipeline).plan(), Idle)  # the landing is behind what was merged
+    rows = as_dict(world.rows(pipeline))
+    send(world, pipeline, 1, 9)
+    run(world, pipeline, "--until-caught-up")
+    sent = world.sent_to(pipeline)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(sent) != rows
+    assert sorted(set(archived(world, pipeline))) == positions(sent)
+    commits = world.steps(pipeline).ledger.state().batches
+    assert [record.batch.width for record in commits] == [30, 10]  # nothing was merged twice
+    assert audit(world.settings, pipeline, deep=True).findings == ()
+
+
+def test_a_pipeline_that_merged_from_kafka_goes_on_from_the_archive_and_back(world: World) -> None:
+    topic = world.topic(partitions=1)
+    sections = {"source": {"limits": {"records_per_batch_max": 10}}, "archive": f"lake://bronze/{topic}"}
+    plain = world.pipeline(topic, **sections)
+    send(world, plain, 2, 1)
+    world.run_batch(plain)
+    world.steps(plain).plan()  # from Kafka, and not merged
+    pipeline = world.pipeline(topic, plain.name, **sections, merge_every=2)
+    with pytest.raises(RetryableError, match="__landing"):
+        world.attempt(pipeline, 1)
+    send(world, pipeline, 1, 5)
+    run(world, pipeline, "--until-caught-up")
+    assert_right(world, pipeline)
+    assert [r.batch.width for r in world.steps(pipeline).ledger.state().batches] == [10, 10, 10]
+    back = world.pipeline(topic, plain.name, **sections)
+    send(world, back, 1, 7)
+    run(world, back)
+    assert as_dict(world.rows(back)) == newest_by_key(world.sent_to(back))
+    again = world.pipeline(topic, plain.name, **sections, merge_every=2)
+    send(world, again, 1, 8)
+    run(world, again, "--until-caught-up")
+    assert as_dict(world.rows(again)) == newest_by_key(world.sent_to(again))
+    assert audit(world.settings, again, deep=True).findings == ()
+
+
+def test_topics_that_begin_late_and_backfills_of_the_archive(world: World) -> None:
+    topic = world.topic(partitions=1)
+    world.produce(topic, changes(range(5), 1, "before"), 1)
+    source = {"limits": {"records_per_batch_max": 10}, "start": "latest"}
+    pipeline = world.pipeline(topic, source=source, archive=f"lake://bronze/{topic}", merge_every=2)
+    assert run(world, pipeline) == []
+    world.sent.clear()
+    send(world, pipeline, 2, 3)
+    assert_right(world, pipeline, deep=False)
+    [record] = world.steps(pipeline).ledger.state().batches
+    assert [r.start_offset for r in record.batch.ranges] == [5]
+    done = world.lakemark("backfill", pipeline.name, "--from-archive")
+    assert done.returncode == 0, done.stderr
+    assert_right(world, pipeline, deep=False)
