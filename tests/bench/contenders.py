@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
+from include.protocol.planning import Idle
 from include.runner import run_job
 from include.settings import Settings
 from include.steps import Steps
@@ -92,6 +93,7 @@ class Lakemark(Contender):
     """Plan, attempt and settle, in a session of its own as on the warm server."""
 
     name = "lakemark"
+    sections: ClassVar[Mapping[str, object]] = {}  # of its pipeline file, beside those that all have
     pipeline: Pipeline
 
     @property
@@ -103,14 +105,16 @@ class Lakemark(Contender):
 
     def run(self) -> float:
         began = time.monotonic()
-        steps = Steps(self.arena.settings, self.pipeline)
-        batch = steps.plan().batch
-        self.attempt(batch.key)
-        steps.settle(batch.key)
+        for half in self.pipeline.halves:
+            steps = Steps(self.arena.settings, half)
+            planned = steps.plan()
+            if not isinstance(planned, Idle):
+                self.attempt(half, planned.batch.key)
+                steps.settle(planned.batch.key)
         return time.monotonic() - began
 
-    def attempt(self, key: BatchKey) -> None:
-        result = Attempt(self.arena.settings, self.pipeline, key, self._opened, "bench", lambda fact: None).run()
+    def attempt(self, pipeline: Pipeline, key: BatchKey) -> None:
+        result = Attempt(self.arena.settings, pipeline, key, self._opened, "bench", lambda fact: None).run()
         assert result.outcome == "applied", result
 
     @contextmanager
@@ -126,8 +130,16 @@ class LakemarkSubmitted(Lakemark):
 
     name = "spark-submit per batch"
 
-    def attempt(self, key: BatchKey) -> None:
-        run_job(self.arena.settings, self.pipeline.name, key, "bench", lambda fact: None, lambda line: None)
+    def attempt(self, pipeline: Pipeline, key: BatchKey) -> None:
+        run_job(self.arena.settings, pipeline.name, key, "bench", lambda fact: None, lambda line: None)
+
+
+@dataclass
+class LakemarkMergeEvery(Lakemark):
+    """Every batch lands in the archive, ten of them are merged by one MERGE."""
+
+    name = "lakemark, merge_every 10"
+    sections: ClassVar[Mapping[str, object]] = {"archive": "lake://bronze/orders", "merge_every": 10}
 
 
 @dataclass

@@ -1,14 +1,15 @@
-"""What `make bench` writes down: JSON of all rounds, tables of the medians, and a plot of each work."""
+"""What `make bench` writes down: JSON of all rounds, tables of their medians or means, and a plot of each work."""
 
 from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 
 
 def add_to_report(folder: Path, machine: dict, work: dict) -> None:
-    """One JSON file of everything, one page of tables, and a plot per work: median wall and CPU seconds of each.
+    """One JSON file of everything, one page of tables, and a plot per work: wall and CPU seconds of each.
 
     A work that was measured before is replaced; the others stay, for contenders are compared within a work only.
     """
@@ -21,26 +22,33 @@ def add_to_report(folder: Path, machine: dict, work: dict) -> None:
     _plot(work, folder / f"bench-{work['name']}.svg")
 
 
+def figures(work: dict) -> Iterator[tuple[str, float, float, float]]:
+    """Of every contender: its name, its seconds and CPU seconds a batch, and which part of its time Lakemark takes."""
+    middle = {"mean": statistics.mean, "median": statistics.median}[work["figure"]]
+    ours = next(name for name in work["seconds"] if name.startswith("lakemark"))
+    base = middle(work["seconds"][ours])
+    for name, taken in work["seconds"].items():
+        yield name, middle(taken), middle(work["cpu_seconds"][name]), base / middle(taken)
+
+
 def _page(found: dict) -> str:
     facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found["machine"].items())
     lines = [
         "# What `make bench` measured",
         "",
-        f"Written by the run itself; {facts}. Medians of interleaved rounds.",
+        f"Written by the run itself; {facts}. Rounds are interleaved.",
         "",
     ]
     for work in found["works"]:
-        base = statistics.median(work["seconds"]["lakemark"])
         lines += [
             f"## {work['title']}",
             "",
-            f"{work['on']}: {work['rounds']} rounds after {work['warm_ups']} that warm up.",
+            f"{work['on']}: {work['figure']}s of {work['rounds']} rounds after {work['warm_ups']} that warm up.",
             "",
         ]
         lines += ["| | seconds | CPU seconds | Lakemark takes, of its time |", "| --- | --- | --- | --- |"]
-        for name, taken in work["seconds"].items():
-            median, cpu = statistics.median(taken), statistics.median(work["cpu_seconds"][name])
-            lines.append(f"| {name} | {median:.2f} | {cpu:.2f} | {base / median:.2f} |")
+        for name, seconds, cpu, of_it in figures(work):
+            lines.append(f"| {name} | {seconds:.2f} | {cpu:.2f} | {of_it:.2f} |")
         lines += ["", f"![{work['title']}](bench-{work['name']}.svg)", ""]
     return "\n".join(lines)
 
@@ -52,16 +60,15 @@ def _plot(work: dict, file: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "lakemark"  # the same figures give the same file
     from matplotlib import pyplot
 
-    names = sorted(work["seconds"], key=lambda name: statistics.median(work["seconds"][name]), reverse=True)
-    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(names) + 1.2), layout="constrained")
-    for place, name in enumerate(names):
-        wall, cpu = work["seconds"][name], work["cpu_seconds"][name]
-        ours = name.startswith("lakemark")
-        axes.barh(place, statistics.median(wall), height=0.6, color="#2a6f97" if ours else "#a9b4bf")
-        axes.plot(wall, [place] * len(wall), "|", color="#222222", markersize=9)
-        axes.plot(statistics.median(cpu), place, "o", color="#d1495b", markersize=5)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("seconds a batch: bar the median, ticks each round; dot the median of CPU seconds")
+    slowest_first = sorted(figures(work), key=lambda found: found[1], reverse=True)
+    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(slowest_first) + 1.2), layout="constrained")
+    for place, (name, seconds, cpu, _) in enumerate(slowest_first):
+        rounds = work["seconds"][name]
+        axes.barh(place, seconds, height=0.6, color="#2a6f97" if name.startswith("lakemark") else "#a9b4bf")
+        axes.plot(rounds, [place] * len(rounds), "|", color="#222222", markersize=9)
+        axes.plot(cpu, place, "o", color="#d1495b", markersize=5)
+    axes.set_yticks(range(len(slowest_first)), [name for name, *_ in slowest_first])
+    axes.set_xlabel(f"seconds a batch: bar the {work['figure']}, ticks each round; dot CPU seconds")
     axes.set_title(work["title"], fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, metadata={"Date": None})

@@ -97,6 +97,23 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     assert alias.name == "orders batches"
 
 
+def test_with_merge_every_a_landing_comes_first_and_may_have_nothing_to_do(bag, tmp_path: Path) -> None:
+    pipeline_file(tmp_path, "orders", archive="lake://bronze/orders", merge_every=5)
+    loaded = bag()
+    assert loaded.import_errors == {}
+    dag = loaded.dags["lakemark__orders"]
+    assert {t.task_id: t.downstream_task_ids for t in dag.tasks} == {
+        "plan_landing": {"land", "settle_landing", "plan"},
+        "land": {"settle_landing"},
+        "settle_landing": {"plan"},
+        "plan": {"merge", "settle"},
+        "merge": {"settle"},
+        "settle": set(),
+    }
+    assert dag.get_task("land").pipeline == "orders__landing"
+    assert dag.get_task("plan").trigger_rule == "none_failed"
+
+
 def test_a_tasks_process_builds_its_own_dag_only(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline_file(tmp_path, "orders")
     pipeline_file(tmp_path, "orders_eu")

@@ -77,6 +77,38 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     assert again == events  # at least once, and the same
 
 
+def test_with_merge_every_runs_land_and_every_so_often_one_merges(installed: Installed) -> None:
+    world, api = installed.world, installed.api
+    pipeline = world.pipeline(world.topic(), "landed", archive="lake://bronze/landed", merge_every=2)
+    dag_id = installed.dag(pipeline)
+    merging, landing = ("plan", "merge", "settle"), ("plan_landing", "land", "settle_landing")
+
+    def states(run_id: str) -> tuple[set[str], set[str]]:
+        found = installed.states(dag_id, run_id)
+        return {found[task] for task in landing}, {found[task] for task in merging}
+
+    world.produce(pipeline.source.topics[0], orders(30, 1))
+    first, state = installed.run(dag_id)
+    assert state == "success"
+    assert states(first) == ({"success"}, {"success", "skipped"})  # landed, and not merged
+    assert world.rows(pipeline) == []
+    world.produce(pipeline.source.topics[0], orders(40, 2))
+    second, state = installed.run(dag_id)
+    assert (state, *states(second)) == ("success", {"success"}, {"success"})
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    world.produce(pipeline.source.topics[0], orders(20, 3))
+    third, _ = installed.run(dag_id)
+    version = world.version(pipeline)
+    api.clear(dag_id, first, "land")  # and all that follows: what waits since the third run is merged or waits on
+    assert installed.ended(dag_id, first) == "success"
+    rest, state = installed.run(dag_id)  # nothing new in Kafka: what waits is merged
+    assert state == "success"
+    assert states(rest)[0] == {"success", "skipped"}
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    assert world.version(pipeline) == version + 1
+    assert states(third)[0] == {"success"}
+
+
 def test_data_starts_a_run_and_the_table_starts_the_next(installed: Installed) -> None:
     """on_data, the table's asset event, and after it another pipeline and the example DAG, which reads that version."""
     world, api = installed.world, installed.api

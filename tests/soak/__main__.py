@@ -60,6 +60,7 @@ def _soak(folder: Path, stack: Stack, chance: random.Random, options: argparse.N
     for number in range(options.pipelines):
         limits = {"limits": {"records_per_batch_max": 3 * options.records_per_round}}
         table = {"cluster_by": ["id"]} if number == 1 else {}
+        lands = {"archive": "lake://bronze/soak", "merge_every": 3} if number == 0 else {}
         pipeline = world.pipeline(
             world.topic(PARTITIONS),
             f"soak_{number}",
@@ -67,6 +68,7 @@ def _soak(folder: Path, stack: Stack, chance: random.Random, options: argparse.N
             change={"delete_when": "op = 'd'"},
             target=table,
             quality={"suite": "soak"},
+            **lands,
         )
         victims.append(Victim(world, stack, pipeline, Expected(), random.Random(chance.random())))
     injected: Counter[str] = Counter()
@@ -117,17 +119,19 @@ def _right(victim: Victim, deep: bool) -> bool:
     aside = {(row["topic"], row["partition"], row["offset"]) for row in world.quarantine(pipeline)}
     wrong = [key for key in found.keys() | right.keys() if found.get(key) != right.get(key)]
     report = audit(world.settings, pipeline, deep)
+    of_landing = audit(world.settings, pipeline.landing).findings if pipeline.landing else ()
+    findings = [*report.findings, *of_landing]
     lost, more = len(expected.aside - aside), len(aside - expected.aside)
     print(
         f"  {pipeline.name}: {len(right):,} rows, {len(wrong)} wrong; quarantine {len(aside)}, {lost} lost, {more} too "
-        f"many; {len(report.findings)} audit findings" + (f"; {report.recomputed}" if report.recomputed else ""),
+        f"many; {len(findings)} audit findings" + (f"; {report.recomputed}" if report.recomputed else ""),
         flush=True,
     )
     for key in wrong[:5]:
         print(f"    key {key}: found {found.get(key)}, expected {right.get(key)}", flush=True)
-    for finding in report.findings:
+    for finding in findings:
         print(f"    {finding}", flush=True)
-    return not (wrong or lost or more or report.findings)
+    return not (wrong or lost or more or findings)
 
 
 def _summary(victims: list[Victim], injected: Counter[str], seconds: float) -> None:

@@ -38,6 +38,11 @@ class Victim:
     def topic(self) -> str:
         return self.pipeline.source.topics[0]
 
+    @property
+    def reader(self) -> str:
+        """The name of the half that reads Kafka."""
+        return self.pipeline.halves[0].name
+
     def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
         return self.world.start(LAKEMARK, *command, **environment)
 
@@ -174,12 +179,12 @@ def records_expired(victim: Victim) -> bool:
         low, high = ends.get(record.partition, (record.offset, record.offset))
         ends[record.partition] = min(low, record.offset), max(high, record.offset)
     if victim.chance.random() < 0.5:  # they are planned already
-        victim.command("plan", victim.pipeline.name)
+        victim.command("plan", victim.reader)
     for partition, (_, high) in ends.items():
         victim.world.delete_before(victim.topic, partition, high + 1)
     assert "ledger skip" in victim.command("run", victim.pipeline.name, code=1)
     given_up = [f"--range={victim.topic}-{p}:{low}-{high + 1}" for p, (low, high) in ends.items()]
-    victim.command("ledger", "skip", victim.pipeline.name, *given_up, "--reason", "soak")
+    victim.command("ledger", "skip", victim.reader, *given_up, "--reason", "soak")
     victim.world.sent.clear()
     return True
 
