@@ -16,6 +16,8 @@ from spark_jobs.decode import TRUNCATE
 from spark_jobs.session import tagged
 from spark_jobs.tables import prepared
 
+_BROADCAST_BYTES = 32 * 1024 * 1024
+
 
 @dataclass(frozen=True)
 class Reduced:
@@ -62,6 +64,10 @@ def reduce(judged: DataFrame, pipeline: Pipeline, read: int) -> Reduced:
         added=seen["moved"] + seen["rows"] - seen["records"],
         routed=routed,
     )
+    # Of a checkpoint Spark's planner knows no size, so a MERGE would shuffle and sort the whole target to join
+    # it. A small source goes to every executor instead, taken to be as large as what it was decoded from.
+    if given["changes"] * (seen["bytes"] or 0) <= _BROADCAST_BYTES * read:
+        changes = F.broadcast(changes)
     truncated = pipeline.change.truncates == "apply" and bool(given["truncates"])
     return Reduced(changes, counts, seen["set_aside"], truncated)
 
@@ -79,6 +85,7 @@ def _seen(judged: DataFrame, pipeline: Pipeline, read: int) -> Row:
         F.count(F.lit(1)).alias("rows"),
         (F.count_distinct("topic", "partition", "offset") if pipeline.transform else F.lit(read)).alias("records"),
         F.count_if(F.col("reason") == TRUNCATE).alias("truncates"),
+        F.sum(F.length("value")).alias("bytes"),
         F.hex(
             F.bit_xor(F.when(F.col("reason").isNotNull(), F.xxhash64("topic", "partition", "offset", "reason")))
         ).alias("set_aside"),
