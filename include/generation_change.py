@@ -77,7 +77,7 @@ class GenerationChange:
             elif marker is not None and marker > state.committed_through:
                 verify_ledger_not_behind(self._name, state, marker)
                 continue  # it landed after it was settled: settle it
-            started = replace(decide(state, self.steps.source()), target_version=log.version)
+            started = replace(decide(state, self.steps.source(state)), target_version=log.version)
             if self._fence(log, started):
                 passing("generation.fenced")
                 self._record(started)

@@ -31,6 +31,7 @@ class Landed:
     """What a landing has committed, as of the moment of asking."""
 
     landing: Pipeline
+    merge_every: int
     ledger: Ledger
     state: LedgerState
     path: str  # of the archive
@@ -43,15 +44,16 @@ class Landed:
         Raises:
             TargetBehindLedger: the archive lacks what the landing's ledger says is committed. TableDamaged: see there.
         """
-        landing = pipeline.landing
+        landing, merge_every = pipeline.landing, pipeline.merge_every
         assert landing is not None, "the file says merge_every"
+        assert merge_every is not None
         tables = Tables.of(settings, landing)
         ledger = Ledger(tables.ledger)
         state = ledger.recent()
         log = TableLog.open(tables.target)  # after the ledger: it holds at least what that says
         view = log and log.view(landing.name, state.generation, state.target_version)
         verify_target_not_behind(landing.name, state, view)
-        return cls(landing, ledger, state, tables.target, log)
+        return cls(landing, merge_every, ledger, state, tables.target, log)
 
     def verified_path(self, merged: LedgerState) -> str:
         """Of the archive, which holds the batch that `merged` has pending.
@@ -121,14 +123,15 @@ class Landed:
         ids, number = dict(source.topic_ids), merged.next_batch_id
         return Batch(pipeline, merged.generation, number, ranges, ids, source.cluster_id)
 
-    def waiting(self, merged: LedgerState, at_most: int) -> int:
-        """How many of the landing's newest batches hold anything that is not merged; counts no further than told."""
-        offsets, found = merged.committed_offsets, 0
-        for commit in self.log.landed_commits(self.landing.name, limit=at_most + _OTHER_COMMITS) if self.log else ():
+    def is_due(self, merged: LedgerState) -> bool:
+        """Whether as many of the landing's batches hold anything that is not merged as the file says."""
+        offsets, waiting = merged.committed_offsets, 0
+        limit = self.merge_every + _OTHER_COMMITS
+        for commit in self.log.landed_commits(self.landing.name, limit=limit) if self.log else ():
             if all(r.end_offset <= offsets.get(r.topic_partition, 0) for r in commit.metadata.batch.ranges):
                 break
-            found += 1
-        return min(found, at_most)
+            waiting += 1
+        return waiting >= self.merge_every
 
 
 def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:

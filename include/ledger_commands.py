@@ -96,7 +96,8 @@ def rebuild(settings: Settings, options: argparse.Namespace) -> int:
 def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, decide: Decide) -> int:
     if options.dry_run:
         steps = Steps(settings, pipeline)
-        started, as_asked = decide(steps.ledger.state(), steps.source()), True
+        state = steps.ledger.state()
+        started, as_asked = decide(state, steps.source(state)), True
     else:
         started, as_asked = _generation_change(settings, pipeline).begin(decide)
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}

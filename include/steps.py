@@ -215,10 +215,16 @@ class Steps:
             found[name] = reference.version()
         return found
 
-    def source(self) -> SourceExtent:
-        """What the source holds of the pipeline's topics now: Kafka, or with `merge_every` the archive."""
-        if self.pipeline.merge_every is not None:
-            return Landed.of(self.settings, self.pipeline).extent(self.ledger.recent(), from_first=True)
+    def source(self, state: LedgerState | None = None) -> SourceExtent:
+        """What the source holds of the pipeline's topics now, from the first of it on: Kafka, or with `merge_every` the
+        archive.
+
+        Args:
+            state: the ledger's; None: it is not known.
+        """
+        landed = self._landed()
+        if landed is not None:
+            return landed.extent(state or LedgerState(), from_first=True)
         return source_extent(self.pipeline.source)
 
     def _decide(self, state: LedgerState, before: TableLog | None, however_little: bool) -> _Decision:
@@ -227,31 +233,41 @@ class Steps:
         knows is asked *after*. That the target has it, too, the earlier log may prove; what it lacks is asked again."""
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
-        landed = Landed.of(self.settings, self.pipeline) if self.pipeline.merge_every is not None else None
-        source = self.source() if landed is None else landed.extent(state)
+        landed = self._landed()
+        source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
         try:
             self._verify_target(state, before)
         except TargetBehindLedger:  # or the log is: of a moment before the ledger was read
             self._verify_target(self.ledger.state(), TableLog.open(self.tables.target))
-        # A topic that comes to match the pattern later is read whole: nobody decided to do without its first records.
-        joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
-        whole = joins or landed is not None
-        started = start_topics(state, source, "earliest" if whole else self.pipeline.source.start)
-        if started is not None and self.tables.merging_ledger is not None:
-            started = resumed(started, Ledger(self.tables.merging_ledger).recent())
-        if started is None and (added := added_partitions(state, source)):
-            for warning in self.pipeline.warnings:
-                log.warning("%s: partitions were added: %s. %s", name, ", ".join(map(str, added)), warning)
+        started = self._topics_started(state, source)
         if started is not None:
             state = state.with_started(started)
-        if landed is None:
-            return _Decision(started, plan_next(name, state, source, limits.records_per_batch_max, self.pins()), source)
-        landed.verify_holds_pending(state)
+        if landed is not None:
+            landed.verify_holds_pending(state)
         at_once = self.pipeline.merge_every or 1
         planned = plan_next(name, state, source, at_once * limits.records_per_batch_max, self.pins())
-        if isinstance(planned, NewBatch) and not however_little and landed.waiting(state, at_once) < at_once:
+        if landed is not None and isinstance(planned, NewBatch) and not (however_little or landed.is_due(state)):
             planned = Idle()
         return _Decision(started, planned, source)
+
+    def _landed(self) -> Landed | None:
+        """What this pipeline merges from, if that is not Kafka."""
+        return None if self.pipeline.merge_every is None else Landed.of(self.settings, self.pipeline)
+
+    def _topics_started(self, state: LedgerState, source: SourceExtent) -> TopicsStarted | None:
+        """Where topics begin that were never read, as the file says of Kafka; what has landed is merged whole."""
+        # A topic that comes to match the pattern later is read whole: nobody decided to do without its first records.
+        joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
+        whole = joins or self.pipeline.merge_every is not None
+        started = start_topics(state, source, "earliest" if whole else self.pipeline.source.start)
+        if started is None and (added := added_partitions(state, source)):
+            for warning in self.pipeline.warnings:
+                log.warning(
+                    "%s: partitions were added: %s. %s", self.pipeline.name, ", ".join(map(str, added)), warning
+                )
+        if started is not None and self.tables.merging_ledger is not None:
+            return resumed(started, Ledger(self.tables.merging_ledger).recent())
+        return started
 
     def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:
         view = log and log.view(self.pipeline.name, state.generation, state.target_version)

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,52 +97,62 @@ def _journal(path: str | None) -> Iterator[None]:
 
 
 def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> None:
-    """One batch, or one after the other in one session, which is opened at the first that has anything to do."""
+    """One batch, or one after the other in one session."""
     steps = Steps(settings, pipeline)
     with ExitStack() as stack:
-        session = None
-
-        def the_session() -> Any:
-            nonlocal session
-            if session is None:
-                session = stack.enter_context(_session(settings, options))
-            return nullcontext(session)
-
-        def attempt(half: Pipeline, key: BatchKey) -> AttemptResult:
-            return Attempt(settings, half, key, the_session, options.started_by, say).run()
-
+        worker = _Worker(settings, options, stack)
         if options.backfill is not None:
             backfill = steps.ledger.state().backfill(pipeline.name, options.backfill)
             for chunk in range(len(backfill.chunks)):
-                say({"result": attempt(pipeline, backfill.batch(chunk).key).to_json()})
-            return
-
-        def next_batch(half: Pipeline, however_little: bool) -> bool:
-            """Plans, applies and settles; False if there is none."""
-            steps = Steps(settings, half)
-            plan = steps.plan(however_little)
-            if isinstance(plan, Idle):
-                return False
-            about = {**plan.batch.key._asdict(), "attempt_id": None}  # none has begun
-            say({"progress": "planned", "batch": plan.batch.to_json(), **about})
-            say({"result": _settled(steps, attempt(half, plan.batch.key))})
-            return True
-
-        if options.batch is not None:
+                say({"result": worker.attempt(pipeline, backfill.batch(chunk).key).to_json()})
+        elif options.batch is None:
+            worker.until_caught_up(pipeline)
+        else:
             first = BatchKey(options.generation, options.batch)
-            result = attempt(pipeline, first)
+            result = worker.attempt(pipeline, first)
             if options.until is None:
                 say({"result": result.to_json()})
                 return
             say({"result": _settled(steps, result)})
             run = RunPlan(first, options.until)
-            while not run.is_done(steps.ledger.recent()) and next_batch(pipeline, however_little=True):
+            while not run.is_done(steps.ledger.recent()) and worker.next_batch(pipeline, however_little=True):
                 pass
-            return
-        landing, more = pipeline.landing, True
-        while more:
-            landed = landing is not None and next_batch(landing, however_little=True)
-            more = next_batch(pipeline, however_little=not landed) or landed
+
+
+@dataclass
+class _Worker:
+    """Runs batches in one session, which is opened at the first that has anything to do, and closed by `stack`."""
+
+    settings: Settings
+    options: argparse.Namespace
+    stack: ExitStack
+    _spark: SparkSession | None = None
+
+    def until_caught_up(self, pipeline: Pipeline) -> None:
+        """Until there is nothing new for the pipeline, nor for its landing."""
+        landing, goes_on = pipeline.landing, True
+        while goes_on:
+            landed = landing is not None and self.next_batch(landing, however_little=True)
+            goes_on = self.next_batch(pipeline, however_little=not landed) or landed
+
+    def next_batch(self, pipeline: Pipeline, however_little: bool) -> bool:
+        """Plans, applies and settles a batch; False if there is none."""
+        steps = Steps(self.settings, pipeline)
+        plan = steps.plan(however_little)
+        if isinstance(plan, Idle):
+            return False
+        about = {**plan.batch.key._asdict(), "attempt_id": None}  # none has begun
+        say({"progress": "planned", "batch": plan.batch.to_json(), **about})
+        say({"result": _settled(steps, self.attempt(pipeline, plan.batch.key))})
+        return True
+
+    def attempt(self, pipeline: Pipeline, key: BatchKey) -> AttemptResult:
+        return Attempt(self.settings, pipeline, key, self._session, self.options.started_by, say).run()
+
+    def _session(self) -> AbstractContextManager[SparkSession]:
+        if self._spark is None:
+            self._spark = self.stack.enter_context(_session(self.settings, self.options))
+        return nullcontext(self._spark)
 
 
 def _session(settings: Settings, options: argparse.Namespace) -> AbstractContextManager[SparkSession]:

@@ -117,7 +117,7 @@ def _source_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:
     if not state.topic_ids:
         return
     try:
-        source = steps.source()
+        source = steps.source(state)
         if state.pending is not None:
             verify_source(state.pending.batch, source)
         else:

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
-from include.protocol.errors import FencedGeneration, RetryableError, TargetBehindLedger
+from include.protocol.errors import FencedGeneration, RetryableError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
 from spark_jobs.fresh import fresh_rows
 from tests.support.world import Sent, World, as_dict, changes, newest_by_key, read_table
@@ -141,6 +141,23 @@ def test_i7_what_kafka_has_dropped_is_merged_again_from_the_archive(world: World
     done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "lost")
     assert done.returncode == 0, done.stderr
     assert_right(world, pipeline, deep=False)
+
+
+@pytest.mark.slow
+def test_i10_either_halfs_ledger_is_made_anew(world: World) -> None:
+    pipeline = lazy(world)
+    send(world, pipeline, 4, 1)
+    run(world, pipeline, "--until-caught-up")
+    send(world, pipeline, 2, 5)
+    run(world, pipeline)
+    for half in pipeline.halves:
+        ledger = Path(world.steps(half).ledger.path)
+        sorted((ledger / "_delta_log").glob("*.json"))[-1].write_bytes(b"")
+        with pytest.raises(TableDamaged):
+            world.steps(half).plan()
+        done = world.lakemark("ledger", "rebuild", half.name, "--json")
+        assert json.loads(done.stdout)["origin"] == "commit metadata", done.stderr
+    assert_right(world, pipeline)
 
 
 def test_i10_an_archive_that_is_rolled_back_or_gone_stops_both_halves(world: World) -> None:

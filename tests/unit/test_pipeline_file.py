@@ -50,6 +50,17 @@ def test_a_name_cannot_be_that_of_another_pipelines_backfill(tmp_path: Path) -> 
         load_pipeline(written(tmp_path, {**GOOD, "name": "orders__backfill"}, "orders__backfill"), {"BROKERS": "k:1"})
 
 
+def test_a_landing_is_known_by_its_name(tmp_path: Path) -> None:
+    path, brokers = written(tmp_path, {**GOOD, "archive": "lake://bronze/orders", "merge_every": 5}), {"BROKERS": "k:1"}
+    pipeline, landing = load_pipeline(path, brokers), find_pipeline("orders__landing", tmp_path, brokers)
+    assert pipeline.halves == (landing, pipeline)
+    assert (landing.target.table, landing.archive, landing.halves) == ("lake://bronze/orders", None, (landing,))
+    assert "the archive lake://bronze/orders" in explanation(pipeline)["steps"]["land"]
+    written(tmp_path, GOOD)
+    with pytest.raises(PipelineFileError, match="only such a pipeline has a landing"):
+        find_pipeline("orders__landing", tmp_path, brokers)
+
+
 def test_the_projects_own_files_are_good() -> None:
     assert find_pipeline("flights", PROJECT_ROOT / "include" / "pipelines", {}).name == "flights"
 
@@ -91,6 +102,7 @@ def test_the_projects_own_files_are_good() -> None:
         ("transform", {"file": "x.txt", "schema": "id INT"}, "transform.file", "matches", "x.txt"),
         ("transform", {"file": "x.sql", "schema": "no INT"}, "change.keys", "a column of transform.schema: no", "id"),
         ("change.truncates", "apply", "change.truncates", "debezium-json or debezium-avro", "json"),
+        ("merge_every", 5, "merge_every", "an `archive`", "no archive"),
         ("archive", "lake://silver/orders", "archive", "another table", "lake://silver/orders"),
         ("target.table", "s3://bucket/x", "target.table", "lake://", "s3://bucket/x"),
         ("target.table", "lake://a/../../b", "target.table", "inside the lake", "b"),

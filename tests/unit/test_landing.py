@@ -1,0 +1,80 @@
+"""What has landed, in the words of a source: with `merge_every` it takes Kafka's place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from include.landing import Landed, resumed
+from include.ledger import Ledger
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch
+from include.protocol.errors import RetryableError
+from include.protocol.ledger_events import BatchRecord, LedgerState, TopicsStarted
+from include.protocol.planning import PartitionExtent
+from include.protocol.ranges import OffsetRange, TopicPartition
+
+T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def state(offsets: dict[TopicPartition, int], topic_id: str = "id-1", **more) -> LedgerState:
+    return LedgerState(next_offsets=offsets, topic_ids={"orders": topic_id}, cluster_id="c", **more)
+
+
+def landed(folder: Path, of: LedgerState) -> Landed:
+    sections = {
+        "source": {"bootstrap_servers": "k:1", "topics": ["orders"], "schema": "id BIGINT"},
+        "change": {"keys": ["id"]},
+        "target": {"table": "lake://silver/p"},
+    }
+    landing = Pipeline.model_validate({"name": "p", **sections, "archive": "lake://bronze/p", "merge_every": 3}).landing
+    assert landing is not None
+    return Landed(landing, 3, Ledger(str(folder / "ledger")), of, str(folder / "archive"), None)
+
+
+@pytest.mark.parametrize(
+    ("landing", "merged", "ends"),
+    [
+        ({T0: 10, T1: 20}, {T0: 5, T1: 20}, {T0: 10, T1: 20}),
+        ({T0: 10, T1: 20}, {}, {T0: 10, T1: 20}),
+        ({T0: 3}, {T0: 10, T1: 20}, {T0: 10, T1: 20}),  # the landing reads again: what was merged is there
+    ],
+)
+def test_what_was_merged_counts_as_there(tmp_path: Path, landing, merged, ends) -> None:
+    source = landed(tmp_path, state(landing)).extent(state(merged))
+    assert source.partitions == {tp: PartitionExtent(0, end) for tp, end in ends.items()}
+    assert (source.topic_ids, source.cluster_id) == ({"orders": "id-1"}, "c")
+
+
+def test_before_the_landing_has_begun_there_is_what_was_merged(tmp_path: Path) -> None:
+    source = landed(tmp_path, LedgerState()).extent(state({T0: 10}))
+    assert (source.topic_ids, source.partitions) == ({"orders": "id-1"}, {T0: PartitionExtent(0, 10)})
+
+
+def test_offsets_of_a_topic_that_was_made_anew_do_not_mix(tmp_path: Path) -> None:
+    source = landed(tmp_path, state({T0: 2}, "id-2")).extent(state({T0: 10}))
+    assert (source.topic_ids, source.partitions) == ({"orders": "id-2"}, {T0: PartitionExtent(0, 2)})
+
+
+def test_all_that_waits_is_one_batch(tmp_path: Path) -> None:
+    found = landed(tmp_path, state({T0: 10, T1: 20}))
+    batch = found.unmerged("p", state({T0: 10, T1: 5}))
+    assert batch is not None
+    assert batch.ranges == (OffsetRange("orders", 1, 5, 20),)
+    assert found.unmerged("p", state({T0: 10, T1: 20})) is None
+
+
+def test_a_batch_of_kafka_waits_until_the_archive_holds_it(tmp_path: Path) -> None:
+    batch = Batch("p", 1, 0, (OffsetRange("orders", 0, 0, 8),), {"orders": "id-1"}, "c")
+    merged = state({T0: 8}, batches=(BatchRecord(batch),))
+    landed(tmp_path, state({T0: 8})).verify_holds_pending(merged)
+    with pytest.raises(RetryableError, match="lakemark run p__landing"):
+        landed(tmp_path, state({T0: 7})).verify_holds_pending(merged)
+
+
+def test_a_landing_begins_where_the_pipeline_has_merged_to() -> None:
+    started = TopicsStarted(1, 0, {T0: 0, T1: 0}, {"orders": "id-1"}, "c")
+    assert resumed(started, state({T0: 7})).start_offsets == {T0: 7, T1: 0}
+    assert resumed(started, state({T0: 7}, "id-2")).start_offsets == {T0: 0, T1: 0}  # another topic of that name
+    assert resumed(started, LedgerState()) == started
