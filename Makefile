@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 6 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-growth bench-ledger bench-formats lock
+.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats lock
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -79,6 +79,9 @@ bench-growth: setup-dev ## what a batch costs as its table grows a hundred times
 
 bench-ledger: setup-dev ## what plan and settle cost, also after ten thousand batches
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)
+
+bench-scale: setup-dev ## batches of 1M to 20M changes on a standalone cluster, with a driver of bounded memory
+	@$(BIN)/python -m tests.bench.scale $(ARGS)
 
 bench-formats: setup-dev ## what decoding costs, by format
 	@$(BIN)/python -m tests.bench.formats $(ARGS)

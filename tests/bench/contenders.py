@@ -114,11 +114,11 @@ class Lakemark(Contender):
         return time.monotonic() - began
 
     def attempt(self, pipeline: Pipeline, key: BatchKey) -> None:
-        result = Attempt(self.arena.settings, pipeline, key, self._opened, "bench", lambda fact: None).run()
+        result = Attempt(self.arena.settings, pipeline, key, self.opened, "bench", lambda fact: None).run()
         assert result.outcome == "applied", result
 
     @contextmanager
-    def _opened(self) -> Iterator[SparkSession]:
+    def opened(self) -> Iterator[SparkSession]:
         spark = self.arena.spark.newSession()
         configure(spark)
         yield spark

@@ -99,7 +99,7 @@ def _pile(contest: Contest, batches: int, around: int = 5) -> dict[str, object]:
         say(f"  batch {number}: {taken[-1]:.2f} s, {contest.files} files")
     files.append(contest.files)
     lakemark = contest.lakemark
-    with lakemark.session() as spark:
+    with lakemark.opened() as spark:
         Maintenance(spark, lakemark.arena.settings, lakemark.pipeline, lambda fact: None).run()
     files.append(contest.files)
     after = [contest.round() for _ in range(around)]

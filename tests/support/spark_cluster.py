@@ -1,9 +1,9 @@
-"""A real standalone Spark cluster, master and one worker, from PySpark's own JARs."""
+"""A real standalone Spark cluster, master and workers, from PySpark's own JARs."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,19 +15,30 @@ from include.installation.stack import free_port
 from include.settings import Settings
 from tests.support.world import wait_until
 
+# A small executor, and a driver that fits beside it.
+SMALL_JOBS = {"spark.executor.memory": "600m", "spark.driver.memory": "800m"}
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
 
 @contextmanager
-def standalone_cluster(settings: Settings, folder: Path) -> Iterator[dict[str, str]]:
-    """Runs the cluster; yields the environment of an installation that submits its jobs to it."""
+def standalone_cluster(
+    settings: Settings,
+    folder: Path,
+    workers: int = 1,
+    worker: Sequence[str] = ("--cores", "2", "--memory", "2g"),
+    jobs: Mapping[str, str] = SMALL_JOBS,
+) -> Iterator[dict[str, str]]:
+    """Runs the cluster; yields the environment of an installation that submits its jobs to it.
+
+    Args:
+        worker: arguments of each. jobs: Spark properties of every job.
+    """
     folder.mkdir()
-    port, page, worker_page, rest = free_port(7077), free_port(18080), free_port(18081), free_port(6066)
+    port, page, rest = free_port(7077), free_port(18080), free_port(6066)
     properties = folder / "master.conf"
     properties.write_text(f"spark.master.rest.enabled true\nspark.master.rest.port {rest}\n")
-    jobs = folder / "jobs.conf"  # a small executor, and a driver that fits beside it; loopback only
-    jobs.write_text(
-        "spark.executor.memory 600m\nspark.driver.memory=800m\n"
-        "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
-    )
+    jobs_file = folder / "jobs.conf"
+    jobs_file.write_text("".join(f"{name} {value}\n" for name, value in {**jobs, **_LOOPBACK}.items()))
     java = find_java(settings.java, settings.home / "java")
     environment = {**settings.environment, "JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home())}
     environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
@@ -35,19 +46,18 @@ def standalone_cluster(settings: Settings, folder: Path) -> Iterator[dict[str, s
     url = f"spark://127.0.0.1:{port}"
     master = [f"{roles}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
     master += ["--properties-file", str(properties)]
-    worker = [f"{roles}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(worker_page)]
-    worker += ["--cores", "2", "--memory", "2g", url]
+    each = [f"{roles}.worker.Worker", "--host", "127.0.0.1", *worker, url]
     started: list[subprocess.Popen] = []
 
     def alive() -> bool:
         try:
-            return requests.get(f"http://127.0.0.1:{page}/json/", timeout=5).json()["aliveworkers"] == 1
+            return requests.get(f"http://127.0.0.1:{page}/json/", timeout=5).json()["aliveworkers"] == workers
         except (requests.RequestException, ValueError):
             return False
 
     try:
         with (folder / "cluster.log").open("w") as log:
-            for command in (master, worker):
+            for command in (master, *([*each, "--webui-port", str(free_port(18081 + n))] for n in range(workers))):
                 started.append(
                     subprocess.Popen([spark_class, *command], env=environment, stdout=log, stderr=log, cwd=folder)
                 )
@@ -56,7 +66,7 @@ def standalone_cluster(settings: Settings, folder: Path) -> Iterator[dict[str, s
             "LAKEMARK_RUNNER": "spark-submit",
             "LAKEMARK_SPARK_MASTER": url,
             "LAKEMARK_SPARK_REST": f"http://127.0.0.1:{rest}",
-            "LAKEMARK_SPARK_PROPERTIES": str(jobs),
+            "LAKEMARK_SPARK_PROPERTIES": str(jobs_file),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
     finally:

@@ -222,15 +222,15 @@ class World:
 
     # processes
 
-    def lakemark(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """The command, as a process that sees this world."""
+    def lakemark(self, *arguments: str, timeout: int = 300, **environment: str) -> subprocess.CompletedProcess[str]:
+        """The command, as a process that sees this world. Args: timeout: in seconds."""
         return subprocess.run(
             [LAKEMARK, *arguments],
             cwd=PROJECT_ROOT,
             env=self.settings.child_environment(**environment),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=timeout,
             check=False,
         )
 
