@@ -16,7 +16,7 @@ from typing import Any
 import lakemark_lineage  # these five in plugins/, which Airflow puts on the path
 import lakemark_metrics
 import lakemark_on_data
-from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, task
+from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, get_current_context, task
 from lakemark_merge_task import MergeTask
 from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
 
@@ -55,9 +55,11 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             trigger_rule="none_failed",  # a landing that had nothing to land was skipped
             doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new.",
         )
-        def plan(landed: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        def plan() -> dict[str, Any] | None:
             with work_on(pipeline.name):
                 steps = Steps(settings, pipeline)
+                # Asked for by its name: a task that takes it as an argument would be skipped with the landing.
+                landed = get_current_context()["ti"].xcom_pull(task_ids="plan_landing")
                 run = steps.plan_run(however_little=landed is None)
             with suppress(LakemarkError):  # a plan does not fail for its figures
                 if lakemark_metrics.are_on():
@@ -75,10 +77,9 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             lakemark_lineage.of_run(settings, pipeline, settled)
             return events
 
-        landed, landing_settled = landing_tasks(pipeline, settings)
-        planned = plan(landed)
-        if landing_settled is not None:
-            landing_settled >> planned
+        planned = plan()
+        if (landed := landing_task(pipeline, settings)) is not None:
+            landed >> planned
         merge = MergeTask(
             task_id="merge",
             pipeline=pipeline.name,
@@ -90,11 +91,11 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
     return dag
 
 
-def landing_tasks(pipeline: Pipeline, settings: Settings) -> tuple[Any, Any]:
-    """What comes before the merge with `merge_every`: the tasks that plan and that settle; Nones without."""
+def landing_task(pipeline: Pipeline, settings: Settings) -> Any:
+    """With `merge_every` the last of the tasks that come before the others; None without."""
     landing = pipeline.landing
     if landing is None:
-        return None, None
+        return None
 
     # Nothing to land is no reason not to merge what waits.
     @task.short_circuit(
@@ -118,7 +119,7 @@ def landing_tasks(pipeline: Pipeline, settings: Settings) -> tuple[Any, Any]:
         doc_md="Runs the Spark job that appends the run's batches to the archive. Safe to clear at any time.",
         **ON_SPARK,
     )
-    return planned, settle_landing(planned, land.output)
+    return settle_landing(planned, land.output)
 
 
 def told(pipeline: Pipeline, run: RunPlan | None) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -43,19 +43,18 @@ class KafkaSource:
         self._said.clear()
         try:
             topics = TopicCollection(list(self._source.topics) or self._matching(TIMEOUT_SECONDS))
-            cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS).result()
+            cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS)
             futures = admin.describe_topics(topics, request_timeout=TIMEOUT_SECONDS)
             described = {topic: future.result() for topic, future in futures.items()}
-            partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
-            firsts = _offsets(admin, partitions, OffsetSpec.earliest())
-            ends = _offsets(admin, partitions, OffsetSpec.latest())
+            firsts, ends = _firsts_and_ends(admin, described, TIMEOUT_SECONDS)
+            cluster_id = cluster.result().cluster_id
         except KafkaException as error:
             admin.poll(0.1)  # serves error_cb
             raise _classed(error, self._source, self._said) from error
         return SourceExtent(
-            cluster_id=cluster.cluster_id,
+            cluster_id=cluster_id,
             topic_ids={name: str(topic.topic_id) for name, topic in described.items()},
-            partitions={tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts},
+            partitions=_extents(firsts, ends),
         )
 
     def partitions(self, topics: Sequence[str], timeout_seconds: float) -> dict[TP, PartitionExtent]:
@@ -69,13 +68,11 @@ class KafkaSource:
         try:
             futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_seconds)
             described = {name: topic for name, future in futures.items() if (topic := _existing(future)) is not None}
-            partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
-            firsts = _offsets(self._admin, partitions, OffsetSpec.earliest(), timeout_seconds)
-            ends = _offsets(self._admin, partitions, OffsetSpec.latest(), timeout_seconds)
+            firsts, ends = _firsts_and_ends(self._admin, described, timeout_seconds)
         except KafkaException as error:
             self._admin.poll(0.1)
             raise _classed(error, self._source, self._said) from error
-        return {tp: PartitionExtent(firsts[tp], ends[tp]) for tp in firsts}
+        return _extents(firsts, ends)
 
     def topics(self, source: Source, timeout_seconds: float) -> list[str]:
         """Those of a source at these brokers, as its file names them, or by its pattern. Raises: as `partitions`."""
@@ -109,7 +106,7 @@ class KafkaSource:
         partitions = [TopicPartition(*tp) for tp in extent.partitions]
         spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
         try:
-            found = _offsets(self._admin, partitions, spec)
+            found = _answered(_asked(self._admin, partitions, spec, TIMEOUT_SECONDS))
         except KafkaException as error:
             raise _classed(error, self._source, self._said) from error
         return {tp: offset if offset >= 0 else extent.partitions[tp].end_offset for tp, offset in found.items()}
@@ -233,14 +230,32 @@ def _existing(described: Future) -> TopicDescription | None:
         raise
 
 
-def _offsets(
-    admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec, timeout_seconds: float = TIMEOUT_SECONDS
-) -> dict[TP, int]:
-    futures = admin.list_offsets(
+def _firsts_and_ends(
+    admin: AdminClient, described: Mapping[str, TopicDescription], timeout_seconds: float
+) -> tuple[dict[TP, int], dict[TP, int]]:
+    """Of all partitions; both questions are under way at once."""
+    partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
+    both = [_asked(admin, partitions, spec, timeout_seconds) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
+    firsts, ends = map(_answered, both)
+    return firsts, ends
+
+
+def _extents(firsts: Mapping[TP, int], ends: Mapping[TP, int]) -> dict[TP, PartitionExtent]:
+    """Retention may move a partition's start beyond the end that was told a moment before: then nothing is there."""
+    return {tp: PartitionExtent(first, max(first, ends[tp])) for tp, first in firsts.items()}
+
+
+def _asked(
+    admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec, timeout_seconds: float
+) -> dict[TopicPartition, Future]:
+    return admin.list_offsets(
         dict.fromkeys(partitions, spec),
         isolation_level=IsolationLevel.READ_COMMITTED,
         request_timeout=timeout_seconds,
     )
+
+
+def _answered(futures: Mapping[TopicPartition, Future]) -> dict[TP, int]:
     return {TP(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
 
 
