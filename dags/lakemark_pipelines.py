@@ -58,9 +58,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         def plan() -> dict[str, Any] | None:
             with work_on(pipeline.name):
                 steps = Steps(settings, pipeline)
-                # Asked for by its name: a task that takes it as an argument would be skipped with the landing.
-                landed = get_current_context()["ti"].xcom_pull(task_ids="plan_landing")
-                run = steps.plan_run(however_little=landed is None)
+                run = steps.plan_run(however_little=pipeline.landing is not None and not has_landed())
             with suppress(LakemarkError):  # a plan does not fail for its figures
                 if lakemark_metrics.are_on():
                     lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, steps.ledger.recent()))
@@ -120,6 +118,12 @@ def landing_task(pipeline: Pipeline, settings: Settings) -> Any:
         **ON_SPARK,
     )
     return settle_landing(planned, land.output)
+
+
+def has_landed() -> bool:
+    """Whether this run had anything to land. Asked by the task's name: a task that took the plan as an argument would
+    be skipped together with the landing."""
+    return get_current_context()["ti"].xcom_pull(task_ids="plan_landing") is not None
 
 
 def told(pipeline: Pipeline, run: RunPlan | None) -> dict[str, Any] | None:

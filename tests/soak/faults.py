@@ -155,7 +155,7 @@ def ledger_lost(how: str, victim: Victim) -> bool:
 
 
 def _ledger_lost(victim: Victim, how: str, **environment: str) -> bool:
-    victim.command("run", victim.pipeline.name, code=None)  # so that it has something to lose
+    victim.command("run", victim.pipeline.name, "--until-caught-up", code=None)  # so that it has something to lose
     path = Path(victim.world.steps(victim.pipeline).ledger.path)
     if how == "deleted":
         shutil.rmtree(path)
