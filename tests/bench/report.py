@@ -41,7 +41,7 @@ def _page(found: dict) -> str:
     ]
     for work in found["works"]:
         lines += [
-            f"## {work['title']}",
+            f"## {work['name']}: {work['title']}",
             "",
             f"{work['on']}: {work['figure']}s of {work['rounds']} rounds after {work['warm_ups']} that warm up.",
             "",
