@@ -123,18 +123,17 @@ def main() -> int:
     names = options.works or list(LARGE_WORKS if options.large else WORKS)
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
     stack = Stack.of(settings_in(home))
-    found = []
     try:
         stack.up(say, ("kafka",))
         spark = session(stack.settings)
         for name in names:
             work = known[name]
             work = dataclasses.replace(work, rounds=options.rounds) if options.rounds else work
-            found.append(measured(name, work, spark, stack, home / name))
+            found = measured(name, work, spark, stack, home / name)
             shutil.rmtree(home / name)
-            show(found[-1])
+            show(found)
             if options.report:
-                add_to_report(options.report, machine(), found[-1])
+                add_to_report(options.report, machine(), found)
         spark.stop()
     finally:
         stack.down()

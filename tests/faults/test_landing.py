@@ -11,9 +11,9 @@ from include.audit.auditor import audit
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from tests.conftest import world_in
-from tests.support.world import Sent, World, as_dict, newest_by_key, read_table
+from tests.faults.test_fault_points import is_good, more_records
+from tests.support.world import World, as_dict, newest_by_key, read_table
 
-KEYS = 40
 _BOTH = (
     "plan.begins",
     "plan.decided",
@@ -46,17 +46,6 @@ def pipeline(world: World) -> Pipeline:
     return world.pipeline(
         world.topic(), "landed", quality={"suite": "named"}, archive="lake://bronze/landed", merge_every=3
     )
-
-
-def more_records(world: World, pipeline: Pipeline) -> None:
-    """Records for one batch, most of them newer than what is there, three of them for the quarantine."""
-    [topic], base = pipeline.source.topics, len(world.sent)
-    changes = [{"id": i % KEYS, "seq": base + i * 7 % 90 - 20, "name": f"n{base}", "op": "u"} for i in range(60)]
-    world.produce(topic, [*changes, b"{", None, {"id": KEYS, "seq": base, "op": "u"}])
-
-
-def is_good(record: Sent) -> bool:
-    return isinstance(record.value, dict) and "name" in record.value
 
 
 def places(rows: list[dict]) -> list[tuple[str, int, int]]:
