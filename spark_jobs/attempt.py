@@ -36,13 +36,13 @@ from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
 from spark_jobs import scd2
-from spark_jobs.accepted import accepted_changes, is_for
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import decode
 from spark_jobs.failures import classed, is_conflict
+from spark_jobs.fates import is_for
 from spark_jobs.pruning import PRUNED_ROWS
 from spark_jobs.quality import BROKEN, judgement
-from spark_jobs.records import read_frozen, read_records
+from spark_jobs.records import Volume, read_frozen, read_records, volume_of
 from spark_jobs.reduce import reduce
 from spark_jobs.session import fit, tagged
 from spark_jobs.tables import (
@@ -51,7 +51,6 @@ from spark_jobs.tables import (
     ensure_target,
     merge_beside,
     merge_changes,
-    prepared,
     replace_quarantine,
 )
 from spark_jobs.transform import transformation
@@ -213,17 +212,17 @@ class Attempt:
             with phases.phase("read"):
                 passing("attempt.before_read")
                 records = self._read(spark, work)
-                read = records.count()
+                read = volume_of(records)
                 passing("attempt.after_read")
                 if work.is_of_kafka:
                     self._verify_source(batch)
             if self._tables.archive is not None and not self._tables.is_archive_source and not batch.is_chunk:
                 with phases.phase("archive"):
-                    self._archive(spark, work, records, read, self._tables.archive)
+                    self._archive(spark, work, records, read.records, self._tables.archive)
                 passing("attempt.archived")
             if self.pipeline.is_landing:
                 with phases.phase("archive"):
-                    return self._landed_raw(spark, work, records, read, phases)
+                    return self._landed_raw(spark, work, records, read.records, phases)
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = self._decoded(spark, batch, records, judge)
@@ -241,7 +240,7 @@ class Attempt:
                 with phases.phase("quarantine"):
                     keep(spark, self._tables.quarantine, judged, self._metadata(work, "quarantine", found))
                 passing("attempt.quarantine_landed")
-            for beside in self._beside(work, judged, found):
+            for beside in self._beside(work, judged, read, found):
                 with phases.phase("history" if beside.metadata.role == "history" else "routes"):
                     self._land_beside(spark, work, beside, beside.path in large)
                 passing("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
@@ -295,9 +294,13 @@ class Attempt:
     def _decoded(self, spark: SparkSession, batch: Batch, records: DataFrame, judge: Judge | None) -> DataFrame:
         transform = transformation(spark, self.settings, self.pipeline, batch)
         try:
-            # What a transform raises is explained here; all else can wait for the pass that counts.
             judged = decode(records, self.pipeline, batch, judge, transform)
-            return judged.localCheckpoint(eager=transform is not None)
+            if transform is not None:  # what it raises is explained here; all else can wait for the pass that reduces
+                return judged.localCheckpoint(eager=True)
+            # Kept if there are more readers than that pass. (The quarantine decodes what it needs once more: that
+            # is seldom anything, and no part of it depends on more than the record.)
+            several = judge is not None or self._tables.history is not None or self._tables.routes
+            return judged.localCheckpoint(eager=False) if several else judged
         except Exception as error:
             if transform is not None and transform.is_of_data(error):
                 raise transform.explained(error) from error
@@ -324,22 +327,16 @@ class Attempt:
         same = earlier is not None and earlier.metadata.set_aside == found.set_aside
         return None if same else replace_quarantine
 
-    def _beside(self, work: _Work, judged: DataFrame, found: _Found) -> Iterator[_Beside]:
+    def _beside(self, work: _Work, judged: DataFrame, read: Volume, found: _Found) -> Iterator[_Beside]:
         """Tables that changes are merged into before the target, which is the batch's commit point (I11)."""
-        counts = found.counts
-        every = counts.changes + counts.superseded + counts.routed
         if self._tables.history is not None:
-            own = replace(found, counts=replace(counts, superseded=0, routed=0, changes=every))
-            changes = scd2.prepared(judged, self.pipeline)
-            yield _Beside(self._tables.history, changes, self._metadata(work, "history", own), ensure_history)
+            every = reduce(judged, self.pipeline, read, mine=F.lit(True), kind=scd2)
+            metadata = self._metadata(work, "history", replace(found, counts=every.counts))
+            yield _Beside(self._tables.history, every.changes, metadata, ensure_history)
         for place, (name, path) in enumerate(self._tables.routes.items()):
-            mine = judged.where(is_for(place))
-            changes = prepared(mine, self.pipeline).localCheckpoint(eager=True)
-            taken, given = accepted_changes(mine, self.pipeline).count(), changes.count()
-            # Deletes that all tables get are among those of the target as well: here they are this table's.
-            elsewhere = every - taken
-            own = replace(found, counts=replace(counts, superseded=taken - given, routed=elsewhere, changes=given))
-            yield _Beside(path, changes, self._metadata(work, "route", own), partial(ensure_target, name=name))
+            mine = reduce(judged, self.pipeline, read, mine=is_for(place))
+            metadata = self._metadata(work, "route", replace(found, counts=mine.counts))
+            yield _Beside(path, mine.changes, metadata, partial(ensure_target, name=name))
 
     def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside, prunes: bool) -> None:
         """An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is

@@ -15,13 +15,12 @@ from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from include.schema_ddl import Column as SchemaColumn
 from spark_jobs import quality
-from spark_jobs.accepted import ALL_TABLES
+from spark_jobs.fates import ALL_TABLES, TRUNCATE
 from spark_jobs.formats import avro, contract, debezium_json, plain_json, plain_text, protobuf
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
 from spark_jobs.formats.keys import of_kafkas_key, with_kafkas_key
 from spark_jobs.formats.moments import moment
 
-TRUNCATE = "a truncate event"
 _FORMATS: Mapping[str, Callable[[DataFrame, Pipeline], DataFrame]] = {
     "json": plain_json.decoded,
     "debezium-json": debezium_json.decoded,
@@ -88,7 +87,10 @@ def decode(
         F.col(_BROKEN).alias("broken"),
         rules.alias("rules"),
     )
-    return found if transform is None else _set_aside_whole(found)
+    if transform is not None:
+        return _set_aside_whole(found)
+    # Spark looks through a projection: it would decode a record anew for every mention of what was decoded.
+    return found.select(F.inline(F.array(F.struct("*"))))
 
 
 def _transformed(named: DataFrame, pipeline: Pipeline, transform: Callable[[DataFrame], DataFrame]) -> DataFrame:

@@ -12,7 +12,6 @@ from include.protocol.errors import TerminalError
 from include.quality.judge import judge_of
 from include.settings import Settings
 from include.storage import Tables
-from spark_jobs.accepted import is_for
 from spark_jobs.archive import read_archive
 from spark_jobs.decode import decode
 from spark_jobs.quoting import quoted
@@ -42,7 +41,7 @@ def fresh_rows(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> D
     transform = transformation(spark, settings, pipeline, batch)
     records = read_archive(spark, landed.path, pipeline.source, batch)
     judged = decode(records, pipeline, batch, judge_of(settings, pipeline), transform)
-    changes = prepared(judged.where(is_for(None)), pipeline).select(*target.columns)
+    changes = prepared(judged, pipeline).select(*target.columns)
     t, c = target.alias("t"), changes.alias("c")
     same = F.expr(" AND ".join(f"t.{quoted(key)} = c.{quoted(key)}" for key in pipeline.change.keys))
     order = f"{LINEAGE}.change_order"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,6 +17,20 @@ HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 # All that is read is there already. Spark asks for a partition's end behind a fetch that waits for new records there:
 # by Kafka's default half a second for every partition that a core reads.
 BOUNDED = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "5000"}
+
+
+@dataclass(frozen=True)
+class Volume:
+    """How much was read."""
+
+    records: int
+    bytes: int  # of their values
+
+
+def volume_of(records: DataFrame) -> Volume:
+    """Of records that are kept for the attempt: with it they are read, if they have not been."""
+    found = records.agg(F.count(F.lit(1)), F.coalesce(F.sum(F.length("value")), F.lit(0))).first()
+    return Volume(*found)
 
 
 def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import Column
-from spark_jobs.accepted import ABSENT, accepted_changes
+from spark_jobs.fates import ABSENT, DIGEST, FATE, MOVED, ROWS, tallied
 from spark_jobs.lineage import lineage_column, lineage_fields, order_fields, order_type
 from spark_jobs.quoting import literal, quoted
 
 SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
+_NEWEST = f"{LINEAGE}_newest"
 _COLUMN_ORDER = "column_order"  # in the lineage: the same of the row, null where it is the row's own
 
 
@@ -31,40 +32,49 @@ def columns(pipeline: Pipeline) -> tuple[Column, ...]:
     return (*pipeline.columns, lineage_column(pipeline, own))
 
 
-def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """What MERGE gets: one row per key, for it refuses two source rows for one target row.
+def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """One row per key, for MERGE refuses two source rows for one target row; and one for all records of another fate.
 
-    Columns: the target's and `_lakemark`; with columns that changes may leave out, also what `SET_AT` says.
+    Args:
+        rows: as `fates` gives them.
+
+    Columns: FATE and the numbers; of a change the target's and `_lakemark`; with columns that changes may leave out, of
+    every one of them the newest value that sets it, and SET_AT, those changes' orders.
     """
-    changes = accepted_changes(judged, pipeline)
-    keys = [F.col(quoted(name)) for name in pipeline.change.keys]
-    names = [column.name for column in pipeline.columns]
-    if not pipeline.partial_columns:
-        newest_first = Window.partitionBy(*keys).orderBy(F.col(f"{LINEAGE}.change_order").desc())
-        placed = changes.select("*", F.row_number().over(newest_first).alias(SET_AT))
-        return placed.where(F.col(SET_AT) == 1).select(*map(quoted, names), LINEAGE)
-    return _folded(changes, pipeline, keys, names)
-
-
-def _folded(changes: DataFrame, pipeline: Pipeline, keys: Sequence[Expression], names: Sequence[str]) -> DataFrame:
-    """All changes of a key in one: of every column the newest that sets it."""
     order, partial = F.col(f"{LINEAGE}.change_order"), pipeline.partial_columns
+    names = [column.name for column in pipeline.columns]
     whole = [name for name in names if name not in (*partial, *pipeline.change.keys)]
-    newest = F.struct(*(quoted(name) for name in whole), LINEAGE)
+    newest = F.struct(*map(quoted, whole), LINEAGE)
     set_at = {name: F.when(~_is_absent(name), order) for name in partial}
-    found = changes.groupBy(*keys).agg(
-        F.max_by(newest, order).alias(SET_AT),
-        *(F.struct(F.max_by(quoted(n), at).alias("value"), F.max(at).alias("at")).alias(n) for n, at in set_at.items()),
+
+    def place(at: Expression) -> Expression:
+        """Of rows that a transform has made of one record for one key any would do, if it is the same one always."""
+        if pipeline.transform is None:
+            return at
+        return F.when(at.isNotNull(), F.struct(at, F.to_json(F.struct(*map(quoted, names), LINEAGE))))
+
+    found = rows.groupBy(FATE, *map(quoted, pipeline.change.keys)).agg(
+        F.max_by(newest, place(order)).alias(_NEWEST),
+        *(
+            F.struct(F.max_by(quoted(name), place(at)).alias("value"), F.max(at).alias("at")).alias(name)
+            for name, at in set_at.items()
+        ),
+        *tallied(),
     )
 
     def value(name: str) -> Expression:
         if name in pipeline.change.keys:
             return F.col(quoted(name))
-        return F.col(f"{quoted(name)}.value" if name in partial else f"{SET_AT}.{quoted(name)}").alias(name)
+        return F.col(f"{quoted(name)}.value" if name in partial else f"{_NEWEST}.{quoted(name)}").alias(name)
 
     never = F.struct(*(F.lit(None).cast(f.type).alias(f.name) for f in order_fields(pipeline)))
-    orders = F.struct(*(F.coalesce(F.col(f"{quoted(name)}.at"), never).alias(name) for name in partial))
-    return found.select(*map(value, names), F.col(f"{SET_AT}.{LINEAGE}").alias(LINEAGE), orders.alias(SET_AT))
+    orders = [F.coalesce(F.col(f"{quoted(name)}.at"), never).alias(name) for name in partial]
+    return found.select(
+        *map(value, names),
+        F.col(f"{_NEWEST}.{LINEAGE}").alias(LINEAGE),
+        *([F.struct(*orders).alias(SET_AT)] if partial else []),
+        *(FATE, ROWS, MOVED, DIGEST),
+    )
 
 
 def _is_absent(name: str) -> Expression:

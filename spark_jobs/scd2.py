@@ -21,12 +21,13 @@ from pyspark.sql import functions as F
 from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO, Pipeline
 from include.protocol.batch import Batch
 from include.schema_ddl import Column
-from spark_jobs.accepted import ABSENT, VALID_AT, accepted_changes
+from spark_jobs.fates import ABSENT, DIGEST, FATE, MOVED, ROWS, VALID_AT, tallied
 from spark_jobs.lineage import lineage_column, lineage_fields
 from spark_jobs.quoting import quoted
 
 _OWN, _WAS, _BEGINS, _GONE = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins", "gone"))
 _NEXT = f"{LINEAGE}_next"
+_WHOLE = f"{LINEAGE}_whole"
 _SHOWN = (VALID_FROM, VALID_TO, IS_CURRENT)
 
 
@@ -39,20 +40,35 @@ def columns(pipeline: Pipeline) -> tuple[Column, ...]:
     return (*pipeline.columns, *shown, lineage_column(pipeline, own))
 
 
-def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """All changes. Columns: the target's without those that are computed, and `_lakemark` as the table has it."""
+def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """All changes, and one row for all records of another fate.
+
+    Args:
+        rows: as `fates` gives them.
+
+    Columns: FATE and the numbers; of a change the target's without those that are computed, and `_lakemark` as the
+    table has it.
+    """
     own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(pipeline)]
     own += [F.col(VALID_AT).alias("valid_at")]
     own += [F.col(ABSENT).alias("absent")] if pipeline.partial_columns else []
     names = [quoted(column.name) for column in pipeline.columns]
-    return accepted_changes(judged, pipeline).select(*names, F.struct(*own).alias(LINEAGE))
+    changes = rows.select(*names, F.struct(*own).alias(LINEAGE), FATE, ROWS, MOVED, DIGEST)
+    if pipeline.transform is None:
+        return changes
+    # Of rows that a transform has made of one record for one key any would do, if it is the same one always.
+    keys, whole = [quoted(name) for name in pipeline.change.keys], F.struct(*names, LINEAGE)
+    found = changes.groupBy(FATE, *keys, f"{LINEAGE}.change_order").agg(
+        F.max_by(whole, F.to_json(whole)).alias(_WHOLE), *tallied()
+    )
+    return found.select(f"{_WHOLE}.*", FATE, ROWS, MOVED, DIGEST)
 
 
 def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, again: Batch | None) -> DataFrame:
     """The rows that MERGE has to write: changes that the table lacks, and rows that show something else for them.
 
     Args:
-        table: the target. changes: as `prepared` makes them.
+        table: the target. changes: as `folded` makes them.
         again: the batch, if some of its changes may be there already: they are written anew where they differ, and
             what is there of it and is none of its changes any more goes.
 

@@ -26,18 +26,19 @@ _SESSION = {
     "spark.sql.caseSensitive": "false",
 }
 
-# Of a small batch: what is planned once is over sooner than what is planned again at every stage. All others run with
-# what Spark itself was started with. (Figures in docs/performance.md.)
-_SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+# Of a batch. (Figures in docs/performance.md.)
+_USUAL = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+# What is planned once is over sooner than what is planned again at every stage.
+_SMALL = {**_USUAL, "spark.sql.adaptive.enabled": "false"}
 _SMALL_RECORDS = 50_000
 # Of a small batch into a small table: it is over before compiled code has paid for its compiler.
-_SMALLEST = {
-    **_SMALL,
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+_SMALLEST = {**_SMALL, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _SMALLEST_RECORDS, _SMALLEST_ROWS = 20_000, 100_000
+_PARTITION_RECORDS, _PARTITION_ROWS, _PARTITIONS_MAX = 25_000, 250_000, 2_000  # of a shuffle
 
 
 @contextmanager
@@ -80,15 +81,18 @@ def fit(spark: SparkSession, records: int, rows: int) -> None:
     Args:
         records: at most so many are read. rows: of the largest table that they are merged into.
     """
-    if records <= _SMALLEST_RECORDS and rows <= _SMALLEST_ROWS:
-        settings = _SMALLEST
+    if records > _SMALL_RECORDS:
+        # Where its source is too large to be broadcast, a MERGE shuffles the table as well.
+        partitions = records // _PARTITION_RECORDS + rows // _PARTITION_ROWS
+        chosen = {**_USUAL, "spark.sql.shuffle.partitions": str(min(max(2, partitions), _PARTITIONS_MAX))}
+    elif records > _SMALLEST_RECORDS or rows > _SMALLEST_ROWS:
+        chosen = {**_SMALL, "spark.sql.shuffle.partitions": "2"}
     else:
-        settings = _SMALL if records <= _SMALL_RECORDS else {}
-    for key in _SMALLEST:
-        if key in settings:
-            spark.conf.set(key, settings[key])
-        else:
-            spark.conf.unset(key)
+        chosen = {**_SMALLEST, "spark.sql.shuffle.partitions": "1"}
+    # All of them for every batch: a session may run many, and to unset one brings back Spark's own default (two
+    # hundred partitions), not what this Spark was started with.
+    for key, value in chosen.items():
+        spark.conf.set(key, value)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 
 from include.delta_tables import open_table
@@ -17,6 +18,7 @@ from include.schema_ddl import Column
 from include.target_log import TableLog
 from spark_jobs import scd1, scd2
 from spark_jobs.failures import is_same_marker
+from spark_jobs.fates import changes_in, fates, is_for
 from spark_jobs.marking import marked_write, settings_of, with_metadata
 from spark_jobs.pruning import key_condition
 from spark_jobs.quoting import quoted, table_name
@@ -92,9 +94,18 @@ def create_table(spark: SparkSession, path: str, definition: str) -> None:
             raise
 
 
+def folded(judged: DataFrame, pipeline: Pipeline, mine: Expression, kind: ModuleType | None = None) -> DataFrame:
+    """What becomes of a batch's records, as a table's MERGE gets it: see the kinds, `scd1` and `scd2`.
+
+    Args:
+        mine: of a record, whether its changes are for the table. kind: of the table; default: the target's.
+    """
+    return (kind or _kind(pipeline)).folded(fates(judged, pipeline, mine), pipeline)
+
+
 def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """What the target's MERGE gets of a batch: see the kinds, `scd1` and `scd2`."""
-    return _kind(pipeline).prepared(judged, pipeline)
+    """What the target's MERGE gets of a batch."""
+    return changes_in(folded(judged, pipeline, is_for(None)))
 
 
 def merge_changes(

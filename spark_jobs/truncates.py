@@ -24,7 +24,7 @@ def with_truncates(table: DataFrame, folded: DataFrame, pipeline: Pipeline, set_
     """What MERGE gets, truncates taken into account.
 
     Args:
-        table: the target, in the version that the MERGE commits to. folded: as `scd1.prepared` makes them; the row of a
+        table: the target, in the version that the MERGE commits to. folded: as `scd1.folded` makes them; the row of a
             truncate has no keys. set_at: of its columns, the struct of orders by partial column.
     """
     keys = pipeline.change.keys

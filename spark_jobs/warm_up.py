@@ -15,6 +15,7 @@ from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.ranges import OffsetRange
 from spark_jobs.decode import decode
+from spark_jobs.records import volume_of
 from spark_jobs.reduce import reduce
 from spark_jobs.session import configure, fit
 from spark_jobs.tables import ensure_target, merge_changes
@@ -47,8 +48,7 @@ def _batch(spark: SparkSession, folder: str, pipeline: Pipeline, number: int) ->
     ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
     batch = Batch(pipeline.name, 1, number, ranges, {"warm-up": "-"}, "-")
     records = _records(spark, first).localCheckpoint(eager=True)
-    judged = decode(records, pipeline, batch).localCheckpoint(eager=True)
-    reduced = reduce(judged, pipeline, _RECORDS)
+    reduced = reduce(decode(records, pipeline, batch), pipeline, volume_of(records))
     ensure_target(spark, folder, pipeline)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, "warm-up", "warm-up")
     merge_changes(spark, folder, reduced.changes, pipeline, metadata)

@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def report(spark: SparkSession, registry: RegistryServer, events: int, rounds: int) -> None:
-    fit(spark, records=10**9, rows=0)
+    fit(spark, records=events, rows=0)
     ids = (
         registry.register("row", _ROW),
         registry.register("envelope", _ENVELOPE),

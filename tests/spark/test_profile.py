@@ -28,7 +28,7 @@ def test_a_batchs_time_is_told_by_step(world: World, tmp_path: Path) -> None:
     newest = wait_until(whole)  # Spark writes its log a little behind
     assert (newest["batch_id"], profile("--batch", "0")["batch_id"]) == (1, 0)
     steps = {step["name"]: step for step in newest["steps"]}
-    assert {"read", "decode and split", "reduce", "match", "rewrite", "deletion vectors", "commit"} <= steps.keys()
+    assert {"read", "decode and reduce", "match", "rewrite", "deletion vectors", "commit"} <= steps.keys()
     assert newest["spark_jobs"] == sum(step["jobs"] for step in newest["steps"]) > 5
     assert all(0 <= step["in_jobs_seconds"] <= step["seconds"] + 0.01 for step in newest["steps"])
     assert all(step["begins"] + step["seconds"] <= newest["seconds"] + 0.1 for step in newest["steps"])

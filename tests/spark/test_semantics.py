@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from include.delta_tables import query
 from include.pipeline_file import Pipeline
@@ -30,8 +31,9 @@ from include.protocol.settlement import counts_of
 from include.target_log import TableLog
 from spark_jobs import scd2
 from spark_jobs.decode import decode
+from spark_jobs.fates import changes_in
 from spark_jobs.session import fit
-from spark_jobs.tables import ensure_history, ensure_target, merge_beside, merge_changes, prepared
+from spark_jobs.tables import ensure_history, ensure_target, folded, merge_beside, merge_changes, prepared
 from tests.support.world import World, read_table
 
 _RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -205,7 +207,7 @@ class Replica:
         moved = sum(change.old_id not in (None, change.id) for change in changes)
         counts = SourceCounts(len(changes), 0, 0, len(changes) + moved - (kept := given.count()), kept, moved)
         if self.pipeline.target.history_table:
-            all_ = scd2.prepared(judged, self.pipeline)
+            all_ = changes_in(folded(judged, self.pipeline, F.lit(True), scd2))
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
             merge_beside(self.spark, self.history, all_, self.pipeline, of_history, replaces=False, prunes=True)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")

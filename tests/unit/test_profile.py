@@ -69,9 +69,9 @@ def write(folder: Path, events: list[dict], name: str = "eventlog_v2_app/events_
 
 def test_tags_are_found_in_what_spark_makes_of_them() -> None:
     tags = " ".join(
-        CONNECT.format(tag) for tag in (attempt_tag("a"), phase_tag("decode"), step_tag("decode and split"))
+        CONNECT.format(tag) for tag in (attempt_tag("a"), phase_tag("decode"), step_tag("decode and reduce"))
     )
-    assert (phase_in(tags), step_in(tags)) == ("decode", "decode and split")
+    assert (phase_in(tags), step_in(tags)) == ("decode", "decode and reduce")
     assert (phase_in("other"), step_in("other")) == (None, None)
 
 

@@ -1,0 +1,96 @@
+"""What becomes of a batch's judged records: changes to be merged, whatever the table's kind, or something else (I8)."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE, Pipeline
+
+ALL_TABLES = -1  # as a route: a change that all tables get
+TRUNCATE = "a truncate event"  # as a reason: one that the pipeline file says nothing about
+
+FATE = f"{LINEAGE}_fate"
+CHANGED, ELSEWHERE, FILTERED, SET_ASIDE, TRUNCATED = "changed", "elsewhere", "filtered", "set aside", "truncated"
+ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that keep what they were; null: none
+VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without history
+
+# Numbers of each row, which add up where rows become one.
+ROWS = f"{LINEAGE}_rows"  # bigint: how many there were
+MOVED = f"{LINEAGE}_moved"  # bigint: how many of their records are two changes
+DIGEST = f"{LINEAGE}_digest"  # bigint: of those for the quarantine, and why they are; null: there are none
+
+
+def is_for(route: int | None) -> Column:
+    """Whether a record's changes are for a route's table, or (None) for the target."""
+    mine = F.col("route").isNull() if route is None else F.col("route") == route
+    return mine | (F.col("route") == ALL_TABLES)
+
+
+def fates(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
+    """One row per change that is for a table, and one per record that brings it none.
+
+    A record whose row has another key now is two changes: it, and the delete of the old key.
+
+    Args:
+        mine: of a record, whether its changes are for the table.
+
+    Columns: FATE; of a change the target's columns (of a delete the keys only), `_lakemark`, ABSENT and VALID_AT, all
+    null of others; ROWS, MOVED, DIGEST.
+    """
+    keys, reason, row = pipeline.change.keys, F.col("reason"), F.col("row")
+    fate = (
+        F.when(reason == TRUNCATE, TRUNCATED)
+        .when(reason.isNotNull(), SET_ASIDE)
+        .when(F.col("filtered"), FILTERED)
+        .when(mine, CHANGED)
+        .otherwise(ELSEWHERE)
+    )
+    found = judged.select("*", fate.alias(FATE))
+    is_change, deleted = F.col(FATE) == CHANGED, row[LINEAGE]["deleted"]
+    is_moved = F.col(FATE).isin(CHANGED, ELSEWHERE) & F.col("moved_from").isNotNull()
+
+    def value(name: str) -> Column:
+        kept = is_change if name in keys or not pipeline.has_deletes else is_change & ~deleted
+        return F.when(kept, row[name]).alias(name)
+
+    names = [column.name for column in pipeline.columns]
+    digest = F.xxhash64("topic", "partition", "offset", "reason")
+    own = found.select(
+        FATE,
+        *map(value, names),
+        F.when(is_change, row[LINEAGE]).alias(LINEAGE),
+        F.when(is_change & ~deleted & (F.size("absent") > 0), F.col("absent")).alias(ABSENT),
+        F.when(is_change, F.col("valid_at")).alias(VALID_AT),
+        F.lit(1).cast("bigint").alias(ROWS),
+        is_moved.cast("bigint").alias(MOVED),
+        F.when(reason.isNotNull(), digest).alias(DIGEST),
+        *(["moved_from"] if pipeline.moves_keys else []),
+    )
+    return _with_old_rows(own, pipeline, names) if pipeline.moves_keys else own
+
+
+def _with_old_rows(changes: DataFrame, pipeline: Pipeline, names: list[str]) -> DataFrame:
+    """The deletes of rows whose key changed, too."""
+    old = {key: F.col("moved_from")[key] for key in pipeline.change.keys}
+    old |= {
+        LINEAGE: F.col(LINEAGE).withField("deleted", F.lit(True)),
+        **{name: F.col(name) for name in (FATE, VALID_AT, ROWS)},
+        MOVED: F.lit(0).cast("bigint"),
+    }
+    columns = [name for name in changes.columns if name != "moved_from"]
+    types = {field.name: field.dataType for field in changes.schema}
+    own = F.struct(*(F.col(f"`{name}`") for name in columns))
+    gone = F.struct(*(old.get(name, F.lit(None)).cast(types[name]).alias(name) for name in columns))
+    has_old = (F.col(FATE) == CHANGED) & F.col("moved_from").isNotNull()
+    return changes.select(F.inline(F.array_compact(F.array(own, F.when(has_old, gone)))))
+
+
+def tallied() -> list[Column]:
+    """What the numbers of rows come to that become one."""
+    return [F.sum(ROWS).alias(ROWS), F.sum(MOVED).alias(MOVED), F.bit_xor(DIGEST).alias(DIGEST)]
+
+
+def changes_in(folded: DataFrame) -> DataFrame:
+    """What MERGE gets of rows that have been folded."""
+    return folded.where(F.col(FATE) == CHANGED).drop(FATE, ROWS, MOVED, DIGEST)
