@@ -35,12 +35,11 @@ from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
 from include.storage import Tables
 from include.target_log import landed_and_marker
-from spark_jobs import scd2
+from spark_jobs import pruning, scd2
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import decode
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.fates import is_for
-from spark_jobs.pruning import PRUNED_ROWS
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import Volume, read_frozen, read_records, volume_of
 from spark_jobs.reduce import reduce
@@ -208,7 +207,7 @@ class Attempt:
                 stack.enter_context(tagged(spark, attempt_tag(self.attempt_id)))
                 rows = {path: rows_at_most(path) for path in self._merged_into(work)}
                 fit(spark, batch.width, max(rows.values()))
-                large = frozenset(path for path, n in rows.items() if n >= PRUNED_ROWS)
+                large = frozenset(path for path, n in rows.items() if pruning.pays(n, batch.width))
             with phases.phase("read"):
                 passing("attempt.before_read")
                 records = self._read(spark, work)

@@ -16,7 +16,7 @@ from include.pipeline_file import Pipeline
 from include.schema_ddl import Column
 from spark_jobs.quoting import literal, quoted
 
-PRUNED_ROWS = 1_000_000  # of a table from which on looking for ranges pays
+_PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from which on looking for ranges pays (docs/performance.md)
 _COLUMNS_MAX = 2
 _RANGES_MAX = 32
 _COVERED_MAX = 0.5  # of what lies between the smallest key and the greatest: ranges that cover more save nothing
@@ -44,6 +44,16 @@ _LITERALS: Mapping[str, Callable[[str], str]] = {
     "DATE": lambda text: f"DATE'{text}'",
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), lambda text: f"TIMESTAMP'{text}'"),
 }
+
+
+def pays(rows: int, records: int) -> bool:
+    """Whether to look where the keys can be: it costs two passes over the batch, and every row that is read a few
+    comparisons, and saves the reading of rows.
+
+    Args:
+        rows: of the table. records: of the batch, at most.
+    """
+    return rows >= max(_PRUNED_ROWS, _ROWS_PER_RECORD * records)
 
 
 def key_condition(changes: DataFrame, pipeline: Pipeline, table: str = "") -> str | None:

@@ -35,13 +35,15 @@ _MIB = 1 << 20
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scale", description=__doc__.splitlines()[0])
     parser.add_argument("--changes", type=int, nargs="+", default=[1_000_000, 5_000_000, 20_000_000])
-    parser.add_argument("--workers", type=int, default=2, help="of one core each")
+    parser.add_argument("--workers", type=int, default=2, help="each with an executor of one core")
     parser.add_argument("--executor-memory", default="4g")
     parser.add_argument("--driver-memory", default="1g")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
     stack = Stack.of(settings_in(home))
     jobs = {
+        "spark.cores.max": str(options.workers),
+        "spark.executor.cores": "1",
         "spark.executor.memory": options.executor_memory,
         "spark.driver.memory": options.driver_memory,
         "spark.driver.extraJavaOptions": f"-XX:+UseG1GC -Xlog:gc:file={home / 'gc.log'}",
@@ -49,10 +51,10 @@ def main() -> int:
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": str(home / "events"),
         "spark.eventLog.logStageExecutorMetrics": "true",
-        "spark.sql.shuffle.partitions": str(8 * options.workers),
         "spark.local.dir": str(home / "scratch"),
     }
-    worker = ("--cores", "1", "--memory", options.executor_memory)
+    # Executors of one core are spread over the workers; one of these has the driver as well.
+    worker = ("--cores", "2", "--memory", f"{gib(options.executor_memory) + gib(options.driver_memory) + 1}g")
     try:
         stack.up(say, ("kafka",))
         (home / "events").mkdir()
@@ -65,6 +67,10 @@ def main() -> int:
         stack.down()
         shutil.rmtree(home, ignore_errors=True)
     return 0
+
+
+def gib(memory: str) -> int:
+    return int(memory.removesuffix("g"))
 
 
 def _measured(world: World, home: Path, changes: int) -> dict[str, object]:
@@ -90,13 +96,14 @@ def _measured(world: World, home: Path, changes: int) -> dict[str, object]:
     assert record.commit is not None
     assert record.commit.counts is not None
     assert record.commit.counts.read == changes, record.commit.counts
+    assert _rows(world, pipeline) == record.commit.counts.applied, "rows are missing"
     left = sorted(after for _, after, _ in _pauses(home / "gc.log"))
     [events] = set((home / "events").iterdir()) - known
     return {
         "changes": changes,
         "seconds": round(seconds, 1),
         "phase_seconds": dict(record.attempts[-1].phase_seconds),
-        "rows": _rows(world, pipeline),
+        "rows": record.commit.counts.applied,
         "driver_heap_after_gc_mib": {"median": left[len(left) // 2], "most": left[-1]},
         "executor_heap_mib": max(_peaks(events), default=None),
         "topic_mib": sum(f.stat().st_size for f in home.glob(f"kafka/**/{topic}-*/*.log")) // _MIB,

@@ -9,6 +9,7 @@ import pytest
 
 import spark_jobs.attempt
 from include.protocol.errors import (
+    CountsDisagree,
     LedgerBehindTarget,
     OffsetsExpired,
     OutcomeUnknownError,
@@ -120,6 +121,19 @@ def test_i8_the_commit_says_where_every_record_went(world: World) -> None:
         "quarantined": 2,
         "filtered": 2,
     }
+
+
+@pytest.mark.parametrize("lost", ["offset = 3", "offset = 3 OR offset = 12"], ids=["a change", "and a broken one"])
+def test_i8_what_decoding_loses_lands_nothing(world: World, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, [*changes(range(10), 1), b"not json", None, b"{"], 1)
+    world.steps(pipeline).plan()
+    decode = spark_jobs.attempt.decode
+    monkeypatch.setattr(spark_jobs.attempt, "decode", lambda *arguments: decode(*arguments).where(f"NOT ({lost})"))
+    with pytest.raises(CountsDisagree, match="13 records read"):
+        world.attempt(pipeline, 0)
+    assert (world.rows(pipeline), world.quarantine(pipeline)) == ([], [])
 
 
 def test_i10_a_lost_ledger_is_noticed_and_its_data_stands_in_the_target(world: World) -> None:
