@@ -77,6 +77,7 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     assert again == events  # at least once, and the same
 
 
+@pytest.mark.slow
 def test_with_merge_every_runs_land_and_every_so_often_one_merges(installed: Installed) -> None:
     world, api = installed.world, installed.api
     pipeline = world.pipeline(world.topic(), "landed", archive="lake://bronze/landed", merge_every=2)
@@ -176,6 +177,7 @@ def test_a_backfill_from_the_form(installed: Installed) -> None:
     assert json.loads(installed.lakemark("backfill", "refilled", "--list", "--json"))[0]["state"] == "applied"
 
 
+@pytest.mark.slow
 def test_a_failed_gate_is_told_and_the_quarantine_is_replayed_from_the_form(
     installed: Installed, store: S3Server
 ) -> None:

@@ -160,6 +160,7 @@ def test_i10_either_halfs_ledger_is_made_anew(world: World) -> None:
     assert_right(world, pipeline)
 
 
+@pytest.mark.slow
 def test_i10_an_archive_that_is_rolled_back_or_gone_stops_both_halves(world: World) -> None:
     pipeline = lazy(world)
     landing = pipeline.landing

@@ -84,6 +84,7 @@ def test_what_a_backfill_finds_good_waits_no_longer(world: World) -> None:
     assert report.findings == ()
 
 
+@pytest.mark.slow
 def test_what_waits_does_so_still_when_the_ledger_was_made_anew_twice(world: World) -> None:
     """The second new ledger knows only the generation that the first one began, in which nothing had landed."""
     pipeline = with_suite(world, CHEAP)
