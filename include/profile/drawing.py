@@ -13,11 +13,11 @@ _COLOURS = {"read": "#4c8c6b", "decode": "#c98b2b", "judge": "#8a6bb1", "merge":
 
 
 def as_text(timeline: Timeline) -> Iterator[str]:
-    yield f"{'':24} {'seconds':>7} {'in jobs':>7} {'jobs':>4} {'tasks':>5} {'CPU s':>6} {'read':>9} {'shuffled':>9}"
+    yield f"{'':25} {'seconds':>7} {'in jobs':>7} {'jobs':>4} {'tasks':>5} {'CPU s':>6} {'read':>9} {'shuffled':>9}"
     for step in timeline.steps:
         sizes = f"{_size(step.read_bytes):>9} {_size(step.shuffled_bytes):>9}"
         yield (
-            f"{_name(step):24} {step.seconds:7.2f} {step.in_jobs_seconds:7.2f} {step.jobs:4} {step.tasks:5} "
+            f"{_name(step):25} {step.seconds:7.2f} {step.in_jobs_seconds:7.2f} {step.jobs:4} {step.tasks:5} "
             f"{step.cpu_seconds:6.2f} {sizes}  {_bar(step, timeline)}"
         )
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in timeline.phase_seconds.items())
