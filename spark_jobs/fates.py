@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
+from spark_jobs.quoting import quoted
 
 ALL_TABLES = -1  # as a route: a change that all tables get
 TRUNCATE = "a truncate event"  # as a reason: one that the pipeline file says nothing about
@@ -19,6 +20,7 @@ VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without hi
 ROWS = f"{LINEAGE}_rows"  # bigint: how many there were
 MOVED = f"{LINEAGE}_moved"  # bigint: how many of their records are two changes
 DIGEST = f"{LINEAGE}_digest"  # bigint: of those for the quarantine, and why they are; null: there are none
+OF_FATE = (FATE, ROWS, MOVED, DIGEST)  # what no table has
 
 
 def is_for(route: int | None) -> Column:
@@ -67,10 +69,10 @@ def fates(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
         F.when(reason.isNotNull(), digest).alias(DIGEST),
         *(["moved_from"] if pipeline.moves_keys else []),
     )
-    return _with_old_rows(own, pipeline, names) if pipeline.moves_keys else own
+    return _with_old_rows(own, pipeline) if pipeline.moves_keys else own
 
 
-def _with_old_rows(changes: DataFrame, pipeline: Pipeline, names: list[str]) -> DataFrame:
+def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
     """The deletes of rows whose key changed, too."""
     old = {key: F.col("moved_from")[key] for key in pipeline.change.keys}
     old |= {
@@ -80,9 +82,9 @@ def _with_old_rows(changes: DataFrame, pipeline: Pipeline, names: list[str]) -> 
     }
     columns = [name for name in changes.columns if name != "moved_from"]
     types = {field.name: field.dataType for field in changes.schema}
-    own = F.struct(*(F.col(f"`{name}`") for name in columns))
+    own = F.struct(*map(quoted, columns))
     gone = F.struct(*(old.get(name, F.lit(None)).cast(types[name]).alias(name) for name in columns))
-    has_old = (F.col(FATE) == CHANGED) & F.col("moved_from").isNotNull()
+    has_old = (F.col(FATE) == CHANGED) & (F.col(MOVED) == 1)
     return changes.select(F.inline(F.array_compact(F.array(own, F.when(has_old, gone)))))
 
 
@@ -93,4 +95,4 @@ def tallied() -> list[Column]:
 
 def changes_in(folded: DataFrame) -> DataFrame:
     """What MERGE gets of rows that have been folded."""
-    return folded.where(F.col(FATE) == CHANGED).drop(FATE, ROWS, MOVED, DIGEST)
+    return folded.where(F.col(FATE) == CHANGED).drop(*OF_FATE)

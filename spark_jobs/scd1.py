@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import Column
-from spark_jobs.fates import ABSENT, DIGEST, FATE, MOVED, ROWS, tallied
+from spark_jobs.fates import ABSENT, FATE, OF_FATE, tallied
 from spark_jobs.lineage import lineage_column, lineage_fields, order_fields, order_type
 from spark_jobs.quoting import literal, quoted
 
@@ -73,7 +73,7 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
         *map(value, names),
         F.col(f"{_NEWEST}.{LINEAGE}").alias(LINEAGE),
         *([F.struct(*orders).alias(SET_AT)] if partial else []),
-        *(FATE, ROWS, MOVED, DIGEST),
+        *OF_FATE,
     )
 
 

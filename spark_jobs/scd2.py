@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO, Pipeline
 from include.protocol.batch import Batch
 from include.schema_ddl import Column
-from spark_jobs.fates import ABSENT, DIGEST, FATE, MOVED, ROWS, VALID_AT, tallied
+from spark_jobs.fates import ABSENT, FATE, OF_FATE, VALID_AT, tallied
 from spark_jobs.lineage import lineage_column, lineage_fields
 from spark_jobs.quoting import quoted
 
@@ -41,7 +41,7 @@ def columns(pipeline: Pipeline) -> tuple[Column, ...]:
 
 
 def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """All changes, and one row for all records of another fate.
+    """All changes: nothing becomes one row here but what a transform has made twice.
 
     Args:
         rows: as `fates` gives them.
@@ -53,7 +53,7 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     own += [F.col(VALID_AT).alias("valid_at")]
     own += [F.col(ABSENT).alias("absent")] if pipeline.partial_columns else []
     names = [quoted(column.name) for column in pipeline.columns]
-    changes = rows.select(*names, F.struct(*own).alias(LINEAGE), FATE, ROWS, MOVED, DIGEST)
+    changes = rows.select(*names, F.struct(*own).alias(LINEAGE), *OF_FATE)
     if pipeline.transform is None:
         return changes
     # Of rows that a transform has made of one record for one key any would do, if it is the same one always.
@@ -61,7 +61,7 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     found = changes.groupBy(FATE, *keys, f"{LINEAGE}.change_order").agg(
         F.max_by(whole, F.to_json(whole)).alias(_WHOLE), *tallied()
     )
-    return found.select(f"{_WHOLE}.*", FATE, ROWS, MOVED, DIGEST)
+    return found.select(f"{_WHOLE}.*", *OF_FATE)
 
 
 def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, again: Batch | None) -> DataFrame:

@@ -54,7 +54,7 @@ def main() -> int:
         "spark.local.dir": str(home / "scratch"),
     }
     # Executors of one core are spread over the workers; one of these has the driver as well.
-    worker = ("--cores", "2", "--memory", f"{gib(options.executor_memory) + gib(options.driver_memory) + 1}g")
+    worker = ("--cores", "2", "--memory", f"{_gib(options.executor_memory) + _gib(options.driver_memory) + 1}g")
     try:
         stack.up(say, ("kafka",))
         (home / "events").mkdir()
@@ -69,7 +69,7 @@ def main() -> int:
     return 0
 
 
-def gib(memory: str) -> int:
+def _gib(memory: str) -> int:
     return int(memory.removesuffix("g"))
 
 
