@@ -65,10 +65,17 @@ soak: setup-dev  ## load and faults from a seed: make soak ARGS="--rounds 300 --
 crowd: setup-dev ## 20 pipelines at once in one Airflow, with kills: make crowd ARGS="--minutes 15"
 	@$(BIN)/python -m tests.crowd $(ARGS)
 
-bench: setup-dev ## against what one would pick instead, as ratios within one run: make bench ARGS="8k 200k --rounds 6"
+$(HOME_DIR)/hudi/.ready: $(VENV)/.ready-dev tests/bench/hudi/requirements.txt
+	@echo "[setup +] Hudi, with a Spark 3.5 of its own (about 400 MB to fetch), only for make bench"
+	@$(PYTHON) -m venv $(HOME_DIR)/hudi
+	@VIRTUAL_ENV=$(HOME_DIR)/hudi $(BIN)/uv pip install --quiet --require-hashes -r tests/bench/hudi/requirements.txt
+	@$(BIN)/python -m include.installation hudi
+	@touch $@
+
+bench: setup-dev $(HOME_DIR)/hudi/.ready ## against what one would pick instead, as ratios within one run: make bench ARGS="8k 200k --rounds 6"
 	@$(BIN)/python -m tests.bench --report docs/bench $(ARGS)
 
-bench-large: setup-dev ## the same with tables of 50M rows and batches of 1M (about 15 GB of disk)
+bench-large: setup-dev $(HOME_DIR)/hudi/.ready ## the same with tables of 50M rows and batches of 1M (about 15 GB of disk)
 	@$(BIN)/python -m tests.bench --report docs/bench-large --large $(ARGS)
 
 bench-quality: setup-dev ## what a quality suite costs a batch
@@ -87,5 +94,5 @@ bench-formats: setup-dev ## what decoding costs, by format
 	@$(BIN)/python -m tests.bench.formats $(ARGS)
 
 lock: setup      ## compiles requirements*.in into hashed pins
-	@for f in requirements requirements-dev requirements-setup; do \
+	@for f in requirements requirements-dev requirements-setup tests/bench/hudi/requirements; do \
 	  $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet $$f.in -o $$f.txt; done

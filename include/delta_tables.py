@@ -34,10 +34,10 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
         table = DeltaTable(path, version=version)
     except TableNotFoundError as error:
         if next(Path(path).glob("*.parquet"), None) is not None:
-            raise _damaged(path, "data files without a log") from error
+            raise damaged(path, "data files without a log") from error
         return None
     except (DeltaError, OSError, ValueError) as error:
-        raise _damaged(path, _first_line(error)) from error
+        raise damaged(path, _first_line(error)) from error
     _refuse_empty_commits(path, table.version())
     return table
 
@@ -53,7 +53,7 @@ def query(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
     try:
         return pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
     except (DeltaError, OSError, ValueError) as error:
-        raise _damaged(table.table_uri, _first_line(error)) from error
+        raise damaged(table.table_uri, _first_line(error)) from error
 
 
 def rows_at_most(path: str) -> int:
@@ -159,12 +159,13 @@ def _refuse_empty_commits(path: str, version: int) -> None:
         name = f"{number:020}.json"
         try:
             if os.stat(f"{path}/_delta_log/{name}").st_size == 0:  # noqa: PTH116 - hundreds of them, each time
-                raise _damaged(path, f"{name} is empty")
+                raise damaged(path, f"{name} is empty")
         except FileNotFoundError:
             return  # log clean-up has removed it and all before it
 
 
-def _damaged(path: str, found: str) -> TableDamaged:
+def damaged(path: str, found: str) -> TableDamaged:
+    """The error of a table whose log or files are not whole."""
     return TableDamaged(
         what="a table cannot be read",
         where=path,

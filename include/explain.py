@@ -19,7 +19,7 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
     source, change = pipeline.source, pipeline.change
     order = [*change.order_by, "topic, partition and offset"]
     steps = {
-        "plan": f"takes at most {source.limits.records_per_batch_max:,} offsets from {source.topics_in_words}, "
+        "plan": f"takes {source.limits.in_words} from {source.topics_in_words}, "
         f"shared over partitions by lag, from where the last batch ended (the first one: {source.start})",
         "merge": f"reads exactly those, decodes {source.format}, {_what_lands(pipeline, order)}; rows, marker and "
         "offset ranges land in one Delta commit",

@@ -40,17 +40,19 @@ SCHEMA = pa.schema(
 )
 APP_ID = "lakemark-ledger"
 _RACES_MAX = 20
-# What deltalake calls it when another writer was faster: an append, or a second creation of the table (two processes
-# that find none may both create it, and the later creation is a change of its metadata).
-_OVERTAKEN = ("oncurrent", "changed since last commit")
+# What deltalake calls it when another writer was faster: an append, a second creation of the table (two processes that
+# find none may both create it, and the later creation is a change of its metadata), or so many that the log has
+# forgotten what was decided on.
+_OVERTAKEN = ("oncurrent", "changed since last commit", "Invalid table version")
 _FILES_MAX = 100  # every append is a small file; above this many they become one
 KEPT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest event that keeps a state
 KEEP_EVERY = 5  # batches
-# A table of very many small commits: what it takes to open it must stay little. Nobody reads older versions.
+# A table of very many small commits: what it takes to open it and to commit must stay little, and both list its log.
+# Nobody reads older versions; a writer that has slept for longer decides anew.
 CONFIGURATION = {
     "delta.appendOnly": "true",
     "delta.checkpointInterval": "10",
-    "delta.logRetentionDuration": "interval 1 days",
+    "delta.logRetentionDuration": "interval 10 minutes",
     "delta.deletedFileRetentionDuration": "interval 1 days",
 }
 
@@ -158,7 +160,7 @@ class Ledger:
         try:
             write_deltalake(table, pa.Table.from_pylist(rows, SCHEMA), mode="append", commit_properties=marker)
         except (DeltaError, OSError) as error:
-            if isinstance(error, CommitFailedError) and any(text in str(error) for text in _OVERTAKEN):
+            if isinstance(error, DeltaError) and any(text in str(error) for text in _OVERTAKEN):
                 return False
             raise self._refused(error) from error
         return True

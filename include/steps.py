@@ -13,6 +13,7 @@ from include.landing import Landed, resumed
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
+from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import RetryableError, TargetBehindLedger, TerminalError
 from include.protocol.ledger_events import (
     BatchCommitted,
@@ -244,8 +245,9 @@ class Steps:
             state = state.with_started(started)
         if landed is not None:
             landed.verify_holds_pending(state)
-        at_once = self.pipeline.merge_every or 1
-        planned = plan_next(name, state, source, at_once * limits.records_per_batch_max, self.pins())
+        records_max = (self.pipeline.merge_every or 1) * limits.records_per_batch_max
+        offsets_max = offsets_at_most(state, limits.seconds_per_batch, records_max)
+        planned = plan_next(name, state, source, offsets_max, self.pins())
         if landed is not None and isinstance(planned, NewBatch) and not (however_little or landed.is_due(state)):
             planned = Idle()
         return _Decision(started, planned, source)

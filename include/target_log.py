@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -10,6 +10,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from include.commit_files import LogTail, newest_infos
 from include.delta_tables import open_table
 from include.protocol.batch import FENCE, Batch, app_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
@@ -37,7 +38,7 @@ _CHANGE_NO_ROW = (
     "UPGRADE PROTOCOL",
     "VACUUM",
 )
-_RECENT = (4, 30)  # commits; a batch that is settled is nearly always among the first of them
+_RECENT = 30  # commits; a batch that is settled is nearly always among them
 
 
 @dataclass(frozen=True)
@@ -60,31 +61,47 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class TableLog:
-    """The log of one table, as of the moment of opening."""
+    """The log of one table, as of the moment of opening.
 
-    table: DeltaTable
+    What every batch asks is nearly always said by the newest commits, which are read by name; for all else the table
+    is opened as it was at that moment (see `commit_files`).
+    """
+
+    path: str
+    version: int
+    tail: LogTail | None
+    _opened: DeltaTable | None = None
 
     @classmethod
     def open(cls, path: str) -> TableLog | None:
         """None when there is no such table yet; raises TableDamaged."""
+        tail = LogTail.of(path)
+        if tail is not None:
+            return cls(path, tail.version, tail)
         table = open_table(path)
-        return cls(table) if table is not None else None
+        return cls(path, table.version(), None, table) if table is not None else None
 
-    @property
-    def version(self) -> int:
-        return self.table.version()
+    @cached_property
+    def table(self) -> DeltaTable:
+        table = self._opened or open_table(self.path, self.version)
+        assert table is not None, "its log was there a moment ago"
+        return table
 
     @cached_property
     def table_id(self) -> str:
-        return str(self.table.metadata().id)
+        return self.tail.table_id if self.tail else str(self.table.metadata().id)
 
     def marker(self, pipeline: str, generation: int) -> int | None:
         """The last batch id that the table holds of a generation, None if none."""
-        return self.table.transaction_version(app_id(pipeline, generation))
+        return self._marker(app_id(pipeline, generation))
 
     def marker_of(self, batch: Batch) -> int | None:
         """The marker under the batch's appId, None if there is none."""
-        return self.table.transaction_version(batch.app_id)
+        return self._marker(batch.app_id)
+
+    def _marker(self, app_id: str) -> int | None:
+        found = self.tail.marker(app_id) if self.tail else None
+        return found if found is not None else self.table.transaction_version(app_id)
 
     def landed(self, batch: Batch) -> LandedCommit | None:
         """The commit of a batch, newest first; None if it never landed or clean-up removed its metadata."""
@@ -92,7 +109,7 @@ class TableLog:
 
     def landed_as(self, pipeline: str, generation: int, batch_id: int) -> LandedCommit | None:
         """The commit that carries this marker."""
-        for limit in (*_RECENT, None):
+        for limit in (_RECENT, None):
             for commit in self.landed_commits(pipeline, generation, limit):
                 if commit.metadata.batch.batch_id == batch_id:
                     return commit
@@ -102,7 +119,7 @@ class TableLog:
         self, pipeline: str, generation: int | None = None, limit: int | None = None
     ) -> Iterator[LandedCommit]:
         """All commits of a pipeline's batches (of one generation) that the log still has, newest first."""
-        for entry in self.table.history(limit):
+        for entry in self._history(limit):
             metadata = CommitMetadata.loads(entry.get("userMetadata"))
             if metadata and metadata.batch.pipeline == pipeline and generation in (None, metadata.batch.generation):
                 yield self._landed_commit(entry, metadata)
@@ -113,7 +130,11 @@ class TableLog:
 
     def newest_entries(self, pipeline: str, limit: int | None) -> list[LogEntry]:
         """The newest commits, newest first, and what they say of a pipeline."""
-        return [self._entry(entry, pipeline) for entry in self.table.history(limit)]
+        return [self._entry(entry, pipeline) for entry in self._history(limit)]
+
+    def _history(self, limit: int | None) -> Iterable[dict[str, Any]]:
+        """What commits say of themselves, newest first."""
+        return self.table.history() if limit is None else newest_infos(self.path, self.version, limit)
 
     def _entry(self, entry: dict[str, Any], pipeline: str) -> LogEntry:
         text = entry.get("userMetadata")
@@ -154,8 +175,8 @@ class TableLog:
     def _restored(self, since_version: int | None) -> tuple[int, int | None] | None:
         if since_version is None or since_version >= self.version:
             return None
-        for entry in self.table.history(self.version - since_version):
-            if entry["operation"] == "RESTORE" and entry["version"] > since_version:
+        for entry in self._history(self.version - since_version):
+            if entry.get("operation") == "RESTORE":
                 back_to = (entry.get("operationParameters") or {}).get("version")
                 return entry["version"], int(back_to) if back_to not in (None, "null", "") else None
         return None

@@ -22,7 +22,7 @@ from include.installation.java import Java
 from include.protocol.errors import TerminalError
 
 PINS = Path(__file__).with_name("jars.txt")
-Use = Literal["broker", "spark", "test", "s3", "registry"]
+Use = Literal["broker", "spark", "test", "s3", "registry", "hudi"]
 USES: tuple[Use, ...] = get_args(Use)
 
 

@@ -32,6 +32,19 @@ class Limits(Section):
     records_per_batch_max: int = Field(
         default=500_000, ge=1, description="The most offsets that one batch spans, over all partitions."
     )
+    seconds_per_batch: float | None = Field(
+        default=None,
+        gt=0,
+        description="How long a batch's attempt shall take: a batch spans as many offsets as the last ones show to be "
+        "handled in that time, but never more than records_per_batch_max; null: only that counts.",
+    )
+
+    @property
+    def in_words(self) -> str:
+        at_most = f"at most {self.records_per_batch_max:,} offsets"
+        if self.seconds_per_batch is None:
+            return at_most
+        return f"{at_most} (and no more than the last batches show to take {self.seconds_per_batch:g} s)"
 
 
 class Security(Section):

@@ -93,6 +93,7 @@ class BatchCommitted:
     counts: BatchCounts | None
     quarantine_version: int | None = None  # None when the batch quarantined nothing
     settle_seconds: float | None = None
+    attempt_seconds: float | None = None  # None: the attempt did not live to tell
     table_id: str | None = None  # Delta's id of the target, by which another table in its place is noticed
     quality: Mapping[str, Any] | None = None  # the quality suite's verdict; None: there is no suite
 
@@ -158,6 +159,11 @@ class BatchRecord:
     batch: Batch
     attempts: tuple[AttemptRecord, ...] = ()
     commit: BatchCommitted | None = None
+
+    def seconds_of(self, attempt_id: str) -> float | None:
+        """What an attempt's phases took together; None if it has not told."""
+        phases = next((a.phase_seconds for a in self.attempts if a.attempt_id == attempt_id), {})
+        return round(sum(phases.values()), 3) if phases else None
 
     def after(self, event: AttemptStarted | AttemptEnded | BatchCommitted) -> BatchRecord:
         """The record once `event`, which is of this batch, has happened.

@@ -126,6 +126,7 @@ def _commit_to_json(event: BatchCommitted) -> dict[str, Any]:
         "counts": event.counts and event.counts.to_json(),
         "quarantine_version": event.quarantine_version,
         "settle_seconds": event.settle_seconds,
+        "attempt_seconds": event.attempt_seconds,
         "quality": event.quality,
     }
 

@@ -80,13 +80,13 @@ def plan_next(
     pipeline: str,
     state: LedgerState,
     source: SourceExtent,
-    records_per_batch_max: int,
+    offsets_max: int,
     pins: Mapping[str, int] = MappingProxyType({}),
 ) -> NewBatch | PendingBatch | Idle:
     """The next batch of a pipeline, all of whose topics have started.
 
     Args:
-        records_per_batch_max: the most offsets that a batch may span, shared over partitions by their lag.
+        offsets_max: the most that a batch may span, shared over partitions by their lag.
         pins: versions of the tables that the batch's rows are computed with, so that every attempt computes the same.
 
     Raises:
@@ -97,7 +97,7 @@ def plan_next(
         return PendingBatch(state.pending.batch)
     starts = next_offsets(pipeline, state, source)
     lags = {tp: source.partitions[tp].end_offset - offset for tp, offset in starts.items()}
-    takes = share_by_lag(lags, records_per_batch_max)
+    takes = share_by_lag(lags, offsets_max)
     ranges = tuple(OffsetRange(*tp, starts[tp], starts[tp] + take) for tp, take in sorted(takes.items()) if take)
     if not ranges:
         return Idle()

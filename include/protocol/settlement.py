@@ -80,6 +80,7 @@ def settle(
             attempt_id=landed.metadata.attempt_id,
             counts=counts,
             quarantine_version=quarantine.table_version if quarantine else None,
+            attempt_seconds=record.seconds_of(landed.metadata.attempt_id),
             table_id=landed.table_id,
             quality=landed.metadata.quality,
         )

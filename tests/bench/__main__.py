@@ -14,9 +14,11 @@ import resource
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -35,6 +37,7 @@ from tests.bench.contenders import (
     Contender,
     DeltaRs,
     ForeachBatch,
+    HudiUpsert,
     Lakemark,
     LakemarkMergeEvery,
     LakemarkSubmitted,
@@ -44,13 +47,16 @@ from tests.bench.contenders import (
     TunedPlainParquet,
     TunedStreamingAppend,
 )
-from tests.bench.orders import KEY, SCHEMA, Orders, first_rows
+from tests.bench.feeds import AvroOrders, Feed, Flights, JsonOrders
+from tests.bench.orders import Orders
 from tests.bench.report import add_to_report, figures
 from tests.conftest import settings_in, world_in
+from tests.support.schema_registry import RegistryServer, schema_registry
 from tests.support.world import World
 
 PARTITIONS = 4
 _MERGES = (Lakemark, ForeachBatch, TunedForeachBatch, DeltaRs)
+_ALL_MERGES = (*_MERGES, HudiUpsert)
 _APPENDS = (PlainParquet, TunedPlainParquet, StreamingAppend, TunedStreamingAppend)
 
 
@@ -65,24 +71,38 @@ class Work:
     rounds: int
     warm_ups: int = 2
     merges_rarely: bool = False  # not every round has the MERGE: what counts is the mean, not the median
+    kind: type[Feed] = JsonOrders
 
     @property
-    def name(self) -> str:
-        keys = "recent" if self.is_local else "any"
-        return f"{_short(self.batch)} changes of {keys} orders into {_short(self.rows)} rows"
+    def title(self) -> str:
+        if self.kind is Flights:
+            return f"{_short(self.batch)} changes of real flights into a table that begins empty"
+        keys, avro = "recent" if self.is_local else "any", " in Avro" if self.kind is AvroOrders else ""
+        return f"{_short(self.batch)} changes{avro} of {keys} orders into {_short(self.rows)} rows"
+
+    def feed(self, registries: Registries) -> Feed:
+        if self.kind is Flights:
+            return Flights()
+        orders = Orders(self.rows, self.is_local)
+        return AvroOrders(orders, registries()) if self.kind is AvroOrders else JsonOrders(orders)
 
 
 def _short(number: int) -> str:
     return f"{number / 1_000_000:g}M" if number >= 500_000 else f"{number // 1000}k"
 
 
+Registries = Callable[[], RegistryServer]  # started by the first who asks
+
 WORKS = {
-    "8k": Work(8_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=7, warm_ups=3),
+    "8k": Work(8_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=7, warm_ups=3),
     "1k": Work(1_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=5),
-    "200k": Work(200_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=4),
-    "8k-5M": Work(8_000, 5_000_000, True, _MERGES, rounds=5),
-    "8k-5M-any": Work(8_000, 5_000_000, False, _MERGES, rounds=4),
-    "200k-5M-any": Work(200_000, 5_000_000, False, _MERGES, rounds=3),
+    "200k": Work(200_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=4),
+    "8k-avro": Work(8_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=5, kind=AvroOrders),
+    "200k-avro": Work(200_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=4, kind=AvroOrders),
+    "flights": Work(200_000, 0, True, (*_ALL_MERGES, *_APPENDS), rounds=4, warm_ups=1, kind=Flights),
+    "8k-5M": Work(8_000, 5_000_000, True, _ALL_MERGES, rounds=5),
+    "8k-5M-any": Work(8_000, 5_000_000, False, _ALL_MERGES, rounds=4),
+    "200k-5M-any": Work(200_000, 5_000_000, False, _ALL_MERGES, rounds=3),
     "submit": Work(8_000, 500_000, True, (Lakemark, LakemarkSubmitted), rounds=2, warm_ups=1),
     "8k-lazy": Work(
         8_000,
@@ -123,39 +143,49 @@ def main() -> int:
     names = options.works or list(LARGE_WORKS if options.large else WORKS)
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
     stack = Stack.of(settings_in(home))
+    ends = ExitStack()
+    registries = cache(lambda: ends.enter_context(schema_registry(stack.settings, home / "registry")))
     try:
         stack.up(say, ("kafka",))
         spark = session(stack.settings)
         for name in names:
             work = known[name]
             work = dataclasses.replace(work, rounds=options.rounds) if options.rounds else work
-            found = measured(name, work, spark, stack, home / name)
+            found = measured(name, work, work.feed(registries), spark, stack, home / name)
             shutil.rmtree(home / name)
             show(found)
             if options.report:
                 add_to_report(options.report, machine(), found)
         spark.stop()
     finally:
+        ends.close()
         stack.down()
         shutil.rmtree(home, ignore_errors=True)
     return 0
 
 
-def measured(name: str, work: Work, spark: SparkSession, stack: Stack, folder: Path) -> dict:
+def measured(name: str, work: Work, feed: Feed, spark: SparkSession, stack: Stack, folder: Path) -> dict:
     """What each contender took, by round."""
-    say(f"{name}: {work.name}")
+    say(f"{name}: {work.title}")
     world = world_in(folder, stack)
     topic = world.topic(PARTITIONS)
     arena = Arena(
-        spark, world.settings, world.bootstrap_servers, topic, PARTITIONS, folder / "tables", work.batch, work.rows
+        spark,
+        world.settings,
+        world.bootstrap_servers,
+        topic,
+        PARTITIONS,
+        folder / "tables",
+        work.batch,
+        work.rows,
+        feed,
     )
     contenders = [entrant(kind, world, arena) for kind in work.contenders]
     lay_tables(contenders, arena)
-    orders = Orders(work.rows, work.is_local)
     seconds: dict[str, list[float]] = {c.name: [] for c in contenders}
     cpu: dict[str, list[float]] = {c.name: [] for c in contenders}
     for turn in range(work.warm_ups + work.rounds):
-        send(orders.events(work.batch), world.bootstrap_servers, topic)
+        send(feed.events(work.batch), world.bootstrap_servers, topic)
         shift = turn % len(contenders)
         for contender in (*contenders[shift:], *contenders[:shift]):  # nobody is always first
             before = cpu_seconds()
@@ -167,7 +197,7 @@ def measured(name: str, work: Work, spark: SparkSession, stack: Stack, folder: P
     _same_rows(contenders)
     return {
         "name": name,
-        "title": work.name,
+        "title": work.title,
         "on": date.today().isoformat(),
         **{field: getattr(work, field) for field in ("batch", "rows", "is_local", "rounds", "warm_ups")},
         "figure": "mean" if work.merges_rarely else "median",
@@ -191,34 +221,37 @@ def _pipeline(world: World, arena: Arena, kind: type[Lakemark]) -> Pipeline:
     return world.pipeline(
         arena.topic,
         f"orders_{name}",
-        source={"schema": SCHEMA, "limits": {"records_per_batch_max": arena.batch}},
-        change={"keys": [KEY], "order_by": ["updated_at"]},
-        target={"table": f"lake://orders/{name}", "cluster_by": [KEY]},
+        source={**arena.feed.source, "limits": {"records_per_batch_max": arena.batch}},
+        change={"keys": list(arena.feed.keys), "order_by": [arena.feed.order]},
+        target={"table": f"lake://orders/{name}", "cluster_by": [arena.feed.cluster_by]},
         **kind.sections,
     )
 
 
 def lay_tables(contenders: Iterable[Contender], arena: Arena) -> None:
     """The same rows for all that merge, in files of the same layout; with lineage (of nobody) for Lakemark."""
-    spark, plain = arena.spark, arena.folder / "first"
+    spark, feed, plain = arena.spark, arena.feed, arena.folder / "first"
     arena.folder.mkdir(parents=True)
     for contender in contenders:
         if not contender.merges:
             continue
+        if isinstance(contender, HudiUpsert):
+            contender.lay(feed.first_rows(spark))
+            continue
         if isinstance(contender, Lakemark):
             ensure_target(spark, contender.table, contender.pipeline)
             lineage = spark.read.format("delta").load(contender.table).schema["_lakemark"].dataType
-            rows = first_rows(spark, arena.rows).withColumn("_lakemark", F.lit(None).cast(lineage))
+            rows = feed.first_rows(spark).withColumn("_lakemark", F.lit(None).cast(lineage))
             rows.write.format("delta").mode("append").save(contender.table)
             continue
         if not plain.exists():
             spark.sql(
-                f"CREATE TABLE delta.`{plain}` ({SCHEMA}) USING delta CLUSTER BY ({KEY}) "
+                f"CREATE TABLE delta.`{plain}` ({feed.schema}) USING delta CLUSTER BY ({feed.cluster_by}) "
                 "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
             )
-            first_rows(spark, arena.rows).write.format("delta").mode("append").save(str(plain))
+            feed.first_rows(spark).write.format("delta").mode("append").save(str(plain))
         if isinstance(contender, DeltaRs):  # which writes neither clustered tables nor deletion vectors
-            first_rows(spark, arena.rows).write.format("delta").save(contender.table)
+            feed.first_rows(spark).write.format("delta").save(contender.table)
         else:
             shutil.copytree(plain, contender.table)
 

@@ -7,17 +7,19 @@ queries those of the trigger (a long-running query starts once), for all others 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from delta.tables import DeltaTable as SparkDeltaTable
@@ -25,16 +27,21 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from include.installation.jars import jar_paths
+from include.installation.java import find_java
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.planning import Idle
 from include.runner import run_job
-from include.settings import Settings
+from include.settings import PROJECT_ROOT, Settings
 from include.steps import Steps
 from spark_jobs.attempt import Attempt
 from spark_jobs.records import BOUNDED
 from spark_jobs.session import configure, fit
-from tests.bench.orders import COLUMNS, KEY, ORDER, SCHEMA
+from tests.bench import hudi
+from tests.bench.feeds import Feed
+
+HUDI_PYTHON = PROJECT_ROOT / ".lakemark" / "hudi" / "bin" / "python"  # `make bench` sets it up
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,7 @@ class Arena:
     folder: Path
     batch: int  # events
     rows: int  # of the table before
+    feed: Feed
 
 
 @dataclass
@@ -84,7 +92,9 @@ class Contender(ABC):
 
     def digest(self) -> tuple[int, int]:
         """Of what the table shows, as Spark reads it."""
-        count, digest = self.rows().selectExpr("count(*)", f"bit_xor(xxhash64({', '.join(COLUMNS)}))").first()
+        count, digest = (
+            self.rows().selectExpr("count(*)", f"bit_xor(xxhash64({', '.join(self.arena.feed.columns)}))").first()
+        )
         return count, digest
 
 
@@ -157,7 +167,7 @@ class PlainParquet(Contender):
         offsets = {"startingOffsets": starts, "endingOffsets": ends}
         options = {name: json.dumps({arena.topic: by}) for name, by in offsets.items()}
         records = self.session().read.format("kafka").options(**self.kafka(options)).load()
-        _decoded(records).write.mode("append").parquet(self.table)
+        arena.feed.decoded(records).write.mode("append").parquet(self.table)
         self._next = ends
         return time.monotonic() - began
 
@@ -180,7 +190,7 @@ class _Streaming(Contender):
     def run(self) -> float:
         arena, spark = self.arena, self.session()
         options = self.kafka({"startingOffsets": "earliest"})  # what is new is one batch
-        changes = _decoded(spark.readStream.format("kafka").options(**options).load())
+        changes = arena.feed.decoded(spark.readStream.format("kafka").options(**options).load())
         query = self.started(changes).trigger(availableNow=True).start()
         query.awaitTermination()
         [done] = [progress for progress in query.recentProgress if progress["numInputRows"]]
@@ -226,12 +236,12 @@ class ForeachBatch(_Streaming):
         return changes.writeStream.foreachBatch(self._merge).option("checkpointLocation", self.checkpoint)
 
     def _merge(self, changes: DataFrame, number: int) -> None:
-        spark = changes.sparkSession
-        newest_first = Window.partitionBy(KEY).orderBy(F.col(ORDER).desc())
+        spark, feed = changes.sparkSession, self.arena.feed
+        newest_first = Window.partitionBy(*feed.keys).orderBy(F.col(feed.order).desc())
         newest = changes.withColumn("place", F.row_number().over(newest_first)).where("place = 1").drop("place")
         target = SparkDeltaTable.forPath(spark, self.table).alias("t")
-        merge = target.merge(newest.alias("s"), f"t.{KEY} = s.{KEY}")
-        merge.whenMatchedUpdateAll(f"s.{ORDER} > t.{ORDER}").whenNotMatchedInsertAll().execute()
+        merge = target.merge(newest.alias("s"), feed.same_key("t", "s"))
+        merge.whenMatchedUpdateAll(feed.is_newer("s", "t")).whenNotMatchedInsertAll().execute()
 
 
 @dataclass
@@ -264,42 +274,82 @@ class DeltaRs(Contender):
         finally:
             consumer.close()
         self._next = ends
-        self._merge(_arrow(lines))
+        self._merge(arena.feed.arrow(lines))
         return time.monotonic() - began
 
     def _merge(self, changes: pa.Table) -> None:
-        ordered = changes.sort_by([(KEY, "ascending"), (ORDER, "descending")])
-        keys = ordered[KEY].combine_chunks()
+        feed = self.arena.feed
+        ordered = changes.sort_by([*((key, "ascending") for key in feed.keys), (feed.order, "descending")])
         merge = DeltaTable(self.table).merge(
-            ordered.filter(_differs_from_before(keys)), f"t.{KEY} = s.{KEY}", source_alias="s", target_alias="t"
+            ordered.filter(_differs_from_before(ordered.select(feed.keys))),
+            feed.same_key("t", "s"),
+            source_alias="s",
+            target_alias="t",
         )
-        merge.when_matched_update_all(f"s.{ORDER} > t.{ORDER}").when_not_matched_insert_all().execute()
+        merge.when_matched_update_all(feed.is_newer("s", "t")).when_not_matched_insert_all().execute()
 
 
-def _differs_from_before(keys: pa.Array) -> pa.Array:
-    differs = pc.not_equal(keys[1:], keys[:-1])
+@dataclass
+class HudiUpsert(Contender):
+    """Hudi's streaming upserts in a Spark 3.5 of its own, which is as warm as the others' (see `hudi.upserts`)."""
+
+    name = "Hudi upsert"
+    _process: subprocess.Popen[str] | None = None
+
+    def lay(self, rows: DataFrame) -> None:
+        """Writes the table's first rows."""
+        folder = f"{self.table}.first"
+        rows.write.parquet(folder)
+        self._asked(f"first {folder}")
+
+    def run(self) -> float:
+        return self._asked("upsert")
+
+    def digest(self) -> tuple[int, int]:
+        count, digest = self._asked("digest")
+        self.close()
+        return count, digest
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.wait()
+
+    def _asked(self, command: str) -> Any:
+        if self._process is None:
+            self._process = self._started()
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, f"Hudi's process ended: see {self.table}.log"
+        return json.loads(answer)
+
+    def _started(self) -> subprocess.Popen[str]:
+        arena, settings = self.arena, self.arena.settings
+        task = {
+            "jars": [str(path) for path in jar_paths(settings.jars, "hudi")],
+            "bootstrap_servers": arena.bootstrap_servers,
+            "topic": arena.topic,
+            "batch": arena.batch,
+            "path": self.table,
+            "schema": arena.feed.schema,
+            "columns": arena.feed.columns,
+            "keys": arena.feed.keys,
+            "order": arena.feed.order,
+        }
+        command = [str(HUDI_PYTHON), str(Path(hudi.__file__).with_name("upserts.py")), json.dumps(task)]
+        environment = {**os.environ, "JAVA_HOME": str(find_java(settings.java, settings.home / "java").home)}
+        for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYTHONPATH"):  # of this Spark, not of that
+            environment.pop(name, None)
+        with Path(f"{self.table}.log").open("w") as log:
+            pipe = subprocess.PIPE
+            return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True, env=environment)
+
+
+def _differs_from_before(keys: pa.Table) -> pa.Array:
+    columns = [column.combine_chunks() for column in keys.columns]
+    differs = reduce(pc.or_, (pc.not_equal(column[1:], column[:-1]) for column in columns))
     return pa.concat_arrays([pa.array([True]), differs])
-
-
-def _arrow(lines: list[bytes]) -> pa.Table:
-    types = {
-        "order_id": pa.int64(),
-        "order_date": pa.string(),
-        "customer": pa.string(),
-        "status": pa.string(),
-        "amount": pa.float64(),
-        "updated_at": pa.string(),
-    }
-    options = pj.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
-    read = pj.read_json(pa.BufferReader(b"\n".join(lines)), parse_options=options)
-    at = pc.assume_timezone(pc.cast(pc.utf8_rtrim(read["updated_at"], "Z"), pa.timestamp("us")), "UTC")
-    read = read.set_column(read.column_names.index("updated_at"), "updated_at", at)
-    read = read.set_column(1, "order_date", pc.cast(read["order_date"], pa.date32()))
-    return read.set_column(4, "amount", pc.round(read["amount"], 2).cast(pa.decimal128(12, 2), safe=False))
-
-
-def _decoded(records: DataFrame) -> DataFrame:
-    return records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("v")).select("v.*")
 
 
 def _ends(arena: Arena) -> dict[str, int]:

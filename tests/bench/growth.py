@@ -22,6 +22,7 @@ from include.installation.stack import Stack
 from spark_jobs.maintenance import Maintenance
 from tests.bench.__main__ import PARTITIONS, entrant, lay_tables, say, send, session
 from tests.bench.contenders import Arena, Lakemark
+from tests.bench.feeds import JsonOrders
 from tests.bench.orders import Orders
 from tests.conftest import settings_in, world_in
 
@@ -34,11 +35,10 @@ class Contest:
     """A table of one size, and its stream."""
 
     lakemark: Lakemark
-    orders: Orders
 
     def round(self) -> float:
         arena = self.lakemark.arena
-        send(self.orders.events(_BATCH), arena.bootstrap_servers, arena.topic)
+        send(arena.feed.events(_BATCH), arena.bootstrap_servers, arena.topic)
         return self.lakemark.run()
 
     @property
@@ -70,11 +70,12 @@ def main() -> int:
 def _contest(spark: SparkSession, stack: Stack, home: Path, rows: int) -> Contest:
     world = world_in(home / str(rows), stack)
     topic, folder = world.topic(PARTITIONS), home / str(rows) / "tables"
-    arena = Arena(spark, world.settings, world.bootstrap_servers, topic, PARTITIONS, folder, _BATCH, rows)
+    feed = JsonOrders(Orders(rows, True, age=_AGE))
+    arena = Arena(spark, world.settings, world.bootstrap_servers, topic, PARTITIONS, folder, _BATCH, rows, feed)
     lakemark = entrant(Lakemark, world, arena)
     assert isinstance(lakemark, Lakemark)
     lay_tables([lakemark], arena)
-    return Contest(lakemark, Orders(rows, True, age=_AGE))
+    return Contest(lakemark)
 
 
 def _growth(contests: dict[int, Contest], rounds: int, warm_ups: int = 3) -> dict[str, object]:

@@ -1,7 +1,9 @@
 """`make bench-ledger`: what plan and settle cost, in a young pipeline and after ten thousand batches.
 
 A real broker, real tables, no Spark: a batch "lands" by a commit that has its marker and metadata and no rows. What
-came before is written at once, as many ledger events and commits of the target as real batches would have left.
+came before is written at once: as many ledger events and commits of the target as real batches would have left, and
+beside the commits what Spark leaves there, a checksum file for each and a checkpoint for every tenth. Of the ledger's
+own commits those of its retention are there.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from tests.support.world import World
 
 _PARTITIONS = 4
 _CHECKPOINT_EVERY = 10  # commits, as Spark does
+_LEDGER_COMMITS = 250  # of ten minutes: four of every batch, one batch in ten seconds
 
 
 def main() -> int:
@@ -89,9 +92,17 @@ def _write_past(world: World, pipeline: Pipeline, topic: str, number: int) -> No
         provenance |= {"userMetadata": _metadata(batch), "operationMetrics": {"numSourceRows": "1"}}
         actions = [{"commitInfo": provenance}, {"txn": {"appId": batch.app_id, "version": batch.batch_id}}]
         text = "".join(json.dumps(action) + "\n" for action in actions)
-        (log / f"{batch.batch_id + 1:020}.json").write_text(text)
+        version = f"{batch.batch_id + 1:020}"
+        (log / f"{version}.json").write_text(text)
+        (log / f"{version}.crc").write_text("{}")
+        if batch.batch_id % _CHECKPOINT_EVERY == 0:
+            (log / f"{version}.checkpoint.parquet").touch()  # nobody reads another than the newest
     DeltaTable(tables.target).create_checkpoint()
     write_ledger(Path(tables.ledger), batches, str(table.metadata().id))
+    for version in range(1, min(_LEDGER_COMMITS, 4 * number)):
+        commit = {"commitInfo": {"timestamp": time.time_ns() // 1_000_000, "operation": "WRITE"}}
+        Path(tables.ledger, "_delta_log", f"{version:020}.json").write_text(json.dumps(commit) + "\n")
+    DeltaTable(tables.ledger).create_checkpoint()
 
 
 def _land(target: str, world: World, pipeline: Pipeline, batch: Batch) -> None:

@@ -9,17 +9,29 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 SCHEMA = "order_id BIGINT, order_date DATE, customer STRING, status STRING, amount DECIMAL(12, 2), updated_at TIMESTAMP"
-COLUMNS = [column.split()[0] for column in SCHEMA.replace("(12, 2)", "").split(", ")]
 KEY, ORDER = "order_id", "updated_at"
 _BEGAN = datetime(2026, 6, 1, tzinfo=UTC)
 _FIRST_DAY, _DAYS = "2026-01-01", 150
 _NEW = 0.3
+
+
+class Change(NamedTuple):
+    """A row as it is now; names and types as in SCHEMA."""
+
+    order_id: int
+    order_date: date
+    customer: str
+    status: str
+    amount: Decimal
+    updated_at: datetime
 
 
 @dataclass
@@ -37,21 +49,27 @@ class Orders:
     def __post_init__(self) -> None:
         self._random, self._next_id = random.Random(self.seed), self.rows
 
-    def events(self, count: int) -> Iterator[tuple[int, bytes]]:
-        """Order id and JSON of the next changes; each is newer than all before."""
+    def changes(self, count: int) -> Iterator[Change]:
+        """The next ones; each is newer than all before."""
         for _ in range(count):
             order_id = self._order_id()
             at = _BEGAN + timedelta(milliseconds=self.sent)
+            cents = (order_id * 31 + self.sent) % 1_000_000
             status = ("paid", "packed", "sent", "done")[order_id % 7 % 4]
+            yield Change(order_id, at.date(), f"customer {order_id % 9973}", status, Decimal(cents).scaleb(-2), at)
+            self.sent += 1
+
+    def events(self, count: int) -> Iterator[tuple[int, bytes]]:
+        """Order ids, and the next changes in JSON."""
+        for order_id, day, customer, status, amount, at in self.changes(count):
             yield (
                 order_id,
                 (
-                    f'{{"order_id":{order_id},"order_date":"{at:%Y-%m-%d}","customer":"customer {order_id % 9973}",'
-                    f'"status":"{status}","amount":{(order_id * 31 + self.sent) % 1_000_000 / 100},'
+                    f'{{"order_id":{order_id},"order_date":"{day}","customer":"{customer}",'
+                    f'"status":"{status}","amount":{amount},'
                     f'"updated_at":"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond:06}Z"}}'
                 ).encode(),
             )
-            self.sent += 1
 
     def _order_id(self) -> int:
         if self._random.random() < _NEW:

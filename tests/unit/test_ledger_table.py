@@ -10,7 +10,7 @@ from threading import Barrier
 import pytest
 from deltalake import DeltaTable
 
-from include.ledger import Ledger
+from include.ledger import CONFIGURATION, Ledger
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LedgerConflict
 from include.protocol.ledger_events import AttemptStarted, BatchPlanned, LedgerState
@@ -127,3 +127,25 @@ def test_a_kept_state_that_contradicts_the_events_before_it_is_refused(tmp_path:
         ledger.append(lambda state: [replace(kept, next_offsets={TopicPartition("t", 0): 11})])
     ledger.append(lambda state: [kept])
     assert ledger.state().committed_through == 0
+
+
+def test_a_writer_that_slept_until_the_log_forgot_what_it_read_decides_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {**CONFIGURATION, "delta.logRetentionDuration": "interval 0 seconds"}
+    monkeypatch.setattr("include.ledger.CONFIGURATION", kept)
+    ledger = Ledger(str(tmp_path / "l"))
+    ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
+    read: list[int] = []
+
+    def decide(state: LedgerState) -> list[BatchPlanned]:
+        read.append(state.next_batch_id)
+        if len(read) == 1:
+            for n in range(1, 30):
+                ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
+        return [BatchPlanned(batch(state.next_batch_id))]
+
+    after = ledger.append(decide)
+    assert (tmp_path / "l" / "_delta_log" / f"{2:020}.json").exists() is False, "the log has forgotten it"
+    assert read == [1, 30]
+    assert ledger.state() == after

@@ -1,0 +1,112 @@
+"""The newest commits of a Delta table's log, read one by one, without listing the log's folder.
+
+Who opens a table lists that folder, and its listing is most of it once there are ten thousand commits with their
+checksum files. Delta names where the newest checkpoint is (`_last_checkpoint`), a commit's file is named after its
+version, and versions have no gaps (Delta protocol, "Delta Log Entries", "Last Checkpoint File"): so what is newest can
+be asked for by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow.parquet as pq
+
+from include.delta_tables import damaged
+
+_COMMITS_MAX = 200  # since the checkpoint; a table with more of them has writers that make none, and is opened instead
+_WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
+
+
+@dataclass(frozen=True)
+class LogTail:
+    """A table's commits from its newest checkpoint on, as of the moment of asking."""
+
+    path: str
+    checkpoint: int  # version
+    version: int  # the newest
+
+    @classmethod
+    def of(cls, path: str) -> Self | None:
+        """None where it takes more to say: no checkpoint, one of several parts, a gap behind what seems the newest."""
+        log = Path(path, "_delta_log")
+        try:
+            checkpoint = version = int(json.loads((log / "_last_checkpoint").read_bytes())["version"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        if not _checkpoint(log, checkpoint).exists():
+            return None
+        while _commit(log, version + 1).exists():
+            version += 1
+        if version - checkpoint > _COMMITS_MAX or _commit(log, version + 2).exists():
+            return None
+        return cls(path, checkpoint, version)
+
+    def marker(self, app_id: str) -> int | None:
+        """The last version that was set under an appId, None if these commits set none."""
+        for action in self._actions("txn"):
+            if action["appId"] == app_id:
+                return int(action["version"])
+        return None
+
+    @property
+    def table_id(self) -> str:
+        for action in self._actions("metaData"):
+            return str(action["id"])
+        file = _checkpoint(Path(self.path, "_delta_log"), self.checkpoint)
+        rows = pq.ParquetFile(file).read(["metaData.id"], use_threads=False)["metaData"].to_pylist()
+        [found] = filter(None, rows)
+        return str(found["id"])
+
+    def _actions(self, kind: str) -> Iterator[dict[str, Any]]:
+        """Of a kind, newest first."""
+        for commit in self._commits:
+            yield from (action[kind] for action in reversed(commit) if kind in action)
+
+    @cached_property
+    def _commits(self) -> list[list[dict[str, Any]]]:
+        """Actions by commit, newest commit first."""
+        versions = range(self.version, self.checkpoint, -1)
+        return [actions for version in versions if (actions := _actions(self.path, version)) is not None]
+
+
+def newest_infos(path: str, version: int, limit: int) -> Iterator[dict[str, Any]]:
+    """What the newest commits up to a version say of themselves (`commitInfo`, with their version), newest first; as
+    far back as clean-up has left them."""
+    for number in range(version, max(-1, version - limit), -1):
+        actions = _actions(path, number)
+        if actions is None:
+            return
+        yield {"version": number, **next((a["commitInfo"] for a in actions if "commitInfo" in a), {})}
+
+
+def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
+    """What a commit says beside its files; None if it is not there any more.
+
+    Raises:
+        TableDamaged: the file is empty, or not JSON.
+    """
+    file = _commit(Path(path, "_delta_log"), version)
+    try:
+        lines = file.read_bytes().splitlines()
+    except FileNotFoundError:
+        return None
+    try:
+        json.loads(lines[-1])  # a file that was cut short ends in the middle of an action
+        return [json.loads(line) for line in lines if _WANTED.match(line)]
+    except (IndexError, ValueError) as error:
+        raise damaged(path, f"{file.name} is empty" if not lines else f"{file.name} is cut short") from error
+
+
+def _commit(log: Path, version: int) -> Path:
+    return log / f"{version:020}.json"
+
+
+def _checkpoint(log: Path, version: int) -> Path:
+    return log / f"{version:020}.checkpoint.parquet"

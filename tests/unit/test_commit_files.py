@@ -1,0 +1,115 @@
+"""The newest commits, read by name: they say what delta-rs says of the whole log."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from include import target_log
+from include.commit_files import LogTail, newest_infos
+from include.delta_tables import open_table
+from include.protocol.errors import TableDamaged
+from include.target_log import TableLog
+
+
+def make(path: Path) -> None:
+    DeltaTable.create(path, pa.schema([("id", pa.int64())]))
+
+
+def commit(path: Path, version: int, **markers: int) -> Path:
+    """A commit without rows, which sets these markers."""
+    provenance = {"timestamp": time.time_ns() // 1_000_000, "operation": "MERGE", "operationParameters": {}}
+    actions = [{"commitInfo": provenance}, *({"txn": {"appId": a, "version": v}} for a, v in markers.items())]
+    file = path / "_delta_log" / f"{version:020}.json"
+    file.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    return file
+
+
+def make_checkpoint(path: Path) -> None:
+    DeltaTable(path).create_checkpoint()
+
+
+@pytest.fixture
+def checkpointed(tmp_path: Path) -> Path:
+    """A table with a checkpoint at version 5, and commits to version 8."""
+    make(tmp_path)
+    for version in range(1, 6):
+        commit(tmp_path, version, old=version)
+    make_checkpoint(tmp_path)
+    for version in range(6, 9):
+        commit(tmp_path, version, new=version)
+    return tmp_path
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_the_tail_says_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    make(tmp_path)
+    for version in range(1, 60):
+        commit(tmp_path, version, **{app: version for app in ("a", "b", "c") if chance.random() < 0.1})
+        if chance.random() < 0.1:
+            make_checkpoint(tmp_path)
+        whole, log = DeltaTable(tmp_path), TableLog.open(str(tmp_path))
+        assert log is not None
+        assert (log.version, log.table_id) == (whole.version(), str(whole.metadata().id))
+        assert [log._marker(app) for app in ("a", "b", "c")] == [whole.transaction_version(a) for a in ("a", "b", "c")]
+        assert list(newest_infos(str(tmp_path), log.version, 7)) == whole.history(7)
+
+
+def test_a_table_is_not_opened_for_what_its_newest_commits_say(
+    checkpointed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int | None] = []
+
+    def noted(path: str, version: int | None = None) -> DeltaTable | None:
+        opened.append(version)
+        return open_table(path, version)
+
+    monkeypatch.setattr(target_log, "open_table", noted)
+    log = TableLog.open(str(checkpointed))
+    assert log is not None
+    assert (log.version, log._marker("new"), bool(log.table_id), opened) == (8, 8, True, [])
+    commit(checkpointed, 9, old=9)
+    assert log._marker("old") == 5, "as of the moment of opening, also where the newest commits do not say it"
+    assert opened == [8]
+
+
+def test_a_log_that_says_no_newest_checkpoint_is_read_whole(checkpointed: Path) -> None:
+    log = checkpointed / "_delta_log"
+    hint = log / "_last_checkpoint"
+    for useless in ("", "[]", '{"version": "x"}', '{"version": 3}'):  # the last one: of a checkpoint that is not there
+        hint.write_text(useless)
+        assert LogTail.of(str(checkpointed)) is None
+        assert TableLog.open(str(checkpointed)).version == 8
+    hint.unlink()
+    assert TableLog.open(str(checkpointed)).version == 8
+    assert LogTail.of(str(checkpointed / "nowhere")) is None
+
+
+def test_a_table_that_was_made_anew_has_another_id(checkpointed: Path) -> None:
+    before = TableLog.open(str(checkpointed)).table_id
+    metadata = {"id": "another", "format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
+    metadata |= {"schemaString": json.dumps({"type": "struct", "fields": []}), "configuration": {}}
+    file = commit(checkpointed, 9)
+    file.write_text(file.read_text() + json.dumps({"metaData": metadata}) + "\n")
+    assert before != TableLog.open(str(checkpointed)).table_id == "another"
+
+
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_commit_that_is_cut_short_or_empty_is_damage(checkpointed: Path, left: int) -> None:
+    file = commit(checkpointed, 9, new=9)
+    file.write_bytes(file.read_bytes()[:left])
+    with pytest.raises(TableDamaged, match=file.name):
+        TableLog.open(str(checkpointed))._marker("new")
+
+
+def test_a_gap_is_damage(checkpointed: Path) -> None:
+    commit(checkpointed, 10, new=10)
+    with pytest.raises(TableDamaged):
+        TableLog.open(str(checkpointed))
