@@ -321,7 +321,7 @@ class HudiUpsert(Contender):
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
-        assert answer, f"Hudi's process ended: see {self.table}.log"
+        assert answer, f"Hudi's process ended: {Path(f'{self.table}.log').read_text()[-4000:]}"
         return json.loads(answer)
 
     def _started(self) -> subprocess.Popen[str]:

@@ -13,6 +13,7 @@ Settings are those of Hudi's documentation for Spark ("Spark Quick Start", "Stre
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -30,7 +31,8 @@ _HUDI = {
 
 
 def main() -> None:
-    task = json.loads(sys.argv[1])
+    task, answers = json.loads(sys.argv[1]), os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # the JVM has things to say on standard output, too
     builder = SparkSession.builder.appName("hudi").master("local[*]").config("spark.driver.memory", "3g")
     for key, value in {**_HUDI, "spark.jars": ",".join(task["jars"])}.items():
         builder = builder.config(key, value)
@@ -39,7 +41,7 @@ def main() -> None:
     table = Table(spark, task)
     for line in sys.stdin:
         command, *arguments = line.split()
-        print(json.dumps(getattr(table, command)(*arguments)), flush=True)
+        print(json.dumps(getattr(table, command)(*arguments)), file=answers, flush=True)
 
 
 class Table:
