@@ -18,9 +18,9 @@ from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.decode import decode
 from tests.conftest import world_in
+from tests.support.records import RECORDS
 from tests.support.world import World
 
-_RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _CASES = {path.stem: json.loads(path.read_text()) for path in Path(__file__).with_name("debezium").glob("*.json")}
 
@@ -47,7 +47,7 @@ def decoded(spark: SparkSession, pipeline: Pipeline, records: list[tuple[Any, An
 
     rows = [(raw(key), raw(value), "t", 0, n, _NOW) for n, (key, value) in enumerate(records)]
     batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, len(rows)),), {"t": "id"}, "cluster")
-    found = decode(spark.createDataFrame(rows, _RECORDS), pipeline, batch).orderBy("offset").collect()
+    found = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).orderBy("offset").collect()
     return [row.asDict(recursive=True) for row in found]
 
 

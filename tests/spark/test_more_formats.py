@@ -23,10 +23,10 @@ from include.protocol.ranges import OffsetRange
 from include.schema_registry import SchemaRegistry
 from include.settings import PROJECT_ROOT
 from spark_jobs.decode import decode
+from tests.support.records import RECORDS
 from tests.support.schema_registry import RegistryServer, schema_registry
 from tests.support.world import World
 
-_RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 _AT = datetime(2024, 2, 29, 12, 34, 56, 789012, tzinfo=UTC)
 
 
@@ -68,7 +68,7 @@ def decoded(
 ) -> list[dict[str, Any]]:
     rows = [(key, value, "t", 0, n, _AT) for n, (key, value) in enumerate(records)]
     batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, len(rows)),), {"t": "id"}, "cluster")
-    found = decode(spark.createDataFrame(rows, _RECORDS), pipeline, batch).orderBy("offset").collect()
+    found = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).orderBy("offset").collect()
     return [row.asDict(recursive=True) for row in found]
 
 

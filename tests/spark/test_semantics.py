@@ -34,9 +34,9 @@ from spark_jobs.decode import decode
 from spark_jobs.fates import changes_in
 from spark_jobs.session import fit
 from spark_jobs.tables import ensure_history, ensure_target, folded, merge_beside, merge_changes, prepared
+from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 
-_RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _SHOWN = ("name", "note")
 Key = tuple[int, int]
@@ -201,7 +201,7 @@ class Replica:
         ranges = tuple(OffsetRange("t", p, min(at), max(at) + 1) for p, at in sorted(ends.items()))
         generation, number = (-1, self.read_again) if again else (1, self.landed)
         batch = Batch("p", generation, number, ranges, {"t": "id"}, "cluster")
-        records = self.spark.createDataFrame([change.row() for change in changes], _RECORDS)
+        records = self.spark.createDataFrame([change.row() for change in changes], RECORDS)
         judged = decode(records, self.pipeline, batch).localCheckpoint(eager=True)
         given = prepared(judged, self.pipeline).localCheckpoint(eager=True)
         moved = sum(change.old_id not in (None, change.id) for change in changes)

@@ -9,9 +9,8 @@ from include.protocol.ranges import OffsetRange
 from spark_jobs.decode import decode
 from spark_jobs.session import fit
 from spark_jobs.tables import prepared
+from tests.support.records import RECORDS
 from tests.support.world import World
-
-_RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
 
 def test_every_batch_of_a_session_has_the_settings_of_its_own_size(world: World) -> None:
@@ -34,6 +33,6 @@ def test_a_record_is_parsed_once_however_often_its_columns_are_mentioned(
     pipeline = world.pipeline("t", change={"keys": ["id"], "order_by": ["seq"], "delete_when": "name = 'gone'"})
     batch = Batch(pipeline.name, 1, 0, (OffsetRange("t", 0, 0, 1),), {"t": "i"}, "c")
     with world.session() as spark:
-        records = spark.createDataFrame([(b"1", b'{"id": 1, "seq": 1}', "t", 0, 0, None)], _RECORDS).localCheckpoint()
+        records = spark.createDataFrame([(b"1", b'{"id": 1, "seq": 1}', "t", 0, 0, None)], RECORDS).localCheckpoint()
         prepared(decode(records, pipeline, batch), pipeline).explain()
     assert capsys.readouterr().out.count("from_json(") == 1

@@ -22,9 +22,9 @@ from include.target_log import TableLog
 from spark_jobs.decode import decode
 from spark_jobs.session import fit
 from spark_jobs.tables import ensure_target, merge_changes, prepared
+from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 
-_RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 _UNAVAILABLE = "__debezium_unavailable_value"
 _SOURCE = {"format": "debezium-json", "schema": "id INT, name STRING, note STRING", "key": "json"}
 _CHANGE = {"keys": ["id"], "order_by": ["source.lsn"], "truncates": "apply"}
@@ -91,7 +91,7 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
                 (json.dumps({"id": r["_id"]}).encode(), json.dumps(r).encode(), "t", 0, offset, None)
                 for offset, r in batch_records
             ]
-            judged = decode(spark.createDataFrame(rows, _RECORDS), pipeline, batch).localCheckpoint(eager=True)
+            judged = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).localCheckpoint(eager=True)
             changes = prepared(judged, pipeline).localCheckpoint(eager=True)
             counts = SourceCounts(len(rows), 0, 0, len(rows) - (given := changes.count()), given)
             truncated = any(r["op"] == "t" for _, r in batch_records)
