@@ -53,7 +53,7 @@ lint: setup-dev  ## ruff and the walls between the rooms
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
 
 test: lint       ## everything that CI runs
-	@$(BIN)/pytest -m "not slow"
+	@$(BIN)/pytest -m "not slow" --durations=30
 	@$(BIN)/python -m tests.soak $(SHORT_SOAK)
 
 test-all: lint   ## the slow ones too

@@ -71,19 +71,29 @@ class LogTail:
 
     @cached_property
     def _commits(self) -> list[list[dict[str, Any]]]:
-        """Actions by commit, newest commit first."""
-        versions = range(self.version, self.checkpoint, -1)
-        return [actions for version in versions if (actions := _actions(self.path, version)) is not None]
+        """Actions by commit, newest commit first.
+
+        Raises:
+            TableDamaged: see `_actions`; or a commit is gone that was there a moment ago, and no older one may speak
+            in its place.
+        """
+        found = []
+        for version in range(self.version, self.checkpoint, -1):
+            actions = _actions(self.path, version)
+            if actions is None:
+                raise damaged(self.path, f"{version:020}.json is gone")
+            found.append(actions)
+        return found
 
 
 def newest_infos(path: str, version: int, limit: int) -> Iterator[dict[str, Any]]:
-    """What the newest commits up to a version say of themselves (`commitInfo`, with their version), newest first; as
-    far back as clean-up has left them."""
+    """What the newest commits up to a version say of themselves (`commitInfo`, with their version; a commit need not
+    have one), newest first; as far back as clean-up has left them."""
     for number in range(version, max(-1, version - limit), -1):
         actions = _actions(path, number)
         if actions is None:
             return
-        yield {"version": number, **next((a["commitInfo"] for a in actions if "commitInfo" in a), {})}
+        yield from ({"version": number, **action["commitInfo"]} for action in actions if "commitInfo" in action)
 
 
 def _actions(path: str, version: int) -> list[dict[str, Any]] | None:

@@ -93,7 +93,7 @@ class BatchCommitted:
     counts: BatchCounts | None
     quarantine_version: int | None = None  # None when the batch quarantined nothing
     settle_seconds: float | None = None
-    attempt_seconds: float | None = None  # None: the attempt did not live to tell
+    attempt_seconds: float | None = None  # that its attempt took; None: it did not live to tell
     table_id: str | None = None  # Delta's id of the target, by which another table in its place is noticed
     quality: Mapping[str, Any] | None = None  # the quality suite's verdict; None: there is no suite
 

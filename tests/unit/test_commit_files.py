@@ -109,6 +109,21 @@ def test_a_commit_that_is_cut_short_or_empty_is_damage(checkpointed: Path, left:
         TableLog.open(str(checkpointed))._marker("new")
 
 
+def test_a_commit_that_vanishes_is_damage_and_no_older_one_speaks_in_its_place(checkpointed: Path) -> None:
+    log = TableLog.open(str(checkpointed))
+    (checkpointed / "_delta_log" / f"{8:020}.json").unlink()
+    with pytest.raises(TableDamaged, match="is gone"):
+        log._marker("new")
+
+
+def test_a_commit_may_say_nothing_of_itself(checkpointed: Path) -> None:
+    commit(checkpointed, 9).write_text('{"txn":{"appId":"new","version":9}}\n')
+    log = TableLog.open(str(checkpointed))
+    assert log._marker("new") == 9
+    assert [info["version"] for info in newest_infos(log.path, log.version, 3)] == [8, 7]
+    assert [entry.version for entry in log.newest_entries("p", 3)] == [8, 7]
+
+
 def test_a_gap_is_damage(checkpointed: Path) -> None:
     commit(checkpointed, 10, new=10)
     with pytest.raises(TableDamaged):
