@@ -103,7 +103,7 @@ WORKS = {
     "8k-5M": Work(8_000, 5_000_000, True, _ALL_MERGES, rounds=5),
     "8k-5M-any": Work(8_000, 5_000_000, False, _ALL_MERGES, rounds=4),
     "200k-5M-any": Work(200_000, 5_000_000, False, _ALL_MERGES, rounds=3),
-    "submit": Work(8_000, 500_000, True, (Lakemark, LakemarkSubmitted), rounds=5, warm_ups=1),
+    "submit": Work(8_000, 500_000, True, (Lakemark, LakemarkSubmitted), rounds=4, warm_ups=6),
     "8k-lazy": Work(
         8_000,
         500_000,
