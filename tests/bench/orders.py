@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 SCHEMA = "order_id BIGINT, order_date DATE, customer STRING, status STRING, amount DECIMAL(12, 2), updated_at TIMESTAMP"
-KEY, ORDER = "order_id", "updated_at"
 _BEGAN = datetime(2026, 6, 1, tzinfo=UTC)
 _FIRST_DAY, _DAYS = "2026-01-01", 150
 _NEW = 0.3

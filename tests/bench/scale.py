@@ -23,7 +23,8 @@ from include.settings import Settings
 from include.steps import Steps
 from include.target_log import TableLog
 from tests.bench.__main__ import PARTITIONS, say, send
-from tests.bench.orders import KEY, SCHEMA, Orders
+from tests.bench.feeds import JsonOrders
+from tests.bench.orders import Orders
 from tests.conftest import settings_in, world_in
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.world import World
@@ -75,16 +76,16 @@ def _gib(memory: str) -> int:
 
 def _measured(world: World, home: Path, changes: int) -> dict[str, object]:
     """One batch of a topic of its own into a table of its own."""
-    topic, orders = world.topic(PARTITIONS), Orders(changes, is_local=False)
+    topic, feed = world.topic(PARTITIONS), JsonOrders(Orders(changes, is_local=False))
     pipeline = world.pipeline(
         topic,
         f"scale_{changes}",
-        source={"schema": SCHEMA, "limits": {"records_per_batch_max": changes}},
-        change={"keys": [KEY], "order_by": ["updated_at"]},
-        target={"table": f"lake://orders/scale_{changes}", "cluster_by": [KEY]},
+        source={**feed.source, "limits": {"records_per_batch_max": changes}},
+        change={"keys": list(feed.keys), "order_by": [feed.order]},
+        target={"table": f"lake://orders/scale_{changes}", "cluster_by": [feed.cluster_by]},
     )
     say(f"{changes:,} changes: sending")
-    send(orders.events(changes), world.bootstrap_servers, topic)
+    send(feed.events(changes), world.bootstrap_servers, topic)
     known = set((home / "events").iterdir())
     (home / "gc.log").unlink(missing_ok=True)
     say(f"{changes:,} changes: merging")
