@@ -65,10 +65,10 @@ soak: setup-dev  ## load and faults from a seed: make soak ARGS="--rounds 300 --
 crowd: setup-dev ## 20 pipelines at once in one Airflow, with kills: make crowd ARGS="--minutes 15"
 	@$(BIN)/python -m tests.crowd $(ARGS)
 
-$(HOME_DIR)/hudi/.ready: $(VENV)/.ready-dev tests/bench/hudi/requirements.txt
+$(HOME_DIR)/hudi/.ready: $(VENV)/.ready-dev tests/bench/contenders/hudi/requirements.txt
 	@echo "[setup +] Hudi, with a Spark 3.5 of its own (about 400 MB to fetch), only for make bench"
 	@$(PYTHON) -m venv $(HOME_DIR)/hudi
-	@VIRTUAL_ENV=$(HOME_DIR)/hudi $(BIN)/uv pip install --quiet --require-hashes -r tests/bench/hudi/requirements.txt
+	@VIRTUAL_ENV=$(HOME_DIR)/hudi $(BIN)/uv pip install --quiet --require-hashes -r tests/bench/contenders/hudi/requirements.txt
 	@$(BIN)/python -m include.installation hudi
 	@touch $@
 
@@ -94,5 +94,5 @@ bench-formats: setup-dev ## what decoding costs, by format
 	@$(BIN)/python -m tests.bench.formats $(ARGS)
 
 lock: setup      ## compiles requirements*.in into hashed pins
-	@for f in requirements requirements-dev requirements-setup tests/bench/hudi/requirements; do \
+	@for f in requirements requirements-dev requirements-setup tests/bench/contenders/hudi/requirements; do \
 	  $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet $$f.in -o $$f.txt; done

@@ -24,35 +24,28 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from include.installation.spark_server import driver_options
 from include.installation.stack import Stack
-from include.pipeline_file import Pipeline
 from include.settings import Settings
 from spark_jobs.session import prepare_own_driver
-from spark_jobs.tables import ensure_target
-from tests.bench.contenders import (
-    Arena,
-    Contender,
-    DeltaRs,
+from tests.bench.contenders.by_hand import (
     ForeachBatch,
-    HudiUpsert,
-    Lakemark,
-    LakemarkMergeEvery,
-    LakemarkSubmitted,
     PlainParquet,
     StreamingAppend,
     TunedForeachBatch,
     TunedPlainParquet,
     TunedStreamingAppend,
 )
+from tests.bench.contenders.contender import Arena, Contender
+from tests.bench.contenders.delta_rs import DeltaRs
+from tests.bench.contenders.hudi.contender import HudiUpsert
+from tests.bench.contenders.lakemark import Lakemark, LakemarkMergeEvery, LakemarkSubmitted
 from tests.bench.feeds import AvroOrders, Feed, Flights, JsonOrders
 from tests.bench.orders import Orders
 from tests.bench.report import add_to_report, figures
 from tests.conftest import settings_in, world_in
 from tests.support.schema_registry import RegistryServer, schema_registry
-from tests.support.world import World
 
 PARTITIONS = 4
 _MERGES = (Lakemark, ForeachBatch, TunedForeachBatch, DeltaRs)
@@ -92,6 +85,7 @@ def _short(number: int) -> str:
 
 
 Registries = Callable[[], RegistryServer]  # started by the first who asks
+Taken = dict[str, list[float]]  # by each contender, by round
 
 WORKS = {
     "8k": Work(8_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=7, warm_ups=3),
@@ -103,7 +97,7 @@ WORKS = {
     "8k-5M": Work(8_000, 5_000_000, True, _ALL_MERGES, rounds=5),
     "8k-5M-any": Work(8_000, 5_000_000, False, _ALL_MERGES, rounds=4),
     "200k-5M-any": Work(200_000, 5_000_000, False, _ALL_MERGES, rounds=3),
-    "submit": Work(8_000, 500_000, True, (Lakemark, LakemarkSubmitted), rounds=4, warm_ups=6),
+    "submit": Work(8_000, 500_000, True, (Lakemark, LakemarkSubmitted), rounds=4, warm_ups=20),
     "8k-lazy": Work(
         8_000,
         500_000,
@@ -169,32 +163,14 @@ def measured(name: str, work: Work, feed: Feed, spark: SparkSession, stack: Stac
     say(f"{name}: {work.title}")
     world = world_in(folder, stack)
     topic = world.topic(PARTITIONS)
-    arena = Arena(
-        spark,
-        world.settings,
-        world.bootstrap_servers,
-        topic,
-        PARTITIONS,
-        folder / "tables",
-        work.batch,
-        work.rows,
-        feed,
-    )
-    contenders = [entrant(kind, world, arena) for kind in work.contenders]
-    lay_tables(contenders, arena)
-    seconds: dict[str, list[float]] = {c.name: [] for c in contenders}
-    cpu: dict[str, list[float]] = {c.name: [] for c in contenders}
-    for turn in range(work.warm_ups + work.rounds):
-        send(feed.events(work.batch), world.bootstrap_servers, topic)
-        shift = turn % len(contenders)
-        for contender in (*contenders[shift:], *contenders[:shift]):  # nobody is always first
-            before = cpu_seconds()
-            took = contender.run()
-            if turn >= work.warm_ups:
-                seconds[contender.name].append(round(took, 3))
-                cpu[contender.name].append(round(cpu_seconds() - before, 3))
-            say(f"  round {turn}: {contender.name} {took:.2f} s")
-    _same_rows(contenders)
+    arena = Arena(spark, world, topic, PARTITIONS, folder / "tables", work.batch, work.rows, feed)
+    contenders = [kind.entering(arena) for kind in work.contenders]
+    with ExitStack() as ends:
+        for contender in contenders:
+            ends.callback(contender.close)
+            contender.lay()
+        seconds, cpu = _rounds(contenders, work, arena)
+        _same_rows(contenders)
     return {
         "name": name,
         "title": work.title,
@@ -206,54 +182,22 @@ def measured(name: str, work: Work, feed: Feed, spark: SparkSession, stack: Stac
     }
 
 
-def entrant(kind: type[Contender], world: World, arena: Arena) -> Contender:
-    if not issubclass(kind, Lakemark):
-        return kind(arena)
-    pipeline = _pipeline(world, arena, kind)
-    if issubclass(kind, LakemarkSubmitted):
-        environment = world.settings.child_environment(LAKEMARK_RUNNER="spark-submit")
-        arena = dataclasses.replace(arena, settings=Settings.from_environment(environment))
-    return kind(arena, pipeline)
-
-
-def _pipeline(world: World, arena: Arena, kind: type[Lakemark]) -> Pipeline:
-    name = kind.name.replace(",", "").replace(" ", "_").replace("-", "_")
-    return world.pipeline(
-        arena.topic,
-        f"orders_{name}",
-        source={**arena.feed.source, "limits": {"records_per_batch_max": arena.batch}},
-        change={"keys": list(arena.feed.keys), "order_by": [arena.feed.order]},
-        target={"table": f"lake://orders/{name}", "cluster_by": [arena.feed.cluster_by]},
-        **kind.sections,
-    )
-
-
-def lay_tables(contenders: Iterable[Contender], arena: Arena) -> None:
-    """The same rows for all that merge, in files of the same layout; with lineage (of nobody) for Lakemark."""
-    spark, feed, plain = arena.spark, arena.feed, arena.folder / "first"
-    arena.folder.mkdir(parents=True)
-    for contender in contenders:
-        if not contender.merges:
-            continue
-        if isinstance(contender, HudiUpsert):
-            contender.lay(feed.first_rows(spark))
-            continue
-        if isinstance(contender, Lakemark):
-            ensure_target(spark, contender.table, contender.pipeline)
-            lineage = spark.read.format("delta").load(contender.table).schema["_lakemark"].dataType
-            rows = feed.first_rows(spark).withColumn("_lakemark", F.lit(None).cast(lineage))
-            rows.write.format("delta").mode("append").save(contender.table)
-            continue
-        if not plain.exists():
-            spark.sql(
-                f"CREATE TABLE delta.`{plain}` ({feed.schema}) USING delta CLUSTER BY ({feed.cluster_by}) "
-                "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-            )
-            feed.first_rows(spark).write.format("delta").mode("append").save(str(plain))
-        if isinstance(contender, DeltaRs):  # which writes neither clustered tables nor deletion vectors
-            feed.first_rows(spark).write.format("delta").save(contender.table)
-        else:
-            shutil.copytree(plain, contender.table)
+def _rounds(contenders: list[Contender], work: Work, arena: Arena) -> tuple[Taken, Taken]:
+    """Seconds and CPU seconds of each contender in the rounds that count."""
+    seconds: Taken = {c.name: [] for c in contenders}
+    cpu: Taken = {c.name: [] for c in contenders}
+    for turn in range(work.warm_ups + work.rounds):
+        send(arena.feed.events(work.batch), arena.bootstrap_servers, arena.topic)
+        shift = turn % len(contenders)
+        for contender in (*contenders[shift:], *contenders[:shift]):  # nobody is always first
+            if turn < work.warm_ups:
+                say(f"  warm-up {turn}: {contender.name} {contender.warm_up():.2f} s")
+                continue
+            before = cpu_seconds()
+            seconds[contender.name].append(round(contender.run(), 3))
+            cpu[contender.name].append(round(cpu_seconds() - before, 3))
+            say(f"  round {turn - work.warm_ups}: {contender.name} {seconds[contender.name][-1]:.2f} s")
+    return seconds, cpu
 
 
 def _same_rows(contenders: Iterable[Contender]) -> None:

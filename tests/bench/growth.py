@@ -20,8 +20,9 @@ from pyspark.sql import SparkSession
 
 from include.installation.stack import Stack
 from spark_jobs.maintenance import Maintenance
-from tests.bench.__main__ import PARTITIONS, entrant, lay_tables, say, send, session
-from tests.bench.contenders import Arena, Lakemark
+from tests.bench.__main__ import PARTITIONS, say, send, session
+from tests.bench.contenders.contender import Arena
+from tests.bench.contenders.lakemark import Lakemark
 from tests.bench.feeds import JsonOrders
 from tests.bench.orders import Orders
 from tests.conftest import settings_in, world_in
@@ -71,10 +72,8 @@ def _contest(spark: SparkSession, stack: Stack, home: Path, rows: int) -> Contes
     world = world_in(home / str(rows), stack)
     topic, folder = world.topic(PARTITIONS), home / str(rows) / "tables"
     feed = JsonOrders(Orders(rows, True, age=_AGE))
-    arena = Arena(spark, world.settings, world.bootstrap_servers, topic, PARTITIONS, folder, _BATCH, rows, feed)
-    lakemark = entrant(Lakemark, world, arena)
-    assert isinstance(lakemark, Lakemark)
-    lay_tables([lakemark], arena)
+    lakemark = Lakemark.entering(Arena(spark, world, topic, PARTITIONS, folder, _BATCH, rows, feed))
+    lakemark.lay()
     return Contest(lakemark)
 
 

@@ -1,0 +1,118 @@
+"""One way of doing a work, and what all who do it share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from pyspark.sql import DataFrame, SparkSession
+
+from include.settings import Settings
+from spark_jobs.records import BOUNDED
+from spark_jobs.session import configure, fit
+from tests.bench.feeds import Feed
+from tests.support.world import World
+
+
+@dataclass(frozen=True)
+class Arena:
+    """What all contenders of one work share."""
+
+    spark: SparkSession
+    world: World
+    topic: str
+    partitions: int
+    folder: Path
+    batch: int  # events
+    rows: int  # of the table before
+    feed: Feed
+
+    @property
+    def settings(self) -> Settings:
+        return self.world.settings
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.world.bootstrap_servers
+
+    @property
+    def first(self) -> Path:
+        """A Delta table of the rows before the first change, as Delta's documentation advises one; for all to copy."""
+        table, feed = self.folder / "first", self.feed
+        if not table.exists():
+            self.spark.sql(
+                f"CREATE TABLE delta.`{table}` ({feed.schema}) USING delta CLUSTER BY ({feed.cluster_by}) "
+                "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+            )
+            feed.first_rows(self.spark).write.format("delta").mode("append").save(str(table))
+        return table
+
+    def ends(self) -> dict[str, int]:
+        """Where the topic's partitions end now."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "bench"})
+        try:
+            ends = (consumer.get_watermark_offsets(KafkaPartition(self.topic, p))[1] for p in range(self.partitions))
+            return {str(p): end for p, end in enumerate(ends)}
+        finally:
+            consumer.close()
+
+
+@dataclass
+class Contender(ABC):
+    """Does the same work as the others on a topic of its own progress, in its own documented best practice."""
+
+    name: ClassVar[str]
+    merges: ClassVar[bool] = True  # into the table of first rows; else it appends all changes to an empty one
+    is_tuned: ClassVar[bool] = False  # reads and runs with the settings that Lakemark uses, instead of the defaults
+    arena: Arena
+
+    @classmethod
+    def entering(cls, arena: Arena) -> Self:
+        return cls(arena)
+
+    @property
+    def table(self) -> str:
+        return str(self.arena.folder / self.name.replace(" ", "_"))
+
+    @abstractmethod
+    def lay(self) -> None:
+        """Writes the table's first rows, if it is to have any."""
+
+    @abstractmethod
+    def run(self) -> float:
+        """Handles what is new in the topic, at most a batch, and returns the seconds that count: for streaming queries
+        those of the trigger (a long-running query starts once), for all others from the call to its end."""
+
+    def warm_up(self) -> float:
+        """Does the same for a round that is thrown away."""
+        return self.run()
+
+    def close(self) -> None:  # noqa: B027  # most have started nothing
+        """Ends what it has started."""
+
+    def rows(self) -> DataFrame:
+        return self.arena.spark.read.format("delta").load(self.table)
+
+    def digest(self) -> tuple[int, int]:
+        """Of what the table shows, as Spark reads it."""
+        count, digest = (
+            self.rows().selectExpr("count(*)", f"bit_xor(xxhash64({', '.join(self.arena.feed.columns)}))").first()
+        )
+        return count, digest
+
+    def session(self) -> SparkSession:
+        """A session of its own."""
+        spark = self.arena.spark.newSession()
+        if self.is_tuned:
+            configure(spark)
+            fit(spark, self.arena.batch, self.arena.rows)
+        return spark
+
+    def kafka(self, more: Mapping[str, object]) -> dict[str, str]:
+        options = {"kafka.bootstrap.servers": self.arena.bootstrap_servers, "subscribe": self.arena.topic, **more}
+        return {name: str(value) for name, value in options.items()} | (BOUNDED if self.is_tuned else {})

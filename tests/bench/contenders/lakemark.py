@@ -1,0 +1,110 @@
+"""Lakemark itself: plan, attempt and settle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from include.pipeline_file import Pipeline
+from include.protocol.batch import BatchKey
+from include.protocol.planning import Idle
+from include.runner import run_job
+from include.settings import Settings
+from include.steps import Steps
+from spark_jobs.attempt import Attempt
+from spark_jobs.session import configure
+from spark_jobs.tables import ensure_target
+from tests.bench.contenders.contender import Arena, Contender
+
+
+@dataclass
+class Lakemark(Contender):
+    """Every batch in a session of its own, as on the warm server."""
+
+    name = "lakemark"
+    sections: ClassVar[Mapping[str, object]] = {}  # of its pipeline file, beside those that all have
+    pipeline: Pipeline
+
+    @classmethod
+    def entering(cls, arena: Arena) -> Self:
+        name, feed = cls.name.replace(",", "").replace(" ", "_").replace("-", "_"), arena.feed
+        pipeline = arena.world.pipeline(
+            arena.topic,
+            f"orders_{name}",
+            source={**feed.source, "limits": {"records_per_batch_max": arena.batch}},
+            change={"keys": list(feed.keys), "order_by": [feed.order]},
+            target={"table": f"lake://orders/{name}", "cluster_by": [feed.cluster_by]},
+            **cls.sections,
+        )
+        return cls(arena, pipeline)
+
+    @property
+    def table(self) -> str:
+        return Steps(self.arena.settings, self.pipeline).tables.target
+
+    def lay(self) -> None:
+        """With lineage, of nobody."""
+        spark = self.arena.spark
+        ensure_target(spark, self.table, self.pipeline)
+        lineage = spark.read.format("delta").load(self.table).schema["_lakemark"].dataType
+        rows = self.arena.feed.first_rows(spark).withColumn("_lakemark", F.lit(None).cast(lineage))
+        rows.write.format("delta").mode("append").save(self.table)
+
+    def rows(self) -> DataFrame:
+        return super().rows().where("NOT coalesce(_lakemark.deleted, false)")
+
+    def run(self) -> float:
+        return self._timed(self.attempt)
+
+    def attempt(self, pipeline: Pipeline, key: BatchKey) -> None:
+        result = Attempt(self.arena.settings, pipeline, key, self.opened, "bench", lambda fact: None).run()
+        assert result.outcome == "applied", result
+
+    @contextmanager
+    def opened(self) -> Iterator[SparkSession]:
+        spark = self.arena.spark.newSession()
+        configure(spark)
+        yield spark
+
+    def _timed(self, attempt: Callable[[Pipeline, BatchKey], None]) -> float:
+        began = time.monotonic()
+        for half in self.pipeline.halves:
+            steps = Steps(self.arena.settings, half)
+            planned = steps.plan()
+            if not isinstance(planned, Idle):
+                attempt(half, planned.batch.key)
+                steps.settle(planned.batch.key)
+        return time.monotonic() - began
+
+
+@dataclass
+class LakemarkSubmitted(Lakemark):
+    """The same batch by a spark-submit of its own: a JVM that starts for it."""
+
+    name = "spark-submit per batch"
+
+    def run(self) -> float:
+        return self._timed(self._submitted)
+
+    def warm_up(self) -> float:
+        """In the JVM of all: its own is never warm."""
+        return super().run()
+
+    def _submitted(self, pipeline: Pipeline, key: BatchKey) -> None:
+        environment = self.arena.settings.child_environment(LAKEMARK_RUNNER="spark-submit")
+        settings = Settings.from_environment(environment)
+        run_job(settings, pipeline.name, key, "bench", lambda fact: None, lambda line: None)
+
+
+@dataclass
+class LakemarkMergeEvery(Lakemark):
+    """Every batch lands in the archive, ten of them are merged by one MERGE."""
+
+    name = "lakemark, merge_every 10"
+    sections: ClassVar[Mapping[str, object]] = {"archive": "lake://bronze/orders", "merge_every": 10}
