@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import pyarrow.parquet as pq
 
-from include.delta_tables import damaged
+from include.delta_tables import commit_file, damaged
 
 _COMMITS_MAX = 200  # since the checkpoint; a table with more of them has writers that make none, and is opened instead
 _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
@@ -42,9 +42,9 @@ class LogTail:
             return None
         if not _checkpoint(log, checkpoint).exists():
             return None
-        while _commit(log, version + 1).exists():
+        while (log / commit_file(version + 1)).exists():
             version += 1
-        if version - checkpoint > _COMMITS_MAX or _commit(log, version + 2).exists():
+        if version - checkpoint > _COMMITS_MAX or (log / commit_file(version + 2)).exists():
             return None
         return cls(path, checkpoint, version)
 
@@ -81,7 +81,7 @@ class LogTail:
         for version in range(self.version, self.checkpoint, -1):
             actions = _actions(self.path, version)
             if actions is None:
-                raise damaged(self.path, f"{version:020}.json is gone")
+                raise damaged(self.path, f"{commit_file(version)} is gone")
             found.append(actions)
         return found
 
@@ -102,7 +102,7 @@ def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
     Raises:
         TableDamaged: the file is empty, or not JSON.
     """
-    file = _commit(Path(path, "_delta_log"), version)
+    file = Path(path, "_delta_log", commit_file(version))
     try:
         lines = file.read_bytes().splitlines()
     except FileNotFoundError:
@@ -112,10 +112,6 @@ def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
         return [json.loads(line) for line in lines if _WANTED.match(line)]
     except (IndexError, ValueError) as error:
         raise damaged(path, f"{file.name} is empty" if not lines else f"{file.name} is cut short") from error
-
-
-def _commit(log: Path, version: int) -> Path:
-    return log / f"{version:020}.json"
 
 
 def _checkpoint(log: Path, version: int) -> Path:

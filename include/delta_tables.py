@@ -133,7 +133,7 @@ def commit_markers(table: DeltaTable, markers: Mapping[str, int], metadata: str)
     actions: list[dict[str, Any]] = [{"commitInfo": provenance}]
     actions += [{"txn": {"appId": a, "version": v, "lastUpdated": now}} for a, v in markers.items()]
     log = Path(unquote(urlparse(table.table_uri).path), "_delta_log")
-    return _create(log / f"{table.version() + 1:020}.json", "".join(json.dumps(a) + "\n" for a in actions))
+    return _create(log / commit_file(table.version() + 1), "".join(json.dumps(a) + "\n" for a in actions))
 
 
 def _create(path: Path, text: str) -> bool:
@@ -156,12 +156,17 @@ def _refuse_empty_commits(path: str, version: int) -> None:
     """Delta takes an empty commit file for a commit of nothing. A file system that lost power may leave such files, and
     the rows of that commit would be gone without a word."""
     for number in range(version, max(-1, version - _RECENT_COMMITS), -1):
-        name = f"{number:020}.json"
+        name = commit_file(number)
         try:
             if os.stat(f"{path}/_delta_log/{name}").st_size == 0:  # noqa: PTH116 - hundreds of them, each time
                 raise damaged(path, f"{name} is empty")
         except FileNotFoundError:
             return  # log clean-up has removed it and all before it
+
+
+def commit_file(version: int) -> str:
+    """What the file of a commit is called (Delta protocol, "Delta Log Entries")."""
+    return f"{version:020}.json"
 
 
 def damaged(path: str, found: str) -> TableDamaged:
