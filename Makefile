@@ -4,7 +4,7 @@ HOME_DIR := .lakemark
 VENV := $(HOME_DIR)/venv
 BIN := $(VENV)/bin
 UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
-SHORT_SOAK := --rounds 6 --records-per-round 1000 --pipelines 2
+SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
 .PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats lock

@@ -348,6 +348,7 @@ def test_a_terminal_error_is_told_and_not_retried(installed: Installed, mail: Ma
     assert why in text
 
 
+@pytest.mark.slow
 def test_a_stale_table_is_told_once_and_so_is_its_end(installed: Installed, mail: Mail) -> None:
     world = installed.world
     topic = world.topic()
@@ -423,6 +424,7 @@ def test_i1_i5_a_dag_run_and_the_command_line_at_once(installed: Installed) -> N
     assert json.loads(installed.lakemark("audit", "raced", "--deep", "--json"))[0]["findings"] == []
 
 
+@pytest.mark.slow
 def test_a_broken_file_is_one_import_error_and_the_rest_lives(installed: Installed) -> None:
     pipelines = installed.stack.settings.pipelines
     broken = pipelines / "broken.yaml"

@@ -94,6 +94,7 @@ def assert_both_are_in(world: World, pipeline: Pipeline) -> None:
     assert report.recomputed is not None and report.recomputed.rows_equal == 5
 
 
+@pytest.mark.slow
 def test_i9_a_live_batch_lands_before_a_replay_that_has_read_its_records(world: World, zombies: list) -> None:
     pipeline = waiting(world)
     replay = world.start(

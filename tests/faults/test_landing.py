@@ -26,7 +26,7 @@ _BOTH = (
     "settle.recorded",
 )
 _MERGING = (*_BOTH, "attempt.judged", "attempt.quarantine_landed", "attempt.before_merge")
-_ALWAYS = {("landing", "attempt.landed"), ("merging", "attempt.landed")}
+_ALWAYS = {("merging", "attempt.landed")}
 _CASES = [
     pytest.param(half, point, marks=() if (half, point) in _ALWAYS else pytest.mark.slow)
     for half, points in (("landing", _BOTH), ("merging", _MERGING))

@@ -78,6 +78,7 @@ def test_i5_an_attempt_that_slept_before_its_merge_changes_nothing(world: World,
     assert_right(world, pipeline, [2, 1, 0])
 
 
+@pytest.mark.slow
 def test_i5_an_attempt_of_a_generation_that_was_reset_wakes_up_to_a_fence(world: World, zombies: list) -> None:
     _, pipeline = two_batches(world)
     process = job(world, pipeline, 1, LAKEMARK_TEST_FAULT="attempt.before_merge=stop")

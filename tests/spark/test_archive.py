@@ -13,6 +13,7 @@ from include.protocol.errors import OffsetsExpired, TerminalError
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
 
+@pytest.mark.slow
 def test_a_table_is_made_from_the_archive_once_kafka_has_dropped_its_records(world: World) -> None:
     topic = world.topic(partitions=2)
     pipeline = world.pipeline(topic, "kept", archive="lake://bronze/kept")

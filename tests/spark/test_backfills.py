@@ -147,6 +147,7 @@ def test_i5_an_attempt_of_the_live_generation_that_wakes_after_the_swap_lands_no
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
 
 
+@pytest.mark.slow
 def test_after_a_cancel_no_chunk_lands_and_what_landed_stays(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)

@@ -205,7 +205,7 @@ def test_i3_a_replaced_target_is_noticed_and_filled_again(world: World, lakemark
     "how",
     [
         "deleted",
-        "an old copy",
+        pytest.param("an old copy", marks=SLOW),
         pytest.param("torn", marks=SLOW),
         pytest.param("emptied", marks=SLOW),
         pytest.param("a gap", marks=SLOW),

@@ -46,6 +46,7 @@ def test_i11_history_of_an_attempt_that_got_no_further_is_made_as_the_next_one_d
     assert audit(world.settings, pipeline).findings == ()
 
 
+@pytest.mark.slow
 def test_a_backfill_writes_history_anew_and_a_reset_changes_nothing(world: World) -> None:
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic, "as_target", change={"history": "scd2"})

@@ -47,6 +47,7 @@ def assert_deeply_right(world: World, pipeline: Pipeline, rows: int) -> None:
     assert report.recomputed.rows_equal == rows
 
 
+@pytest.mark.slow
 def test_i7_the_broker_restarts_in_mid_read(world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 200_000}})

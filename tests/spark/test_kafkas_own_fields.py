@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from include.audit.auditor import audit
 from tests.spark.test_quality import NAMED
 from tests.support.world import World, as_dict
 
 
+@pytest.mark.slow
 def test_headers_and_positions_are_columns_also_of_what_is_replayed(world: World) -> None:
     topic = world.topic(1)
     metadata = {

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
+from include.protocol.counts import BatchCounts
 from include.protocol.errors import FencedGeneration, RetryableError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
 from spark_jobs.fresh import fresh_rows
@@ -65,10 +66,9 @@ def test_several_batches_are_merged_by_one(world: World) -> None:
     assert landing is not None
     send(world, pipeline, 3, 1)
     for waiting in (1, 2):
-        [result] = run(world, pipeline)
-        assert result["pipeline"] == landing.name
-        assert result["counts"] == {"read": 10, "applied": 10} | dict.fromkeys(
-            ("superseded", "stale", "quarantined", "filtered"), 0
+        assert world.run_batch(landing) is not None
+        assert world.counts(landing) == BatchCounts(
+            read=10, applied=10, superseded=0, stale=0, quarantined=0, filtered=0
         )
         assert len(archived(world, pipeline)) == 10 * waiting
         assert isinstance(world.steps(pipeline).plan(), Idle)

@@ -185,6 +185,7 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
     assert_right(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_foreign_writer_blocks_no_change_and_is_found(world: World) -> None:
     """Rows without lineage are older than any change; rows that others changed keep their order."""
     topic, pipeline = one_batch(world)
