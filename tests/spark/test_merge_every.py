@@ -77,13 +77,23 @@ def test_several_batches_are_merged_by_one(world: World) -> None:
     assert (merged["pipeline"], merged["batch_id"]) == (pipeline.name, 0)
     assert (merged["counts"]["read"], merged["counts"]["superseded"], merged["counts"]["applied"]) == (30, 18, 12)
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert_right(world, pipeline)
+
+
+@pytest.mark.slow
+def test_what_waits_is_merged_however_little_once_nothing_new_comes(world: World) -> None:
+    pipeline = lazy(world)
+    landing = pipeline.landing
+    assert landing is not None
+    send(world, pipeline, 3, 1)
+    run(world, pipeline, "--until-caught-up")
     assert run(world, pipeline) == []
     send(world, pipeline, 1, 7)
     world.produce(pipeline.source.topics[0], [b"{", None], 1)
     assert [result["pipeline"] for result in run(world, pipeline)] == [landing.name]
     halves = [result["pipeline"] for result in run(world, pipeline)]
     assert halves == [landing.name]  # the last two records
-    [rest] = run(world, pipeline)  # nothing new: what waits is merged, however little
+    [rest] = run(world, pipeline)
     assert (rest["pipeline"], rest["counts"]["quarantined"]) == (pipeline.name, 2)
     assert_right(world, pipeline)
     status = world.lakemark("status", pipeline.name).stdout
