@@ -366,6 +366,7 @@ def test_a_stale_table_is_told_once_and_so_is_its_end(installed: Installed, mail
     (world.settings.pipelines / f"{pipeline.name}.yaml").unlink()
 
 
+@pytest.mark.slow
 def test_i5_a_reset_from_airflow_begins_one_generation_however_often_it_is_cleared(installed: Installed) -> None:
     world, api = installed.world, installed.api
     topic = world.topic()

@@ -168,6 +168,7 @@ def test_history(world: World) -> None:
     assert audit(world.settings, pipeline).findings == ()
 
 
+@pytest.mark.slow
 def test_both(world: World) -> None:
     pipeline = example(world, "both")
 
