@@ -55,6 +55,12 @@ class Tables:
         roles = {"archive": archive, "quarantine": self.quarantine, "history": self.history, **self.routes}
         return {role: path for role, path in roles.items() if path is not None}
 
+    @property
+    def written(self) -> frozenset[str]:
+        """All that its batches, its backfills, its suites and its ledger write."""
+        beside = self.beside_target.values()
+        return frozenset((self.target, *beside, self.ledger, self.resolutions, self.quality, self.backfills))
+
     def records_of(self, backfill: Backfill) -> str | None:
         """Where the records of a replay are; None for what reads Kafka."""
         return None if backfill.records is None else f"{self.backfills}/{backfill.records}"

@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,7 @@ def _refuse_a_foreign_lake(settings: Settings) -> None:
 
 def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: Story) -> None:
     """Removes what an earlier demo left in the embedded services: its topic, tables and unfinished runs."""
-    left = [Path(path) for path in astuple(Tables.of(settings, pipeline)) if Path(path).exists()]
+    left = [Path(path) for half in pipeline.halves for path in Tables.of(settings, half).written if Path(path).exists()]
     admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap_servers, "log_level": 2})
     if replay.TOPIC in admin.list_topics(timeout=30).topics:
         story.say("removing the topic and the tables of an earlier demo")
