@@ -81,6 +81,8 @@ def told(fact: dict[str, Any]) -> str:
             return f"{_landing(batch)}batch {batch['batch_id']}: {Batch.from_json(batch).width:,} offsets"
         case {"progress": "conflict"}:
             return "another writer of the table was faster; merging again ..."
+        case {"progress": "memory"}:
+            return "too little memory for the fastest join; merging again by sorting ..."
         case {"progress": phase}:
             return f"{phase} ..."
         case {"result": {"maintained": _} as report}:

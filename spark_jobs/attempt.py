@@ -38,11 +38,11 @@ from include.target_log import landed_and_marker
 from spark_jobs import pruning, scd2
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import decode
-from spark_jobs.failures import classed, is_conflict
+from spark_jobs.failures import classed, is_conflict, is_short_of_memory
 from spark_jobs.fates import is_for
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import Volume, read_frozen, read_records, volume_of
-from spark_jobs.reduce import reduce
+from spark_jobs.reduce import Reduced, reduce
 from spark_jobs.session import fit, tagged
 from spark_jobs.tables import (
     append_quarantine,
@@ -114,7 +114,7 @@ class _Beside:
     """What lands in a table beside the target."""
 
     path: str
-    changes: DataFrame  # as its kind prepares them
+    reduced: Reduced  # as its kind prepares the batch
     metadata: CommitMetadata
     ensure: Callable[[SparkSession, str, Pipeline], None]
 
@@ -244,7 +244,7 @@ class Attempt:
                     self._land_beside(spark, work, beside, beside.path in large)
                 passing("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
             with phases.phase("merge"):
-                landed = self._merge(spark, work, reduced.changes, found, work.target in large)
+                landed = self._merge(spark, work, reduced, found, work.target in large)
             passing("attempt.landed")
         if landed:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
@@ -331,28 +331,27 @@ class Attempt:
         if self._tables.history is not None:
             every = reduce(judged, self.pipeline, read, mine=F.lit(True), kind=scd2)
             metadata = self._metadata(work, "history", replace(found, counts=every.counts))
-            yield _Beside(self._tables.history, every.changes, metadata, ensure_history)
+            yield _Beside(self._tables.history, every, metadata, ensure_history)
         for place, (name, path) in enumerate(self._tables.routes.items()):
             mine = reduce(judged, self.pipeline, read, mine=is_for(place))
             metadata = self._metadata(work, "route", replace(found, counts=mine.counts))
-            yield _Beside(path, mine.changes, metadata, partial(ensure_target, name=name))
+            yield _Beside(path, mine, metadata, partial(ensure_target, name=name))
 
     def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside, prunes: bool) -> None:
         """An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is
         written anew, under the marker that is there."""
         beside.ensure(spark, beside.path, self.pipeline)
+        changes = beside.reduced.hinted
         for tries_left in reversed(range(_MERGES_MAX)):
             marker, _ = landed_and_marker(beside.path, work.batch)
             replaces = marker is not None and marker >= work.batch.batch_id
             if replaces and self._guard(work) is not None:
                 return  # the whole batch has landed meanwhile
             try:
-                merge_beside(spark, beside.path, beside.changes, self.pipeline, beside.metadata, replaces, prunes)
+                merge_beside(spark, beside.path, changes, self.pipeline, beside.metadata, replaces, prunes)
                 return
             except Exception as error:
-                if not (is_conflict(error) and tries_left):
-                    raise
-                self._say({"progress": "conflict"})
+                changes = self._again_with(error, tries_left, changes, beside.reduced)
 
     def _ceiling(self, work: _Work) -> Ceiling:
         if work.records is not None:
@@ -360,7 +359,7 @@ class Attempt:
         quality = self.pipeline.quality
         return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
 
-    def _merge(self, spark: SparkSession, work: _Work, changes: DataFrame, found: _Found, prunes: bool) -> bool:
+    def _merge(self, spark: SparkSession, work: _Work, reduced: Reduced, found: _Found, prunes: bool) -> bool:
         """True when this attempt's commit is the batch's, False when another attempt's is.
 
         Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
@@ -370,6 +369,7 @@ class Attempt:
         ensure_target(spark, work.target, self.pipeline)
         metadata = self._metadata(work, "target", found)
         passing("attempt.before_merge")
+        changes = reduced.hinted
         for tries_left in reversed(range(_MERGES_MAX)):
             try:
                 if merge_changes(spark, work.target, changes, self.pipeline, metadata, prunes):
@@ -378,11 +378,23 @@ class Attempt:
             except Exception as error:
                 if self._guard(work) is not None:
                     return False
-                if not (is_conflict(error) and tries_left):
-                    raise
-                self._say({"progress": "conflict"})
+                changes = self._again_with(error, tries_left, changes, reduced)
         self._guard(work)  # whoever landed it landed these ranges, or this raises
         return False
+
+    def _again_with(self, error: Exception, tries_left: int, tried: DataFrame, reduced: Reduced) -> DataFrame:
+        """What a MERGE that failed is tried again with.
+
+        Raises:
+            error: where another try would be no better.
+        """
+        if tries_left and is_conflict(error):
+            self._say({"progress": "conflict"})
+            return tried
+        if tries_left and is_short_of_memory(error) and tried is not reduced.changes:
+            self._say({"progress": "memory"})
+            return reduced.changes
+        raise error
 
     def _say(self, fact: dict[str, Any]) -> None:
         """Every line names what it is about."""

@@ -21,6 +21,7 @@ _CONFLICT = re.compile(
     r"(ConcurrentAppend|ConcurrentDeleteRead|ConcurrentDeleteDelete|ConcurrentWrite|MetadataChanged|ProtocolChanged)"
     r"Exception|DELTA_(CONCURRENT_(APPEND|DELETE_READ|DELETE_DELETE|WRITE)|METADATA_CHANGED|PROTOCOL_CHANGED)"
 )
+_MEMORY = re.compile(r"SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|Not enough memory to build and broadcast")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied|AccessControlException|AccessDeniedException")
 _FILE_MISSING = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_TRUNCATED|DELTA_VERSIONS_NOT_CONTIGUOUS")
@@ -35,6 +36,11 @@ def is_same_marker(error: Exception) -> bool:
 def is_conflict(error: Exception) -> bool:
     """Other work on the table was faster; nothing landed."""
     return bool(_CONFLICT.search(str(error)))
+
+
+def is_short_of_memory(error: Exception) -> bool:
+    """A join kept in memory what did not fit; nothing landed. One that sorts uses the disk."""
+    return bool(_MEMORY.search(str(error)))
 
 
 def classed(error: Exception, where: str, phase: str) -> LakemarkError:

@@ -30,7 +30,8 @@ from spark_jobs.records import Volume
 from spark_jobs.session import tagged
 from spark_jobs.tables import folded
 
-_BROADCAST_BYTES = 32 * 1024 * 1024
+_BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that goes to every executor
+_HASHED_BYTES = 32 * 1024 * 1024  # of a partition of a source that is kept in memory, while the target streams by
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Reduced:
     """A batch, reduced."""
 
     changes: DataFrame  # what the MERGE gets, computed and kept for the attempt
+    hinted: DataFrame  # the same, with a hint how to join it that needs memory; `changes` itself: none
     counts: SourceCounts
     set_aside: str | None  # digest of the records for the quarantine, and why they are; None: there are none
     truncated: bool  # a truncate is among the changes
@@ -95,13 +97,22 @@ def reduce(
         routed=elsewhere.rows + elsewhere.moved,
     )
     changes = changes_in(rows)
-    # Of a checkpoint Spark's planner knows no size, so a MERGE would shuffle and sort the whole target to join
-    # it. A small source goes to every executor instead, taken to be as large as what it was decoded from.
-    if changed.left * read.bytes <= _BROADCAST_BYTES * read.records:
-        changes = F.broadcast(changes)
+    hinted = _hinted(changes, changed.left * read.bytes // max(1, read.records))
     digest = None if set_aside.digest is None else f"{set_aside.digest % 2**64:X}"
     truncated = pipeline.change.truncates == "apply" and changed.without_keys > 0
-    return Reduced(changes, counts, digest, truncated)
+    return Reduced(changes, hinted, counts, digest, truncated)
+
+
+def _hinted(changes: DataFrame, size: int) -> DataFrame:
+    """Of a checkpoint Spark's planner knows no size: without a word, a MERGE shuffles and sorts the whole target.
+
+    Args:
+        size: of the changes, bytes: taken to be as large as what they were decoded from.
+    """
+    if size <= _BROADCAST_BYTES:
+        return changes.hint("broadcast")
+    partitions = int(changes.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    return changes.hint("shuffle_hash") if size <= _HASHED_BYTES * partitions else changes
 
 
 def _by_fate(folded: DataFrame, pipeline: Pipeline) -> dict[str, _Tally]:

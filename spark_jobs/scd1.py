@@ -53,7 +53,8 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
             return at
         return F.when(at.isNotNull(), F.struct(at, F.to_json(F.struct(*map(quoted, names), LINEAGE))))
 
-    found = rows.groupBy(FATE, *map(quoted, pipeline.change.keys)).agg(
+    # Keys first: this aggregation sorts, and what differs early is sorted sooner.
+    found = rows.groupBy(*map(quoted, pipeline.change.keys), FATE).agg(
         F.max_by(newest, place(order)).alias(_NEWEST),
         *(
             F.struct(F.max_by(quoted(name), place(at)).alias("value"), F.max(at).alias("at")).alias(name)

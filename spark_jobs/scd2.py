@@ -58,7 +58,7 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
         return changes
     # Of rows that a transform has made of one record for one key any would do, if it is the same one always.
     keys, whole = [quoted(name) for name in pipeline.change.keys], F.struct(*names, LINEAGE)
-    found = changes.groupBy(FATE, *keys, f"{LINEAGE}.change_order").agg(
+    found = changes.groupBy(*keys, FATE, f"{LINEAGE}.change_order").agg(
         F.max_by(whole, F.to_json(whole)).alias(_WHOLE), *tallied()
     )
     return found.select(f"{_WHOLE}.*", *OF_FATE)

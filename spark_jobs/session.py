@@ -29,6 +29,8 @@ _SESSION = {
 # Of a batch. (Figures in docs/performance.md.)
 _USUAL = {
     "spark.sql.adaptive.enabled": "true",
+    # Partitions that are made one must still be hashed in memory (`spark_jobs.reduce`).
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }

@@ -51,7 +51,7 @@ def _batch(spark: SparkSession, folder: str, pipeline: Pipeline, number: int) ->
     reduced = reduce(decode(records, pipeline, batch), pipeline, volume_of(records))
     ensure_target(spark, folder, pipeline)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, "warm-up", "warm-up")
-    merge_changes(spark, folder, reduced.changes, pipeline, metadata)
+    merge_changes(spark, folder, reduced.hinted, pipeline, metadata)
 
 
 def _records(spark: SparkSession, first: int) -> DataFrame:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs import attempt, reduce, session
+from spark_jobs.tables import merge_changes
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
@@ -14,6 +19,46 @@ def test_a_drained_topic_is_the_newest_change_of_every_key(world: World) -> None
     assert world.drain(pipeline) == 3
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
     assert world.run_batch(pipeline) is None
+
+
+def test_i9_a_batch_that_is_joined_by_hash_makes_the_same_table(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one is that is too large to be sent to every executor."""
+    monkeypatch.setattr(session, "_SMALL_RECORDS", 0)
+    monkeypatch.setattr(reduce, "_BROADCAST_BYTES", 0)
+    monkeypatch.setitem(session._USUAL, "spark.sql.autoBroadcastJoinThreshold", "-1")
+    topic = world.topic(partitions=2)
+    pipeline = world.pipeline(topic)
+    for ids, seq in ((range(60), 5), (range(40, 100), 7), (range(30, 50), 3)):
+        world.produce(topic, changes(ids, seq, f"at{seq}-"), 2)
+        world.drain(pipeline)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    counts = [record.commit.counts for record in world.steps(pipeline).ledger.state().batches]
+    assert [(c.applied, c.stale) for c in counts] == [(60, 0), (60, 0), (0, 20)]
+
+
+def test_i9_a_merge_that_is_short_of_memory_is_done_again_by_sorting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's error is made up: a real one takes gigabytes of records."""
+    short = (
+        "SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 268435328 bytes of memory, got 167562509."
+    )
+    merges = []
+
+    def merge(spark: SparkSession, path: str, changes: DataFrame, *more: object) -> bool:
+        merges.append(changes)
+        if len(merges) == 1:
+            raise RuntimeError(short)
+        return merge_changes(spark, path, changes, *more)
+
+    monkeypatch.setattr(attempt, "merge_changes", merge)
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(9), 1), 1)
+    assert world.drain(pipeline) == 1
+    assert len(merges) == 2
+    assert merges[0] is not merges[1]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
 
 
 def test_i9_order_decides_and_a_delete_leaves_a_tombstone(world: World) -> None:
