@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from include.profile.tags import attempt_tag, phase_in, step_in
 
 _CHUNK_BYTES = 1 << 20
+_EXECUTION = re.compile(rb'"spark\.sql\.execution\.id":\s*"(\d+)"')
 
 
 @dataclass
@@ -67,11 +69,19 @@ def attempt_events(folder: Path, attempt_id: str, since_seconds: float) -> Attem
     Args:
         since_seconds: when it began (since 1970); files that were last written before are not read.
     """
-    found = _Collecting(attempt_tag(attempt_id))
-    for file in _files(folder, since_seconds):
-        for line in _lines(file):
-            found.take(line)
-    return found.events
+    for _, files in groupby(_files(folder, since_seconds), _application):
+        found = _Collecting(attempt_tag(attempt_id))
+        for file in files:
+            for line in _lines(file):
+                found.take(line)
+        if found.events.executions or found.events.jobs:
+            return found.events
+    return AttemptEvents()
+
+
+def _application(file: Path) -> Path:
+    """What all files of an application share; each numbers its executions and jobs from 0 on."""
+    return file.parent if file.parent.name.startswith("eventlog_v2_") else file
 
 
 def _files(folder: Path, since_seconds: float) -> list[Path]:
@@ -115,7 +125,7 @@ class _Collecting:
             if (execution := self.events.executions.get(event["executionId"])) is not None:
                 execution.ended = event["time"]
         elif b"SparkListenerJobStart" in kind:
-            if self._tag in line:
+            if self._tag in line or self._execution_of(line) in self.events.executions:
                 self._begin_job(json.loads(line))
         elif b"SparkListenerJobEnd" in kind:
             event = json.loads(line)
@@ -123,6 +133,12 @@ class _Collecting:
                 job.ended = event["Completion Time"]
         elif b"SparkListenerTaskEnd" in kind and self._jobs_of_stages:
             self._end_task(json.loads(line))
+
+    @staticmethod
+    def _execution_of(job_start: bytes) -> int | None:
+        """Jobs that adaptive execution starts by itself have lost the tags, not this."""
+        found = _EXECUTION.search(job_start)
+        return None if found is None else int(found[1])
 
     def _begin_execution(self, event: dict[str, Any]) -> None:
         number, tags = event["executionId"], " ".join(event.get("jobTags") or ())

@@ -91,6 +91,32 @@ def test_the_steps_of_an_attempt_are_told_with_their_jobs_and_nobody_elses(tmp_p
     assert drawn.jobs == 2
 
 
+def test_a_job_that_adaptive_execution_starts_without_tags_is_its_executions(tmp_path: Path) -> None:
+    begun, *rest = job(7, 2, 1150, 1250)
+    begun["Properties"]["spark.job.tags"] = "spark-session-5-execution-root-id-1"
+    write(tmp_path, [*EVENTS[:2], begun, *rest, *EVENTS[5:]])
+    [match, *_] = timeline(attempt_events(tmp_path, "mine", 0), 1.0, 2.1, {}).steps
+    assert (match.name, match.phase, match.jobs, match.in_jobs_seconds, match.cpu_seconds) == (
+        "match",
+        "merge",
+        1,
+        0.1,
+        0.03,
+    )
+
+
+def test_two_applications_have_the_same_numbers(tmp_path: Path) -> None:
+    others = [execution(1, 5000), *job(7, 1, 5000, 6000), end(1, 7000), end(2, 7000)]
+    for event in others[:2]:
+        event |= json.loads(json.dumps(event).replace("attempt-mine", "attempt-another"))
+    for name in ("before", "later"):
+        write(tmp_path, others, f"eventlog_v2_{name}/events_1_{name}.zstd")
+    write(tmp_path, EVENTS, "eventlog_v2_between/events_1_between.zstd")
+    found = attempt_events(tmp_path, "mine", 0)
+    assert found.executions[2].ended == 1300
+    assert found.jobs[7].ended == 1250
+
+
 def test_a_log_that_rolls_is_read_in_order_and_one_that_is_being_written_as_far_as_it_goes(tmp_path: Path) -> None:
     write(tmp_path, EVENTS[:6], "eventlog_v2_app/events_2_app.zstd")
     write(tmp_path, [], "eventlog_v2_app/events_1_app.zstd")
