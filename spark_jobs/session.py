@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from include.installation import log_store
 from include.installation.java import find_java
@@ -25,6 +26,10 @@ _SESSION = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
 }
+
+# For a Spark Connect server that does not answer: ten minutes as by default, but asked every five seconds at last, not
+# every sixty. One that has been restarted says so at the first question, and the next attempt begins.
+_WAITING = {"max_retries": 120, "max_backoff": 5_000}
 
 # Of a batch. (Figures in docs/performance.md.)
 _USUAL = {
@@ -57,6 +62,7 @@ def open_session(
         spark = SparkSession.builder.getOrCreate()
     elif remote is not None:
         spark = SparkSession.builder.remote(remote).create()
+        spark.client.set_retry_policies([DefaultPolicy(**_WAITING)])
     else:
         prepare_own_driver(settings)
         builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")
