@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
-from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from include.installation import log_store
 from include.installation.java import find_java
@@ -61,6 +60,9 @@ def open_session(
     if submitted:
         spark = SparkSession.builder.getOrCreate()
     elif remote is not None:
+        # A job that is submitted must start where Connect's packages (grpc, pandas) are not installed.
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
         spark = SparkSession.builder.remote(remote).create()
         spark.client.set_retry_policies([DefaultPolicy(**_WAITING)])
     else:
