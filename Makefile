@@ -33,7 +33,7 @@ $(VENV)/.ready-dev: $(VENV)/.ready $(HOME_DIR)/.jars requirements-dev.txt
 	@$(BIN)/python -m include.installation test s3 registry
 	@touch $@
 
-$(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt include/installation/PosixLogStore.java
+$(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt $(wildcard include/installation/*.java)
 	@echo "[setup 3/4] Java and the JARs of Kafka, Delta and Spark's Kafka source"
 	@$(BIN)/python -m include.installation
 	@touch $@

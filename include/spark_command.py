@@ -11,6 +11,7 @@ from pathlib import Path
 from include.artifact import build_artifact
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import find_java
+from include.installation.spark_classes import spark_classes
 from include.installation.spark_server import driver_options
 from include.settings import Settings
 
@@ -92,7 +93,7 @@ def _code(settings: Settings, arguments: Sequence[str]) -> list[str]:
     """What to run: the arguments of spark-submit from the name on."""
     artifact, entry = build_artifact(settings)
     # The driver finds the JARs on its class path; executors fetch them from the driver.
-    jars = ",".join(map(str, jar_paths(settings.jars, "spark")))
+    jars = ",".join(map(str, [*jar_paths(settings.jars, "spark"), spark_classes(settings.jars)]))
     return ["--name", "lakemark", "--jars", jars, "--py-files", str(artifact), str(entry), *arguments, "--submitted"]
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from include.installation import log_store
+from include.installation import spark_classes
 from include.installation.java import find_java
 from include.installation.spark_server import driver_options
 from include.protocol.errors import TerminalError
@@ -119,8 +119,8 @@ def tagged(spark: SparkSession | None, tag: str) -> Iterator[None]:
 
 
 def _refuse_unsafe_commits(spark: SparkSession) -> None:
-    """Two processes that commit at once must not replace each other's commit (see `log_store`)."""
-    for key, value in log_store.OPTIONS.items():
+    """Two processes that commit at once must not replace each other's commit (see `spark_classes`)."""
+    for key, value in spark_classes.OPTIONS.items():
         found = spark.conf.get(key, None)
         if found != value:
             raise TerminalError(

@@ -6,7 +6,7 @@ import sys
 
 from include.installation.jars import USES, fetch_jars
 from include.installation.java import find_java
-from include.installation.log_store import compile_log_store
+from include.installation.spark_classes import compile_spark_classes
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
@@ -18,7 +18,7 @@ def main() -> int:
     try:
         uses = [use for use in USES if use in sys.argv[1:]] or USES[:2]
         came = fetch_jars(settings.jars, java, settings.environment.get("SSL_CERT_FILE"), uses)
-        compile_log_store(settings.jars, java)
+        compile_spark_classes(settings.jars, java)
     except LakemarkError as error:
         print(error, file=sys.stderr)
         return 1

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from include.installation import log_store
+from include.installation import spark_classes
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import Java, find_java
 from include.settings import PROJECT_ROOT, Settings
@@ -25,9 +25,9 @@ _EVENTS_MAX_BYTES = 256 << 20  # of Spark's event log, which `lakemark profile` 
 
 def driver_options(jars: Path, home: Path) -> dict[str, str]:
     """Spark's options for any driver that runs Lakemark's jobs on one machine."""
-    class_path = [*jar_paths(jars, "spark"), log_store.classes(jars)]
+    class_path = [*jar_paths(jars, "spark"), spark_classes.spark_classes(jars)]
     return {
-        **log_store.OPTIONS,
+        **spark_classes.OPTIONS,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraClassPath": ":".join(map(str, class_path)),

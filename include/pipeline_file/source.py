@@ -129,6 +129,11 @@ class Source(Section):
     schema_: str = Field(
         alias="schema", description="Columns of the value as Spark DDL: `id BIGINT, name STRING, at TIMESTAMP`."
     )
+    timestamps: Literal["seconds", "millis", "micros", "nanos"] | None = Field(
+        default=None,
+        description="What a number counts since 1970 that stands for a TIMESTAMP; null: such a record goes to the "
+        "quarantine. (Debezium's: `debezium.timestamps`.)",
+    )
     start: Literal["earliest", "latest"] = Field(default="earliest", description="Where the first batch of all begins.")
     filter: str | None = Field(
         default=None, description="SQL condition on the columns; records for which it is not true are left out."
@@ -183,6 +188,8 @@ class Source(Section):
         of_registry = {"avro", "debezium-avro", "protobuf"} & {self.key, self.format}
         if of_registry and self.registry is None:
             raise refused("source.registry", "where the schemas of the records are: {url: ...}", "nothing")
+        if self.timestamps is not None and self.is_debezium:
+            raise refused("source.timestamps", "nothing, with Debezium: debezium.timestamps says it", self.timestamps)
         if self.format == "string" and [column.word for column in self.value_columns] != ["STRING"]:
             raise refused("source.schema", "one column of type STRING: the whole value", self.schema_)
         return self

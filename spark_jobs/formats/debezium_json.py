@@ -18,21 +18,27 @@ from include.schema_ddl import Column
 from spark_jobs.formats import debezium
 from spark_jobs.formats.contract import RECORD, UNDECODABLE
 from spark_jobs.formats.decimals import decimal_text
-from spark_jobs.formats.moments import moment
+from spark_jobs.formats.moments import moment, within_years
+from spark_jobs.formats.plain_json import json_problem
+from spark_jobs.formats.values import in_json, is_lost, of_text, typed, wire_type
 
-_CORRUPT, _ENVELOPE = f"{LINEAGE}_corrupt", f"{LINEAGE}_envelope"
+_CORRUPT, _ENVELOPE, _KNOWN = (f"{LINEAGE}_{name}" for name in ("corrupt", "envelope", "known"))
 _SCHEMA = "STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<STRUCT<field: STRING, name: STRING, " + (
     "parameters: MAP<STRING, STRING>>>>>>"
 )
-_CONVERTED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DEC", "DECIMAL", "NUMERIC")
+_DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
+_CONVERTED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", *_DECIMALS)
+_SHOWN_MAX = 100  # characters of a value
 
 
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
     value = F.col(f"{RECORD}.value")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    schema = _envelope(pipeline.source.value_columns, pipeline.positions)
-    parsed = records.withColumn(_ENVELOPE, F.from_json(value.cast("string"), schema, options))
+    schema = _envelope(pipeline)
+    known = records.withColumn(_KNOWN, json_problem(value))
+    text = F.when(F.col(_KNOWN).isNull(), value.cast("string"))
+    parsed = known.withColumn(_ENVELOPE, F.from_json(text, schema, options))
     return debezium.decoded(parsed, pipeline, _Json(pipeline))
 
 
@@ -44,7 +50,8 @@ class _Json(debezium.Envelope):
 
     @property
     def undecodable(self) -> Expression:
-        return F.when(F.col(_ENVELOPE).isNull() | F.col(f"{_ENVELOPE}.{_CORRUPT}").isNotNull(), UNDECODABLE)
+        corrupt = F.col(_ENVELOPE).isNull() | F.col(f"{_ENVELOPE}.{_CORRUPT}").isNotNull()
+        return F.coalesce(F.col(_KNOWN), F.when(corrupt, UNDECODABLE))
 
     def part(self, path: str) -> Expression:
         return F.coalesce(F.col(f"{_ENVELOPE}.payload.{path}"), F.col(f"{_ENVELOPE}.{path}"))
@@ -53,16 +60,20 @@ class _Json(debezium.Envelope):
         return _converted(column, image[column.name], self._pipeline)
 
     def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
-        if column.word not in _CONVERTED:
-            return None
         raw = image[column.name]
-        lost = raw.isNotNull() & value.isNull()
-        return F.when(lost, F.concat(F.lit(f"column {column.name} is no {column.type}: "), raw))
+        if column.word in _CONVERTED:
+            said = F.substring(raw.cast("string"), 1, _SHOWN_MAX)
+            lost = raw.isNotNull() & value.isNull()
+            return F.when(lost, F.concat(F.lit(f"column {column.name} is no {column.type}: "), said))
+        if _read_as(column, self._pipeline) == column.type:
+            return None
+        return F.when(is_lost(raw, value, column.type, in_json), f"column {column.name} is no {column.type}")
 
 
-def _envelope(columns: tuple[Column, ...], positions: tuple[str, ...]) -> str:
+def _envelope(pipeline: Pipeline) -> str:
     """The envelope's schema, bare and within `payload`; of the source block only what is asked for."""
-    row = ", ".join(f"`{c.name}`: {'STRING' if c.word in _CONVERTED else c.type}" for c in columns)
+    columns, positions = pipeline.source.value_columns, pipeline.positions
+    row = ", ".join(f"`{c.name}`: {_read_as(c, pipeline)}" for c in columns)
     of_source = [name.removeprefix("source.") for name in positions if name.startswith("source.")]
     block = ", ".join(f"`{name}`: {POSITIONS[f'source.{name}']}" for name in of_source)
     parts = {"before": f"STRUCT<{row}>", "after": f"STRUCT<{row}>", "op": "STRING"}
@@ -74,35 +85,47 @@ def _envelope(columns: tuple[Column, ...], positions: tuple[str, ...]) -> str:
     return f"{bare}, payload STRUCT<{within}>{schema}, {_CORRUPT} STRING"
 
 
+def _read_as(column: Column, pipeline: Pipeline) -> str:
+    """The type by which a column is read. Of `precise` decimals it matters whether they are texts or numbers."""
+    if column.word in _DECIMALS and pipeline.source.debezium.decimals == "precise":
+        return "VARIANT"
+    return "STRING" if column.word in _CONVERTED else wire_type(column.type, in_json)
+
+
 def _converted(column: Column, raw: Expression, pipeline: Pipeline) -> Expression:
     """A column's value as its declared type; null where that cannot be."""
     word, options = column.word, pipeline.source.debezium
+    if word in _DECIMALS:
+        return of_text(raw, column.type) if options.decimals == "string" else _precise(column, raw)
     if word not in _CONVERTED:
-        return raw
-    number = F.when(raw.rlike(r"^-?[0-9]+$"), raw.cast("string"))
+        return typed(raw, column.type, in_json, options.timestamps)
+    number = F.when(raw.rlike(r"^-?[0-9]{1,19}$"), raw)
     if word == "DATE":
-        return F.coalesce(F.date_from_unix_date(number.try_cast("int")), raw.try_cast("date"))
-    if word.startswith("TIMESTAMP"):
-        units = F.create_map(*(F.lit(text) for pair in UNIT_BY_SCHEMA.items() for text in pair))
-        unit = F.coalesce(units[_of_schema(column, "name")], F.lit(options.timestamps))
-        return F.coalesce(moment(number.try_cast("bigint"), unit).cast(word), raw.try_cast(word))
-    return _decimal(column, raw, options.decimals)
+        return F.coalesce(within_years(F.date_from_unix_date(number.try_cast("int"))), of_text(raw, word))
+    units = F.create_map(*(F.lit(text) for pair in UNIT_BY_SCHEMA.items() for text in pair))
+    unit = F.coalesce(units[_of_schema(column, "name")], F.lit(options.timestamps))
+    return F.coalesce(moment(number.try_cast("bigint"), unit).cast(word), of_text(raw, word))
 
 
-def _decimal(column: Column, raw: Expression, handling: str) -> Expression:
-    """Numbers and texts as they are; `precise` ones are the base64 of an unscaled two's complement integer, those
-    without a declared scale are an object of scale and value."""
-    if handling == "string":
-        return raw.try_cast(column.type)
+def _precise(column: Column, raw: Expression) -> Expression:
+    """Numbers as they are; texts are the base64 of an unscaled two's complement integer, and decimals without a
+    declared scale are an object of scale and value.
+
+    Args:
+        raw: a variant.
+    """
     declared = re.search(r",\s*(\d+)", column.type)
     scale = F.coalesce(
-        F.get_json_object(raw, "$.scale").try_cast("int"),
+        F.try_variant_get(raw, "$.scale", "int"),
         _of_schema(column, "parameters")["scale"].try_cast("int"),
         F.lit(int(declared[1]) if declared else 0),
     )
-    unscaled = F.coalesce(F.get_json_object(raw, "$.value"), raw)
+    kind = F.schema_of_variant(raw)
+    whole = F.when(kind == "STRING", F.try_variant_get(raw, "$", "string"))
+    unscaled = F.coalesce(F.try_variant_get(raw, "$.value", "string"), whole)
     digits = F.hex(F.try_to_binary(unscaled, F.lit("base64")))
-    return decimal_text(digits, scale).try_cast(column.type)
+    number = F.when(~kind.startswith("OBJECT") & (kind != "STRING"), F.try_variant_get(raw, "$", "string"))
+    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), of_text(number, column.type))
 
 
 def _of_schema(column: Column, attribute: str) -> Expression:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+_SCALE_MAX = 76  # no DECIMAL(38) needs more; a scale of billions would be a text of gigabytes
+
 
 def decimal_text(unscaled: Column, scale: Column) -> Column:
     """The text of a decimal.
@@ -32,9 +34,11 @@ def _integer(digits: Column) -> Column:
 
 
 def _shifted(integer: Column, scale: Column) -> Column:
-    """An integer's text with the decimal point so many digits from its end."""
+    """An integer's text with the decimal point so many digits from its end; null where no DECIMAL has that many."""
     sign = F.when(integer.startswith("-"), "-").otherwise("")
     digits = F.ltrim(integer, F.lit("-"))
     padded = F.when(F.length(digits) <= scale, F.lpad(digits, scale + 1, F.lit("0"))).otherwise(digits)
     whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
-    return F.concat(sign, whole, F.lit("."), F.substring(padded, F.length(padded) - scale + 1, scale))
+    parted = F.concat(sign, whole, F.lit("."), F.substring(padded, F.length(padded) - scale + 1, scale))
+    multiple = F.concat(sign, digits, F.repeat(F.lit("0"), -scale))
+    return F.when(scale.between(0, _SCALE_MAX), parted).when(scale.between(-_SCALE_MAX, -1), multiple)

@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.formats import avro
 from spark_jobs.formats.contract import RECORD, field
+from spark_jobs.formats.plain_json import json_problem
+from spark_jobs.formats.values import in_json, of_text, typed, wire_type
 
 _KEY = f"{LINEAGE}_key"  # struct of the key columns, where the key is Avro
 
@@ -27,16 +29,19 @@ def of_kafkas_key(pipeline: Pipeline) -> Mapping[str, Column]:
 
     A JSON key may bring its schema along, as Kafka Connect writes it: then its fields are in `payload`.
     """
-    keys, text = pipeline.change.keys, F.col(f"{RECORD}.key").cast("string")
-    types = {column.name: column.type for column in pipeline.source.value_columns}
+    keys, key, unit = pipeline.change.keys, F.col(f"{RECORD}.key"), pipeline.source.timestamps
+    types = {column.name: column.type for column in pipeline.source.value_columns if column.name in keys}
     match pipeline.source.key:
         case "string":
-            return {keys[0]: text.try_cast(types[keys[0]])}
+            text = F.try_validate_utf8(key.cast("string"))
+            return {keys[0]: of_text(text, types[keys[0]], unit)}
         case "json":
-            fields = ", ".join(f"`{name}` {types[name]}" for name in keys if name in types)
+            fields = ", ".join(f"`{name}` {wire_type(type_, in_json)}" for name, type_ in types.items())
+            text = F.when(json_problem(key).isNull(), key.cast("string"))
             parsed = F.from_json(text, f"{fields}, payload STRUCT<{fields}>")
-            return {name: F.coalesce(parsed[name], parsed["payload"][name]) for name in keys if name in types}
+            raw = {name: F.coalesce(parsed[name], parsed["payload"][name]) for name in types}
+            return {name: typed(raw[name], type_, in_json, unit) for name, type_ in types.items()}
         case "avro":
-            return {name: field(_KEY, name) for name in keys if name in types}
+            return {name: field(_KEY, name) for name in types}
         case _:
             return {}

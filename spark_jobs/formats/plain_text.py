@@ -6,14 +6,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, UNDECODABLE, of_plain_rows
+from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, UNDECODABLE, field, of_plain_rows
+from spark_jobs.formats.values import in_text, is_lost, not_of_type, typed, wire_type
 
-_CORRUPT = f"{LINEAGE}_corrupt"
+_CORRUPT, _LINE, _WIRE = (f"{LINEAGE}_{name}" for name in ("corrupt", "line", "wire"))
+_FIELDS_MAX = 100_000  # of a line; Spark's parser stops the whole job at one that has more fields than it was told
 
 
 def csv(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
-    written = pipeline.source.csv
+    columns, unit, written = pipeline.source.value_columns, pipeline.source.timestamps, pipeline.source.csv
     options = {
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": _CORRUPT,
@@ -22,11 +24,24 @@ def csv(records: DataFrame, pipeline: Pipeline) -> DataFrame:
         "escape": written.escape,
         "nullValue": written.null,
         "multiLine": "true",
+        "maxColumns": str(_FIELDS_MAX),
     }
-    line = F.rtrim(F.col(f"{RECORD}.value").cast("string"), F.lit("\r\n"))
-    parsed = F.from_csv(line, f"{pipeline.source.schema_}, {_CORRUPT} STRING", options)
-    corrupt = F.col(DECODED).isNull() | F.col(f"{DECODED}.{_CORRUPT}").isNotNull()
-    return of_plain_rows(records.withColumn(DECODED, parsed), _problem(corrupt))
+    text = F.try_validate_utf8(F.col(f"{RECORD}.value").cast("string"))
+    line = F.rtrim(text, F.lit("\r\n"))
+    others = F.length(line) - F.length(F.replace(line, F.lit(written.delimiter), F.lit("")))
+    # An empty text is a line of one field.
+    is_line = (others < _FIELDS_MAX) & ((line != "") | F.lit(len(columns) == 1))
+    schema = ", ".join(f"`{column.name}` {wire_type(column.type, in_text)}" for column in columns)
+    read = records.withColumn(_LINE, F.when(is_line, line))
+    read = read.withColumn(_WIRE, F.from_csv(_LINE, f"{schema}, {_CORRUPT} STRING", options))
+    values = (typed(field(_WIRE, c.name), c.type, in_text, unit).alias(c.name) for c in columns)
+    parsed = read.withColumn(DECODED, F.struct(*values))
+    corrupt = F.col(_LINE).isNull() | F.col(_WIRE).isNull() | field(_WIRE, _CORRUPT).isNotNull()
+    problem = _problem(corrupt)
+    for column in columns:
+        raw, value = field(_WIRE, column.name), field(DECODED, column.name)
+        problem = problem.when(is_lost(raw, value, column.type, in_text), not_of_type(column, raw, unit))
+    return of_plain_rows(parsed, problem)
 
 
 def string(records: DataFrame, pipeline: Pipeline) -> DataFrame:

@@ -1,0 +1,35 @@
+package lakemark;
+
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Lakemark's SQL functions, as a catalog of Spark's: `lakemark.json_problem(BINARY)` and others. */
+public class Functions implements FunctionCatalog {
+
+    private String name;
+
+    public void initialize(String name, CaseInsensitiveStringMap options) {
+        this.name = name;
+    }
+
+    public String name() {
+        return name;
+    }
+
+    public Identifier[] listFunctions(String[] namespace) {
+        return new Identifier[0]; // they are for Lakemark's own plans, not to be browsed
+    }
+
+    public UnboundFunction loadFunction(Identifier asked) throws NoSuchFunctionException {
+        if (asked.namespace().length == 0 && asked.name().equals(JsonProblem.NAME)) {
+            return new JsonProblem();
+        }
+        if (asked.namespace().length == 0 && asked.name().equals(JsonLargeExponent.NAME)) {
+            return new JsonLargeExponent();
+        }
+        throw new NoSuchFunctionException(asked);
+    }
+}
