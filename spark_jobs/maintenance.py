@@ -63,7 +63,8 @@ class Maintenance:
         after; see `TableShape`), removed (tables that nobody needs), seconds.
 
         Raises:
-            TableDamaged: see there. RetryableError: a batch was faster again and again, or the disk is full.
+            TableDamaged: see there. OutcomeUnknownError: the disk is full, or an answer was lost; the next time does
+            what is due then.
         """
         began = time.monotonic()
         self.spark.conf.set(_LISTING, os.cpu_count() or 1)
@@ -144,7 +145,7 @@ class Maintenance:
                 return [name]
             except Exception as error:
                 if not is_conflict(error):
-                    raise classed(error, f"{self.pipeline.name}, {role}", name) from error
+                    raise classed(error, f"{self.pipeline.name}, {role}", name, may_have_landed=True) from error
         return [f"left {name} for the next time: batches were faster {_TRIES} times"]
 
     def _shape(self, role: str) -> TableShape | None:

@@ -32,8 +32,11 @@ class LakemarkError(Exception):
 
     def facts(self) -> dict[str, Any]:
         """The error as JSON data: error (class name), kind, what, where, expected, found, action."""
-        parts = {name: getattr(self, name) for name in ("what", "where", "expected", "found", "action")}
-        return {"error": type(self).__name__, "kind": self.kind, **parts}
+        return {"error": type(self).__name__, "kind": self.kind, **self.parts()}
+
+    def parts(self) -> dict[str, str]:
+        """What the error was made of, by name."""
+        return {name: getattr(self, name) for name in ("what", "where", "expected", "found", "action")}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.facts())
