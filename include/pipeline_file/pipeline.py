@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.debezium import INSTANTS, POSITIONS, may_be_unavailable
@@ -27,6 +27,7 @@ from include.pipeline_file.section import (
 from include.pipeline_file.source import Source
 from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
+from include.pipeline_file.variables import as_shown
 from include.schedule import ALLOWED, TABLE, Schedule
 from include.schema_ddl import Column, type_at
 
@@ -62,6 +63,7 @@ class Pipeline(Section):
     maintenance: Upkeep = Upkeep()
 
     _inside = field_validator("archive")(refuse_climbing)
+    _as_shown: Pipeline | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -206,6 +208,17 @@ class Pipeline(Section):
             raise refused("merge_every", "an `archive`, where batches wait for their MERGE", "no archive")
         return self
 
+    def shown_as(self, written: Mapping[str, Any]) -> Pipeline:
+        """The same pipeline, which is shown as its file is written."""
+        copy = self.model_copy()
+        copy._as_shown = as_shown(self, written)
+        return copy
+
+    @property
+    def for_people(self) -> Pipeline:
+        """The pipeline with `${NAME}` in its texts where variables brought them: to be told of, not to be run."""
+        return self._as_shown or self
+
     @property
     def landing(self) -> Pipeline | None:
         """The half that takes batches from Kafka to the archive, which the other half merges from: a pipeline with a
@@ -218,7 +231,9 @@ class Pipeline(Section):
             "maintenance": self.maintenance.model_copy(update={"purge_tombstones_after_days": None}),
         }
         none = ("schedule", "stale_after_minutes", "transform", "archive", "merge_every")
-        return self.model_copy(update={**own, **dict.fromkeys(none), "quality": Quality()})
+        landing = self.model_copy(update={**own, **dict.fromkeys(none), "quality": Quality()})
+        landing._as_shown = self._as_shown and self._as_shown.landing
+        return landing
 
     @property
     def halves(self) -> tuple[Pipeline, ...]:
