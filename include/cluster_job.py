@@ -19,7 +19,7 @@ from typing import Any, Self
 import requests
 
 from include.job_report import Journal
-from include.pipeline_file import variables_of
+from include.pipeline_file import LANDING, variables_of
 from include.protocol.errors import RetryableError
 from include.settings import Settings
 from include.spark_command import cluster_submission
@@ -72,7 +72,8 @@ class ClusterJob:
             if job is not None and _task(job.started_by) == _task(started_by) != "":
                 job.end()
         given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(journal)]
-        submission = cluster_submission(settings, given, variables_of(settings.pipelines / f"{pipeline}.yaml"))
+        file = settings.pipelines / f"{pipeline.removesuffix(LANDING)}.yaml"
+        submission = cluster_submission(settings, given, variables_of(file))
         request = {
             "action": "CreateSubmissionRequest",
             "clientSparkVersion": version("pyspark"),
