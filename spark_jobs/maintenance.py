@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from include.delta_tables import open_table
+from include.delta_tables import open_table, verify_alone
 from include.ledger import Ledger
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
@@ -99,6 +99,7 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
+        verify_alone(self._paths[role])  # whoever has put a table there, it is not ours to remove
         path, hours = table_name(self._paths[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {path} RETAIN {hours:g} HOURS")
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,6 +15,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core.core_schema import ErrorType
 
+from include.pipeline_file.apart import Place, clash, clashes, places_in
 from include.pipeline_file.pipeline import Pipeline
 from include.pipeline_file.section import LANDING, NAME
 from include.pipeline_file.variables import VARIABLE, Written
@@ -58,19 +62,29 @@ def pipeline_files(folder: Path, name: str = "*") -> list[Path]:
 def load_pipelines(
     folder: Path, environment: Mapping[str, str], name: str = "*"
 ) -> tuple[list[Pipeline], list[PipelineFileError]]:
-    """Every file of the folder, or the one of that name: the valid pipelines, and what is wrong with the others."""
+    """Every file of the folder, or the one of that name: the valid pipelines, and what is wrong with the others.
+
+    Of pipelines whose tables are not apart all are wrong: whichever ran would harm the other's table.
+    """
     pipelines, errors = [], []
+    others = _clashes(folder, environment)
     for path in pipeline_files(folder, name):
         try:
-            pipelines.append(load_pipeline(path, environment))
+            pipeline = load_pipeline(path, environment)
+            _verify_apart(pipeline, path, others, environment)
+            pipelines.append(pipeline)
         except PipelineFileError as error:
             errors.append(error)
     return pipelines, errors
 
 
 def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pipeline:
-    """The pipeline of that name, or the landing of one (`NAME__landing`); raises PipelineFileError, with the nearest
-    names if there is none."""
+    """The pipeline of that name, or the landing of one (`NAME__landing`).
+
+    Raises:
+        PipelineFileError: the file is not valid, or its tables are not apart from another's; with the nearest names if
+            there is none.
+    """
     if name.endswith(LANDING):
         pipeline = find_pipeline(name.removesuffix(LANDING), folder, environment)
         if pipeline.landing is None:
@@ -82,7 +96,52 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
         names = [file.stem for file in pipeline_files(folder)]
         near = difflib.get_close_matches(name, names) or names
         raise _invalid(path, [("file", f"one of the pipelines in {folder}: {', '.join(near) or 'none yet'}", name)])
-    return load_pipeline(path, environment)
+    pipeline = load_pipeline(path, environment)
+    _verify_apart(pipeline, path, _clashes(folder, environment), environment)
+    return pipeline
+
+
+def _clashes(folder: Path, environment: Mapping[str, str]) -> Mapping[str, set[str]]:
+    """Files whose tables may not be apart, by name. They are only skimmed: who looks for one pipeline, as every job
+    does, does not pay for a check of all files."""
+    return clashes({path.stem: list(_skimmed(path, environment)) for path in pipeline_files(folder)})
+
+
+def _skimmed(path: Path, environment: Mapping[str, str]) -> Iterator[Place]:
+    with suppress(FileNotFoundError):  # it has just been removed
+        yield from places_in(Written(_with_tables(path, path.stat().st_mtime_ns), environment).interpolated())
+
+
+@lru_cache(maxsize=10_000)
+def _with_tables(path: Path, changed_at: int) -> dict[str, Any]:
+    """The sections of a file that name tables, as written; none of a file that cannot be read."""
+    try:
+        data = yaml.load(path.read_text(), Loader=_QUICK)
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    sections = ("target", "archive", "transform")
+    return {name: data[name] for name in sections if name in data} if isinstance(data, dict) else {}
+
+
+def _verify_apart(
+    pipeline: Pipeline, path: Path, others: Mapping[str, set[str]], environment: Mapping[str, str]
+) -> None:
+    """Raises PipelineFileError for the first table that is not apart from those of a valid file: one that is not valid
+    does not run, and its own error comes first."""
+    for name in sorted(others.get(pipeline.name, ())):
+        other_path = path.with_name(f"{name}.yaml")
+        try:
+            other = load_pipeline(other_path, environment)
+        except PipelineFileError:
+            continue
+        mine, theirs = (zip(p.places, p.for_people.places, strict=True) for p in (pipeline, other))
+        for (place, shown), (there, shown_there) in product(mine, theirs):
+            if clash(place, there):
+                allowed = (
+                    "a table that no other pipeline writes, and none in the folder of another pipeline's or around it"
+                )
+                found = f"{shown.table!r}, while {other_path.name} has {shown_there.table!r} as {there.field}"
+                raise _invalid(path, [(place.field, allowed, found)])
 
 
 def variables_of(path: Path) -> set[str]:
@@ -103,6 +162,7 @@ def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
+_QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NOT_SHOWN = "something else, which is not shown"
 _CREDENTIALS = re.compile(r":[^\s]*@")  # as in `user:password@host`, in a text that stands in the file itself
 # What pydantic itself says follows from the fields' types alone; what validators say may hold parts of values.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.debezium import INSTANTS, POSITIONS, may_be_unavailable
+from include.pipeline_file.apart import Place, clash_within, places_in
 from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
 from include.pipeline_file.quality import Quality
 from include.pipeline_file.section import (
@@ -189,17 +190,14 @@ class Pipeline(Section):
 
     @model_validator(mode="after")
     def _tables_differ(self) -> Pipeline:
-        tables = [("target.history_table", self.target.history_table), ("archive", self.archive)]
-        tables += [("target.routes", route.table) for route in self.target.routes]
         if self.target.routes and self.target.history_table:
             raise refused(
                 "target.history_table", "nothing, with routes: `history: scd2` keeps that of every table", "one"
             )
-        taken = {self.target.table}
-        for field, table in tables:
-            if table in taken:
-                raise refused(field, "another table than the pipeline's others", table)
-            taken |= {table} - {None}
+        wrong = clash_within(self.places)
+        if wrong is not None:
+            allowed = "another table than the pipeline's others, and none in the folder of another"
+            raise refused(wrong.field, allowed, wrong.table)
         return self
 
     @model_validator(mode="after")
@@ -243,6 +241,11 @@ class Pipeline(Section):
     @property
     def is_landing(self) -> bool:
         return self.name.endswith(LANDING)
+
+    @property
+    def places(self) -> Iterator[Place]:
+        """All tables that the file names, but those that it only waits for."""
+        return places_in(self.model_dump(include={"target", "archive", "transform"}))
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -66,8 +66,8 @@ def refuse_unreadable(ddl: str) -> str:
 
 
 def refuse_climbing(table: str | None) -> str | None:
-    """Of `lake://layer/table`: none outside the lake, and none where Lakemark keeps its own."""
-    parts = (table or "lake://t").removeprefix("lake://").split("/")
-    if {"", ".", ".."} & set(parts) or parts[0] == "_lakemark":
-        raise PydanticCustomError("table", "a table inside the lake and outside lake://_lakemark/")
+    """Of `lake://layer/table`: none outside the lake, and none where Lakemark or Delta keeps its own."""
+    parts = (table or "lake://t").removeprefix("lake://").casefold().split("/")
+    if {"", ".", "..", "_delta_log"} & set(parts) or parts[0] == "_lakemark":
+        raise PydanticCustomError("table", "a table inside the lake, outside lake://_lakemark/ and any _delta_log")
     return table
