@@ -20,6 +20,7 @@ from include.pipeline_file.pipeline import Pipeline
 from include.pipeline_file.section import LANDING, NAME
 from include.pipeline_file.variables import VARIABLE, Written
 from include.protocol.errors import PipelineFileError
+from include.yaml_errors import yaml_problem
 
 
 def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
@@ -38,7 +39,7 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
-        raise _invalid(path, [("file", "valid YAML", _of_yaml(error))]) from None
+        raise _invalid(path, [("file", "valid YAML", yaml_problem(error))]) from None
     if not isinstance(data, dict):
         raise _invalid(path, [("file", "a mapping with name, source, change, target", type(data).__name__)])
     written = Written(data, environment)
@@ -167,14 +168,6 @@ _NOT_SHOWN = "something else, which is not shown"
 _CREDENTIALS = re.compile(r":[^\s]*@")  # as in `user:password@host`, in a text that stands in the file itself
 # What pydantic itself says follows from the fields' types alone; what validators say may hold parts of values.
 _OF_TYPES = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
-
-
-def _of_yaml(error: Exception) -> str:
-    """Without the lines of the file and the words in it, one of which may be a password."""
-    mark = getattr(error, "problem_mark", None)
-    said = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
-    at = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return re.sub(r"'(?!<)[^']{2,}'", "'...'", said or type(error).__name__) + at
 
 
 def _checked(data: dict[str, Any]) -> tuple[Pipeline | None, list[Any]]:
