@@ -138,9 +138,7 @@ def _verify_apart(
         mine, theirs = (zip(p.places, p.for_people.places, strict=True) for p in (pipeline, other))
         for (place, shown), (there, shown_there) in product(mine, theirs):
             if clash(place, there):
-                allowed = (
-                    "a table that no other pipeline writes, and none in the folder of another pipeline's or around it"
-                )
+                allowed = "a table that no other pipeline writes, and that lies neither in one of another nor around it"
                 found = f"{shown.table!r}, while {other_path.name} has {shown_there.table!r} as {there.field}"
                 raise _invalid(path, [(place.field, allowed, found)])
 
@@ -165,7 +163,7 @@ def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 _QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NOT_SHOWN = "something else, which is not shown"
-_CREDENTIALS = re.compile(r":[^\s]*@")  # as in `user:password@host`, in a text that stands in the file itself
+_LOGIN = re.compile(r"\S*:\S*@\S*")  # `user:password@host`, in a text that stands in the file itself
 # What pydantic itself says follows from the fields' types alone; what validators say may hold parts of values.
 _OF_TYPES = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
 
@@ -190,14 +188,13 @@ def _told(findings: list[Any], written: Written) -> Iterator[tuple[str, str, str
         field, allowed, found = map(written.unmasked, _problem(same or details))
         at = written.at(field)
         if same is None:
-            allowed = (
-                allowed if details["type"] in _OF_TYPES else "what is allowed there, and fits the rest of the file"
-            )
+            if details["type"] not in _OF_TYPES:
+                allowed = "what is allowed there, and fits the rest of the file"
             shown = _NOT_SHOWN if at is None or isinstance(at, dict) or _is_secret(field) else repr(at)
             found = f"{shown} (what variables hold is not shown)"
         if isinstance(at, str) and VARIABLE.fullmatch(at):
             found = repr(at)
-        yield field, allowed, _NOT_SHOWN if _CREDENTIALS.search(found) else found
+        yield field, _LOGIN.sub("...", allowed), _LOGIN.sub("...", found)
 
 
 def _identity(details: Any) -> tuple[Any, ...]:

@@ -134,6 +134,7 @@ def test_what_a_variable_holds_is_told_nowhere(tmp_path: Path, place: Place, sec
         ("source.bootstrap_servers", "broker:9092?password=hunter2"),
         ("source.security.ca_file", "https://user:hunter2@registry/ca.pem"),
         ("target.table", "s3://user:hunter2@bucket/x"),
+        ("source.schema", "http://user:hunter2@host INT"),
         ("schedule", "postgresql://user:hunter2@host/db"),
     ],
 )
