@@ -40,7 +40,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
     batches = AssetAlias(f"{pipeline.name} batches")  # Airflow lets a task send several events by an alias only
     with DAG(
         dag_id=f"{DAG_PREFIX}{pipeline.name}",
-        description=pipeline.description,
+        description=pipeline.for_people.description,
         doc_md=markdown(pipeline),
         schedule=schedule(pipeline),
         start_date=datetime(2024, 1, 1),

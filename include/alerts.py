@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from include.protocol.errors import TerminalError
+from include.yaml_errors import yaml_problem
 
 Kind = Literal["failed", "stale", "fresh again"]
 
@@ -53,8 +54,11 @@ def load_notifiers(path: Path | None) -> list[NotifierEntry]:
         return TypeAdapter(list[NotifierEntry]).validate_python(yaml.safe_load(path.read_text()) or [])
     except ValidationError as error:
         first = error.errors()[0]
-        raise _wrong(path, f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise _wrong(path, f"{place}: {first['msg']}") from None  # whose text has the file's, logins too
+    except yaml.YAMLError as error:
+        raise _wrong(path, f"no YAML: {yaml_problem(error)}") from None
+    except (OSError, UnicodeDecodeError) as error:
         raise _wrong(path, " ".join(str(error).split())) from error
 
 

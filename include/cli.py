@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from include.cli_output import named_pipeline, report, say
-from include.pipeline_file import Pipeline, load_pipeline, pipeline_files
-from include.protocol.errors import LakemarkError, PipelineFileError, SuiteError, TransformError
+from include.pipeline_file import Pipeline, find_pipeline, pipeline_files
+from include.protocol.errors import LakemarkError, PipelineFileError, TerminalError
 from include.settings import Settings
 
 Command = Callable[[Settings, argparse.Namespace], int]
@@ -109,17 +109,21 @@ def demo(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
+    from include.delta_tables import verify_alone
+    from include.storage import Tables
     from include.transform_file import verify_transform
 
     found: list[dict[str, Any]] = []
     named = [settings.pipelines / f"{name}.yaml" for name in options.pipeline]
     for path in named or pipeline_files(settings.pipelines):
         try:
-            pipeline = load_pipeline(path, settings.environment)
+            pipeline = find_pipeline(path.stem, settings.pipelines, settings.environment)
+            for path_of_table in Tables.of(settings, pipeline).of_users:
+                verify_alone(path_of_table)
             _validate_suites(settings, pipeline)
             verify_transform(settings, pipeline)
             found.append({"file": str(path), "valid": True, "warnings": list(pipeline.warnings)})
-        except (PipelineFileError, SuiteError, TransformError) as error:
+        except TerminalError as error:
             found.append({"file": str(path), "valid": False, **error.facts()})
     lines = (
         "\n  warning: ".join((f"{f['file']}: valid", *f["warnings"]))

@@ -18,7 +18,8 @@ from typing import Any, Self
 
 import requests
 
-from include.pipeline_file import variables_of
+from include.job_report import Journal
+from include.pipeline_file import LANDING, variables_of
 from include.protocol.errors import RetryableError
 from include.settings import Settings
 from include.spark_command import cluster_submission
@@ -66,14 +67,13 @@ class ClusterJob:
         What an earlier try of the same task has left running is ended first: Airflow tells the triggerer of a task that
         was cleared, but not before the triggerer has heard of the task.
         """
-        folder = Path(settings.lake) / "_lakemark" / "jobs"
-        folder.mkdir(parents=True, exist_ok=True)
-        for job in map(cls._recorded, folder.glob(f"{pipeline}-*.json")):
+        journal = new_journal(settings, pipeline)
+        for job in map(cls._recorded, journal.parent.glob(f"{pipeline}-*.json")):
             if job is not None and _task(job.started_by) == _task(started_by) != "":
                 job.end()
-        journal = folder / f"{pipeline}-{uuid.uuid4().hex}.jsonl"
         given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(journal)]
-        submission = cluster_submission(settings, given, variables_of(settings.pipelines / f"{pipeline}.yaml"))
+        file = settings.pipelines / f"{pipeline.removesuffix(LANDING)}.yaml"
+        submission = cluster_submission(settings, given, variables_of(file))
         request = {
             "action": "CreateSubmissionRequest",
             "clientSparkVersion": version("pyspark"),
@@ -137,20 +137,19 @@ class ClusterWatch:
     """Looks at a job again and again."""
 
     def __init__(self, job: ClusterJob) -> None:
-        self._job, self._read = job, 0
+        self._job, self._journal = job, Journal(Path(job.journal))
 
     def look(self) -> tuple[DriverState, list[str]]:
         """The driver's state, and what the job has said since the last look: all of it, if the driver has ended."""
         state = self._job.state()  # before the journal: what a driver that has ended said is there
-        try:
-            with Path(self._job.journal).open("rb") as journal:
-                journal.seek(self._read)
-                new = journal.read()
-        except FileNotFoundError:  # nothing yet
-            return state, []
-        whole = new[: new.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return state, whole.decode(errors="replace").splitlines()
+        return state, self._journal.new_lines()
+
+
+def new_journal(settings: Settings, pipeline: str) -> Path:
+    """A place for a job's journal in the lake, which every machine of a cluster reaches."""
+    folder = Path(settings.lake) / "_lakemark" / "jobs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{pipeline}-{uuid.uuid4().hex}.jsonl"
 
 
 def _task(started_by: str) -> str:

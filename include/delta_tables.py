@@ -6,8 +6,9 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -19,6 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from include.protocol.errors import RetryableError, TableDamaged, TerminalError
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
+_LOG = "_delta_log"
 _APPEND_TRIES = 5
 _COMPACTED_BYTES = 1 << 20  # a file of that size is left alone: the next compaction, and who reads the newest, skip it
 _RECENT_COMMITS = 200  # whose files are looked at for emptiness; a checkpoint has taken in what is older
@@ -40,6 +42,33 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
         raise damaged(path, _first_line(error)) from error
     _refuse_empty_commits(path, table.version())
     return table
+
+
+def verify_alone(path: str) -> None:
+    """That a table, or a folder that is to become one, has its folder for itself: VACUUM of the outer one of two tables
+    removes the files of the inner one.
+
+    Raises:
+        TerminalError: it lies in the folder of another table, or another one lies in its folder.
+    """
+    folder = Path(path).resolve()
+    others = chain((above for above in folder.parents if (above / _LOG).is_dir()), _tables_below(folder))
+    if (other := next(others, None)) is not None:
+        raise TerminalError(
+            what="a table lies in the folder of another one",
+            where=str(folder),
+            expected="no table in the folders above it, and none in the folders below",
+            found=f"a table in {other}",
+            action="name another table in the pipeline file, or move one of the two folders to another place",
+        )
+
+
+def _tables_below(folder: Path) -> Iterator[Path]:
+    for root, folders, _ in os.walk(folder):
+        if _LOG in folders:
+            folders.remove(_LOG)
+            if Path(root) != folder:
+                yield Path(root)
 
 
 def query(table: DeltaTable, sql: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.guarantees import Part, end_to_end
 from include.schedule import in_words
+from include.schema_ddl import Column
 
 _DELETES = (
     "{condition} deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring "
@@ -15,7 +16,10 @@ _DELETES = (
 
 
 def explanation(pipeline: Pipeline) -> dict[str, Any]:
-    """The pipeline as data: what each step does, every part's guarantee, the weakest part."""
+    """The pipeline as data: what each step does, every part's guarantee, the weakest part. Texts are as the file has
+    them."""
+    rows = [f"{column.name} {column.type}" for column in _columns(pipeline)] + [LINEAGE]
+    pipeline = pipeline.for_people
     source, change = pipeline.source, pipeline.change
     order = [*change.order_by, "topic, partition and offset"]
     steps = {
@@ -52,8 +56,16 @@ def explanation(pipeline: Pipeline) -> dict[str, Any]:
         "parts": [part.to_json() for part in parts(pipeline)],
         "guarantee": guarantee.level,
         "weakest": guarantee.to_json(),
-        "rows": [f"{column.name} {column.type}" for column in pipeline.columns] + [LINEAGE],
+        "rows": rows,
     }
+
+
+def _columns(pipeline: Pipeline) -> tuple[Column, ...]:
+    """Those of the target; as the file has them, where a variable brought some."""
+    decoded, shown = (p.transform or p.source for p in (pipeline, pipeline.for_people))
+    if decoded.schema_ == shown.schema_:
+        return pipeline.columns
+    return (Column("columns of", shown.schema_),)
 
 
 def _what_lands(pipeline: Pipeline, order: list[str]) -> str:
@@ -106,6 +118,7 @@ def parts(pipeline: Pipeline) -> list[Part]:
 def markdown(pipeline: Pipeline) -> str:
     """The explanation as Markdown, for Airflow's `doc_md`."""
     facts = explanation(pipeline)
+    pipeline = pipeline.for_people
     steps = "\n".join(f"- **{name}** {text}." for name, text in facts["steps"].items())
     rows = "\n".join(f"| {p['name']} | {p['level'].replace('_', ' ')} | {p['because']} |" for p in facts["parts"])
     return (

@@ -1,10 +1,15 @@
-"""What a job says on its lines of JSON: for people, and as its results or its error in the end."""
+"""What a job says on its lines of JSON: for people, and as its results or its error in the end.
+
+A job says it in a file that is for nothing else, its journal. What it and its children print is a log and no more: the
+text of a record or of an error, or a user's code, may print what looks like the job's word.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from include.pipeline_file import LANDING
@@ -15,11 +20,31 @@ Listen = Callable[[dict[str, Any]], None]
 _LAST_LINES = 30
 
 
+class Journal:
+    """The file that a job says its lines to, as somebody reads it who comes back now and then."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+
+    def new_lines(self) -> list[str]:
+        """The whole lines since the last look; none if there is no such file (yet)."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+        except FileNotFoundError:
+            return []
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return whole.decode(errors="replace").split("\n")[:-1]
+
+
 class JobReport:
-    """Takes a job's lines, one after the other.
+    """Takes what a job says and logs, one line after the other.
 
     Args:
-        about: of which pipeline, and what the job does. listen: takes every JSON line. log: takes every other line.
+        about: of which pipeline, and what the job does. listen: takes every line of its journal, as data. log: takes
+            every line of its output.
     """
 
     def __init__(self, about: str, listen: Listen, log: Callable[[str], None]) -> None:
@@ -28,12 +53,14 @@ class JobReport:
         self._failure: dict[str, Any] | None = None
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
 
-    def take(self, line: str) -> None:
-        fact = fact_of(line)
-        if fact is None:
-            self._last.append(line.rstrip())
-            self._log(line.rstrip())
-            return
+    def logged(self, line: str) -> None:
+        """Takes a line of the job's output."""
+        self._last.append(line.rstrip())
+        self._log(line.rstrip())
+
+    def said(self, line: str) -> None:
+        """Takes a line of the job's journal."""
+        fact = json.loads(line)
         self._listen(fact)
         if "result" in fact:
             self._results.append(fact["result"])
@@ -61,17 +88,6 @@ class JobReport:
             found=f"{ending}; its last lines: {' | '.join(self._last) or 'none'}",
             action="nothing by hand: the next attempt settles it from the target's log first",
         )
-
-
-def fact_of(line: str) -> dict[str, Any] | None:
-    """A line of the job's JSON; anything else that lands on its output is a log line."""
-    if not line.startswith('{"'):
-        return None
-    try:
-        fact = json.loads(line)
-    except ValueError:
-        return None
-    return fact if fact.keys() & {"progress", "result", "error"} else None
 
 
 def told(fact: dict[str, Any]) -> str:

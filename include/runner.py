@@ -6,15 +6,19 @@ A job is a child process of its caller, or, where a cluster runs its driver, a `
 from __future__ import annotations
 
 import ctypes
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from include.cluster_job import ClusterJob, ClusterWatch
-from include.job_report import JobReport, Listen
+from include.cluster_job import ClusterJob, ClusterWatch, new_journal
+from include.job_report import JobReport, Journal, Listen
 from include.protocol.batch import BatchKey
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
@@ -22,7 +26,9 @@ from include.settings import PROJECT_ROOT, Settings
 from include.spark_command import spark_command
 
 Log = Callable[[str], None]
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 1.0  # between two looks at a driver on a cluster
+_CHILD_LOOK_SECONDS = 0.05  # at a child's journal, while it logs nothing
+_READ_BYTES = 1 << 16
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None)
 
@@ -109,26 +115,65 @@ def _run(
     if settings.has_cluster_drivers:
         return _wait_for(ClusterJob.submit(settings, pipeline, what, started_by), listen, log)
     report = JobReport(f"{pipeline} {' '.join(what)}", listen, log)
-    spark = spark_command(settings, ["--pipeline", pipeline, *what, "--started-by", started_by])
-    process = subprocess.Popen(
-        spark.command,
-        cwd=PROJECT_ROOT,
-        env=spark.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-    )
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            report.take(line)
-        code = process.wait()
-    finally:
-        process.kill()  # a no-op after its end; else this call was interrupted, and the job must not outlive it
-        process.wait()
+    with _journal_path(settings, pipeline) as path:
+        given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(path)]
+        spark = spark_command(settings, given)
+        process = subprocess.Popen(
+            spark.command,
+            cwd=PROJECT_ROOT,
+            env=spark.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+        journal = Journal(path)
+        try:
+            for lines in _output(process):
+                _take(journal, report)
+                for line in lines:
+                    report.logged(line)
+            code = process.wait()
+            _take(journal, report)
+        finally:
+            process.kill()  # a no-op after its end; else this call was interrupted, and the job must not outlive it
+            process.wait()
     return report.results(_ending(code))
+
+
+@contextmanager
+def _journal_path(settings: Settings, pipeline: str) -> Iterator[Path]:
+    """Where a job may write its journal: on this machine in a folder that no other user may enter; in the lake where
+    spark-submit brings its driver to another machine."""
+    if (settings.runner, settings.spark_deploy_mode) != ("spark-submit", "cluster"):
+        with TemporaryDirectory(prefix="lakemark-job-") as folder:
+            yield Path(folder) / "journal.jsonl"
+        return
+    path = new_journal(settings, pipeline)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _output(process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
+    """The lines that a process logs, as they come; at least every `_CHILD_LOOK_SECONDS`, though there be none."""
+    assert process.stdout is not None
+    rest = b""
+    while True:
+        ready, _, _ = select.select([process.stdout], [], [], _CHILD_LOOK_SECONDS)
+        new = process.stdout.read(_READ_BYTES) if ready else None
+        if new == b"":
+            break
+        *lines, rest = (rest + (new or b"")).split(b"\n")
+        yield [line.decode(errors="replace") for line in lines]
+    yield [rest.decode(errors="replace")] if rest else []
+
+
+def _take(journal: Journal, report: JobReport) -> None:
+    for line in journal.new_lines():
+        report.said(line)
 
 
 def _wait_for(job: ClusterJob, listen: Listen, log: Log) -> list[dict[str, Any]]:
@@ -138,7 +183,7 @@ def _wait_for(job: ClusterJob, listen: Listen, log: Log) -> list[dict[str, Any]]
         while True:
             state, lines = watch.look()
             for line in lines:
-                report.take(line)
+                report.said(line)
             if state.is_end:
                 return report.results(state.ending)
             time.sleep(_LOOK_SECONDS)

@@ -17,7 +17,7 @@ ALLOWED = (
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class OnData(_Part):
@@ -33,7 +33,7 @@ class OnData(_Part):
 class OnTables(_Part):
     """A run starts when each of these tables (Airflow assets) has a new version since the last run."""
 
-    tables: tuple[str, ...] = Field(min_length=1, description="lake://layer/table of other pipelines")
+    tables: tuple[str, ...] = Field(min_length=1, repr=False, description="lake://layer/table of other pipelines")
 
     @field_validator("tables")
     @classmethod

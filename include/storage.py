@@ -56,6 +56,11 @@ class Tables:
         return {role: path for role, path in roles.items() if path is not None}
 
     @property
+    def of_users(self) -> tuple[str, ...]:
+        """Those that the pipeline file names, and batches write."""
+        return tuple(filter(None, (self.target, self.history, self.archive, *self.routes.values())))
+
+    @property
     def written(self) -> frozenset[str]:
         """All that its batches, its backfills, its suites and its ledger write."""
         beside = self.beside_target.values()

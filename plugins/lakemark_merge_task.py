@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from lakemark_quality_link import QualityLink
 from lakemark_tasks import log_fact, telling, this_try, work_on
 
 from include.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
-from include.job_report import JobReport, fact_of
+from include.job_report import JobReport
 from include.pipeline_file import find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.runs import RunPlan
@@ -68,7 +69,7 @@ class MergeTask(BaseOperator):
             # What it said is in the log already, from the triggerer.
             report = JobReport(done.about, self._hear(lambda fact: of_job(self.pipeline, fact)), lambda line: None)
             for line in ClusterWatch(done).look()[1]:
-                report.take(line)
+                report.said(line)
             done.end()
             return _outcomes(report.results(DriverState(event["state"]).ending))
 
@@ -108,8 +109,8 @@ class JobEnds(BaseTrigger):
         watch, silent = ClusterWatch(ClusterJob.from_json(self.job)), False
         while True:
             state, lines = await asyncio.to_thread(watch.look)
-            for fact in filter(None, map(fact_of, lines)):
-                log_fact(fact)
+            for line in lines:
+                log_fact(json.loads(line))
             if state.is_end:
                 yield TriggerEvent({"state": state.name})
                 return

@@ -6,7 +6,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -25,6 +25,7 @@ from include.profile.tags import attempt_tag, phase_tag
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata, Role
 from include.protocol.counts import SourceCounts
+from include.protocol.errors import LakemarkError
 from include.protocol.guard import AlreadyApplied, guard
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
 from include.protocol.planning import verify_source
@@ -126,11 +127,14 @@ class _Phases:
     say: Say
     seconds: dict[str, float] = field(default_factory=dict)
     current: str = "start"
+    may_have_landed: bool = False  # from the phase on that makes the batch's own commit
     spark: SparkSession | None = None  # once there is one
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str, commits: bool = False) -> Iterator[None]:
+        """commits: the batch's commit point is in it."""
         self.current = name
+        self.may_have_landed |= commits
         self.say({"progress": name})
         began = time.monotonic()
         with tagged(self.spark, phase_tag(name)):
@@ -170,11 +174,12 @@ class Attempt:
                 result = AttemptResult("already_applied", batch, self.attempt_id)
             else:
                 result = self._apply(work, phases)
+            self._record(self._ended(batch, result.outcome, phases.seconds))
         except Exception as error:
-            failure = classed(error, str(batch), phases.current)
-            self._record(self._ended(batch, type(failure).__name__, phases.seconds, str(failure)[:_PROBLEM_MAX]))
+            failure = classed(error, str(batch), phases.current, phases.may_have_landed)
+            with suppress(LakemarkError):  # what went wrong says more than that the ledger could not be told of it
+                self._record(self._ended(batch, type(failure).__name__, phases.seconds, str(failure)[:_PROBLEM_MAX]))
             raise failure from error
-        self._record(self._ended(batch, result.outcome, phases.seconds))
         self._ledger.keep_few_files()
         return result
 
@@ -220,7 +225,7 @@ class Attempt:
                     self._archive(spark, work, records, read.records, self._tables.archive)
                 passing("attempt.archived")
             if self.pipeline.is_landing:
-                with phases.phase("archive"):
+                with phases.phase("archive", commits=True):
                     return self._landed_raw(spark, work, records, read.records, phases)
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
@@ -243,7 +248,7 @@ class Attempt:
                 with phases.phase("history" if beside.metadata.role == "history" else "routes"):
                     self._land_beside(spark, work, beside, beside.path in large)
                 passing("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
-            with phases.phase("merge"):
+            with phases.phase("merge", commits=True):
                 landed = self._merge(spark, work, reduced, found, work.target in large)
             passing("attempt.landed")
         if landed:
@@ -280,8 +285,16 @@ class Attempt:
     def _landed_raw(
         self, spark: SparkSession, work: _Work, records: DataFrame, read: int, phases: _Phases
     ) -> AttemptResult:
-        """A landing's batch: its commit point is the archive, and there is nothing else to it."""
-        counts = self._archive(spark, work, records, read, work.target)
+        """A landing's batch: its commit point is the archive, and there is nothing else to it.
+
+        Whatever goes wrong, the archive's log is asked first, as in `_merge` (I6).
+        """
+        try:
+            counts = self._archive(spark, work, records, read, work.target)
+        except Exception:
+            if self._guard(work) is not None:
+                return AttemptResult("already_applied", work.batch, self.attempt_id, None, phases.seconds)
+            raise
         passing("attempt.landed")
         # Delta skips an append under a marker that is there, and says nothing: so the log is asked whose it is (I5).
         self._guard(work)

@@ -43,15 +43,24 @@ def is_short_of_memory(error: Exception) -> bool:
     return bool(_MEMORY.search(str(error)))
 
 
-def classed(error: Exception, where: str, phase: str) -> LakemarkError:
+def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> LakemarkError:
     """The error of an attempt, by what the caller may do.
 
     Args:
-        phase: what the attempt was doing; only in "merge" can anything have landed in the target.
+        phase: what the attempt was doing, for people. may_have_landed: it had come to its commit point. No error may
+            say then that nothing landed, but one in which Delta refuses the commit (I6).
     """
+    tried_again = OutcomeUnknownError if may_have_landed else RetryableError
+    if isinstance(error, RetryableError):
+        return tried_again(**error.parts())
     if isinstance(error, LakemarkError):
         return error
     found = _first_lines(error)
+    then = (
+        "the next attempt settles it from the target's log first"
+        if may_have_landed
+        else "nothing landed in the target; the next attempt starts anew from the same plan"
+    )
     if _DATA_LOSS.search(str(error)):
         return OffsetsExpired(
             what="Kafka lost records of a planned range while they were read",
@@ -69,12 +78,12 @@ def classed(error: Exception, where: str, phase: str) -> LakemarkError:
             action="the next attempt reads the new version; if it persists, find the other writer",
         )
     if full := _NO_SPACE.search(str(error)):
-        return RetryableError(
+        return tried_again(
             what="the disk is full",
             where=f"{where}, while it did {phase}",
             expected="room for the batch's files, or for Spark's scratch files",
             found=f"{full.group()}; {_first_lines(error)}",
-            action="free some space; nothing landed, and the next attempt starts anew from the same plan",
+            action=f"free some space; {then}",
         )
     if _NOT_WRITABLE.search(str(error)):
         return TerminalError(
@@ -82,7 +91,7 @@ def classed(error: Exception, where: str, phase: str) -> LakemarkError:
             where=f"{where}, while it did {phase}",
             expected="a lake that the user of the Spark server may write",
             found=_first_lines(error),
-            action="make it writable, then rerun the task; nothing landed",
+            action=f"make it writable, then rerun the task; {then}",
         )
     if _FILE_MISSING.search(str(error)):
         return TableDamaged(
@@ -101,20 +110,20 @@ def classed(error: Exception, where: str, phase: str) -> LakemarkError:
             found=found,
             action="mend the pipeline file (`lakemark explain` shows what is built from it), then rerun the task",
         )
-    if phase == "merge":
+    if may_have_landed:
         return OutcomeUnknownError(
             what="the attempt lost sight of its commit",
             where=where,
-            expected="an answer to the MERGE",
+            expected=f"an answer to the commit, while it did {phase}",
             found=found,
-            action="nothing by hand: the next attempt settles it from the target's log first",
+            action=f"nothing by hand: {then}",
         )
     return RetryableError(
         what=f"the attempt failed while it did {phase}",
         where=where,
         expected="this phase to end",
         found=found,
-        action="nothing landed in the target; the next attempt starts anew from the same plan",
+        action=then,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from include.delta_tables import open_table
+from include.delta_tables import open_table, verify_alone
 from include.ledger import Ledger
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
@@ -63,7 +63,8 @@ class Maintenance:
         after; see `TableShape`), removed (tables that nobody needs), seconds.
 
         Raises:
-            TableDamaged: see there. RetryableError: a batch was faster again and again, or the disk is full.
+            TableDamaged: see there. OutcomeUnknownError: the disk is full, or an answer was lost; the next time does
+            what is due then.
         """
         began = time.monotonic()
         self.spark.conf.set(_LISTING, os.cpu_count() or 1)
@@ -98,6 +99,7 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
+        verify_alone(self._paths[role])  # whoever has put a table there, it is not ours to remove
         path, hours = table_name(self._paths[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {path} RETAIN {hours:g} HOURS")
 
@@ -144,7 +146,7 @@ class Maintenance:
                 return [name]
             except Exception as error:
                 if not is_conflict(error):
-                    raise classed(error, f"{self.pipeline.name}, {role}", name) from error
+                    raise classed(error, f"{self.pipeline.name}, {role}", name, may_have_landed=True) from error
         return [f"left {name} for the next time: batches were faster {_TRIES} times"]
 
     def _shape(self, role: str) -> TableShape | None:

@@ -6,10 +6,10 @@
 
 It is never told any ranges: the ledger has them. With `--until` it goes on, in the same session, to plan, apply and
 settle batches until every partition stands there. Chunk K of backfill N is batch K of generation -N; `--backfill` runs
-all chunks that have not landed, in one session. Standard output is JSON lines: `{"progress": ...}` while it works,
+all chunks that have not landed, in one session. What it says is JSON lines: `{"progress": ...}` while it works,
 `{"result": ...}` for every batch, `{"error": ..., "kind": ...}` at last if it failed; the exit code tells the error's
-kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). Logs go to standard error. `--journal FILE` puts the lines
-into a file instead.
+kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). They go to the file `--journal`, and nothing else does: on
+its output, where they are without one, anything may be printed. Logs go to standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from include.settings import Settings
 from include.steps import Steps
 from include.storage import Tables
 from spark_jobs.archive import ensure_archive
-from spark_jobs.attempt import Attempt, AttemptResult
+from spark_jobs.attempt import Attempt, AttemptResult, Say
 from spark_jobs.checks import TableCheck
 from spark_jobs.fresh import VIEW, fresh_rows
 from spark_jobs.maintenance import Maintenance
@@ -52,11 +52,11 @@ _ROWS_MAX = 10_000  # of an answer to `--query`
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    with _journal(options.journal):
-        return _do(options, Settings.from_environment())
+    with journal_at(options.journal) as say:
+        return _do(options, Settings.from_environment(), say)
 
 
-def _do(options: argparse.Namespace, settings: Settings) -> int:
+def _do(options: argparse.Namespace, settings: Settings, say: Say) -> int:
     try:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
         if options.create_target:
@@ -78,7 +78,7 @@ def _do(options: argparse.Namespace, settings: Settings) -> int:
             with _session(settings, options) as spark:
                 say({"result": TableCheck(spark, settings, pipeline).run(options.table_version)})
         else:
-            _batches(settings, pipeline, options)
+            _batches(settings, pipeline, options, say)
     except LakemarkError as error:
         say(error.facts())
         print(error, file=sys.stderr)
@@ -87,20 +87,18 @@ def _do(options: argparse.Namespace, settings: Settings) -> int:
 
 
 @contextmanager
-def _journal(path: str | None) -> Iterator[None]:
-    """Writes what this job says to a file, where nobody reads the output of a driver on a cluster."""
-    if path is None:
-        yield
-        return
-    with Path(path).open("a") as journal, redirect_stdout(journal):
-        yield
+def journal_at(path: str | None) -> Iterator[Say]:
+    """What writes down a line that this job says: in a file that is for nothing else, which no process inherits that
+    this one starts; by default on standard output."""
+    with nullcontext(sys.stdout) if path is None else Path(path).open("a") as journal:
+        yield lambda fact: print(json.dumps(fact), file=journal, flush=True)
 
 
-def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> None:
+def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, say: Say) -> None:
     """One batch, or one after the other in one session."""
     steps = Steps(settings, pipeline)
     with ExitStack() as stack:
-        worker = _Worker(settings, options, stack)
+        worker = _Worker(settings, options, stack, say)
         if options.backfill is not None:
             backfill = steps.ledger.state().backfill(pipeline.name, options.backfill)
             for chunk in range(len(backfill.chunks)):
@@ -126,6 +124,7 @@ class _Worker:
     settings: Settings
     options: argparse.Namespace
     stack: ExitStack
+    say: Say
     _spark: SparkSession | None = None
 
     def until_caught_up(self, pipeline: Pipeline) -> None:
@@ -142,12 +141,12 @@ class _Worker:
         if isinstance(plan, Idle):
             return False
         about = {**plan.batch.key._asdict(), "attempt_id": None}  # none has begun
-        say({"progress": "planned", "batch": plan.batch.to_json(), **about})
-        say({"result": _settled(steps, self.attempt(pipeline, plan.batch.key))})
+        self.say({"progress": "planned", "batch": plan.batch.to_json(), **about})
+        self.say({"result": _settled(steps, self.attempt(pipeline, plan.batch.key))})
         return True
 
     def attempt(self, pipeline: Pipeline, key: BatchKey) -> AttemptResult:
-        return Attempt(self.settings, pipeline, key, self._session, self.options.started_by, say).run()
+        return Attempt(self.settings, pipeline, key, self._session, self.options.started_by, self.say).run()
 
     def _session(self) -> AbstractContextManager[SparkSession]:
         if self._spark is None:
@@ -169,10 +168,6 @@ def _settled(steps: Steps, result: AttemptResult) -> dict[str, Any]:
         "table_version": committed.table_version,
         "phase_seconds": seconds,
     }
-
-
-def say(fact: dict[str, Any]) -> None:
-    print(json.dumps(fact), flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

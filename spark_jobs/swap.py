@@ -61,7 +61,7 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
             if table.version() != _version(target) and _marker(target, app_id) != FENCE:
                 return False
             if _marker(target, app_id) != FENCE:
-                raise classed(error, f"{pipeline.name} backfill {number}", "swap") from error
+                raise classed(error, f"{pipeline.name} backfill {number}", "swap", may_have_landed=True) from error
         return True
 
     def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:

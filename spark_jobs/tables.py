@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 
-from include.delta_tables import open_table
+from include.delta_tables import open_table, verify_alone
 from include.pipeline_file import Pipeline
 from include.protocol.commit_metadata import CommitMetadata
 from include.schema_change import columns_to_add, of_delta
@@ -86,7 +87,13 @@ def _definitions(columns: Iterable[Column]) -> str:
 
 
 def create_table(spark: SparkSession, path: str, definition: str) -> None:
-    """Two who create it at once are no error, though Delta gives one of them one."""
+    """Two who create it at once are no error, though Delta gives one of them one.
+
+    Raises:
+        TerminalError: it would lie in the folder of another table, or around one.
+    """
+    if not (Path(path) / "_delta_log").is_dir():
+        verify_alone(path)
     try:
         spark.sql(f"CREATE TABLE IF NOT EXISTS {table_name(path)} {definition}")
     except Exception:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core.core_schema import ErrorType
 
+from include.pipeline_file.apart import Place, clash, clashes, places_in
 from include.pipeline_file.pipeline import Pipeline
 from include.pipeline_file.section import LANDING, NAME
+from include.pipeline_file.variables import VARIABLE, Written
 from include.protocol.errors import PipelineFileError
+from include.yaml_errors import yaml_problem
 
 
 def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
@@ -22,7 +29,8 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
     `${NAME}` in any string is replaced from `environment`; `${NAME:-default}` has a default, as in a shell.
 
     Raises:
-        PipelineFileError: names file, field, what is allowed there and what was found; every problem of the file.
+        PipelineFileError: names file, field, what is allowed there and what was found; every problem of the file. It
+            shows the file as it is written, and never what a variable holds.
     """
     try:
         text = path.read_text()
@@ -30,22 +38,22 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
         raise _invalid(path, [("file", "a readable text file", str(error))]) from error
     try:
         data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise _invalid(path, [("file", "valid YAML", " ".join(str(error).split()))]) from error
+    except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
+        raise _invalid(path, [("file", "valid YAML", yaml_problem(error))]) from None
     if not isinstance(data, dict):
         raise _invalid(path, [("file", "a mapping with name, source, change, target", type(data).__name__)])
+    written = Written(data, environment)
     problems: list[tuple[str, str, str]] = _written_secrets(data)
-    data = _interpolated(data, environment, "", problems)
-    try:
-        pipeline = Pipeline.model_validate(data)
-    except ValidationError as error:
-        problems += [_problem(details) for details in error.errors()]
-        raise _invalid(path, problems) from error
-    if pipeline.name != path.stem:
-        problems.append(("name", f"{path.stem}, as the file is called {path.name}", pipeline.name))
-    if problems:
-        raise _invalid(path, problems)
-    return pipeline
+    for at, name in written.missing():
+        problems.append((at, f"the environment variable {name} set, or a default: ${{{name}:-...}}", "not set"))
+    pipeline, findings = _checked(written.interpolated())
+    if findings:
+        problems += _told(findings, written)
+    elif pipeline is not None and pipeline.name != path.stem:
+        problems.append(("name", f"{path.stem}, as the file is called {path.name}", str(written.at("name"))))
+    if problems or pipeline is None:
+        raise _invalid(path, problems)  # caused by nothing: a traceback would show what was checked
+    return pipeline.shown_as(written.shown())
 
 
 def pipeline_files(folder: Path, name: str = "*") -> list[Path]:
@@ -55,19 +63,29 @@ def pipeline_files(folder: Path, name: str = "*") -> list[Path]:
 def load_pipelines(
     folder: Path, environment: Mapping[str, str], name: str = "*"
 ) -> tuple[list[Pipeline], list[PipelineFileError]]:
-    """Every file of the folder, or the one of that name: the valid pipelines, and what is wrong with the others."""
+    """Every file of the folder, or the one of that name: the valid pipelines, and what is wrong with the others.
+
+    Of pipelines whose tables are not apart all are wrong: whichever ran would harm the other's table.
+    """
     pipelines, errors = [], []
+    others = _clashes(folder, environment)
     for path in pipeline_files(folder, name):
         try:
-            pipelines.append(load_pipeline(path, environment))
+            pipeline = load_pipeline(path, environment)
+            _verify_apart(pipeline, path, others, environment)
+            pipelines.append(pipeline)
         except PipelineFileError as error:
             errors.append(error)
     return pipelines, errors
 
 
 def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pipeline:
-    """The pipeline of that name, or the landing of one (`NAME__landing`); raises PipelineFileError, with the nearest
-    names if there is none."""
+    """The pipeline of that name, or the landing of one (`NAME__landing`).
+
+    Raises:
+        PipelineFileError: the file is not valid, or its tables are not apart from another's; with the nearest names if
+            there is none.
+    """
     if name.endswith(LANDING):
         pipeline = find_pipeline(name.removesuffix(LANDING), folder, environment)
         if pipeline.landing is None:
@@ -79,12 +97,55 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
         names = [file.stem for file in pipeline_files(folder)]
         near = difflib.get_close_matches(name, names) or names
         raise _invalid(path, [("file", f"one of the pipelines in {folder}: {', '.join(near) or 'none yet'}", name)])
-    return load_pipeline(path, environment)
+    pipeline = load_pipeline(path, environment)
+    _verify_apart(pipeline, path, _clashes(folder, environment), environment)
+    return pipeline
+
+
+def _clashes(folder: Path, environment: Mapping[str, str]) -> Mapping[str, set[str]]:
+    """Files whose tables may not be apart, by name. They are only skimmed: who looks for one pipeline, as every job
+    does, does not pay for a check of all files."""
+    return clashes({path.stem: list(_skimmed(path, environment)) for path in pipeline_files(folder)})
+
+
+def _skimmed(path: Path, environment: Mapping[str, str]) -> Iterator[Place]:
+    with suppress(FileNotFoundError):  # it has just been removed
+        yield from places_in(Written(_with_tables(path, path.stat().st_mtime_ns), environment).interpolated())
+
+
+@lru_cache(maxsize=10_000)
+def _with_tables(path: Path, changed_at: int) -> dict[str, Any]:
+    """The sections of a file that name tables, as written; none of a file that cannot be read."""
+    try:
+        data = yaml.load(path.read_text(), Loader=_QUICK)
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    sections = ("target", "archive", "transform")
+    return {name: data[name] for name in sections if name in data} if isinstance(data, dict) else {}
+
+
+def _verify_apart(
+    pipeline: Pipeline, path: Path, others: Mapping[str, set[str]], environment: Mapping[str, str]
+) -> None:
+    """Raises PipelineFileError for the first table that is not apart from those of a valid file: one that is not valid
+    does not run, and its own error comes first."""
+    for name in sorted(others.get(pipeline.name, ())):
+        other_path = path.with_name(f"{name}.yaml")
+        try:
+            other = load_pipeline(other_path, environment)
+        except PipelineFileError:
+            continue
+        mine, theirs = (zip(p.places, p.for_people.places, strict=True) for p in (pipeline, other))
+        for (place, shown), (there, shown_there) in product(mine, theirs):
+            if clash(place, there):
+                allowed = "a table that no other pipeline writes, and that lies neither in one of another nor around it"
+                found = f"{shown.table!r}, while {other_path.name} has {shown_there.table!r} as {there.field}"
+                raise _invalid(path, [(place.field, allowed, found)])
 
 
 def variables_of(path: Path) -> set[str]:
     """The variables of the environment that a pipeline's file names."""
-    return {match[1] for match in _VARIABLE.finditer(path.read_text())}
+    return {match[1] for match in VARIABLE.finditer(path.read_text())}
 
 
 def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -100,28 +161,49 @@ def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
+_QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NOT_SHOWN = "something else, which is not shown"
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_LOGIN = re.compile(r"\S*:\S*@\S*")  # `user:password@host`, in a text that stands in the file itself
+# What pydantic itself says follows from the fields' types alone; what validators say may hold parts of values.
+_OF_TYPES = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
 
 
-def _interpolated(value: Any, environment: Mapping[str, str], at: str, problems: list[tuple[str, str, str]]) -> Any:
-    def replacement(match: re.Match[str]) -> str:
-        name, default = match.groups()
-        found = environment.get(name, default)
-        if found is None:
-            problems.append((at, f"the environment variable {name} set, or a default: ${{{name}:-...}}", "not set"))
-            return match.group()
-        return found
+def _checked(data: dict[str, Any]) -> tuple[Pipeline | None, list[Any]]:
+    """The pipeline, or what pydantic finds wrong."""
+    try:
+        return Pipeline.model_validate(data), []
+    except ValidationError as error:
+        return None, error.errors()
 
-    match value:
-        case str():
-            return _VARIABLE.sub(replacement, value)
-        case dict():
-            return {key: _interpolated(v, environment, f"{at}.{key}".lstrip("."), problems) for key, v in value.items()}
-        case list():
-            return [_interpolated(v, environment, f"{at}.{n}", problems) for n, v in enumerate(value)]
-        case _:
-            return value
+
+def _told(findings: list[Any], written: Written) -> Iterator[tuple[str, str, str]]:
+    """(field, allowed, found) of every finding.
+
+    No text that was made of what a variable holds is told: each comes from the same finding about the masked file.
+    Where that has none, because the place needs what the variable holds, only the place and its type are told.
+    """
+    masked = {_identity(details): details for details in _checked(written.masked())[1]}
+    for details in findings:
+        same = masked.get(_identity(details))
+        field, allowed, found = map(written.unmasked, _problem(same or details))
+        at = written.at(field)
+        if same is None:
+            if details["type"] not in _OF_TYPES:
+                allowed = "what is allowed there, and fits the rest of the file"
+            shown = _NOT_SHOWN if at is None or isinstance(at, dict) or _is_secret(field) else repr(at)
+            found = f"{shown} (what variables hold is not shown)"
+        if isinstance(at, str) and VARIABLE.fullmatch(at):
+            found = repr(at)
+        yield field, _LOGIN.sub("...", allowed), _LOGIN.sub("...", found)
+
+
+def _identity(details: Any) -> tuple[Any, ...]:
+    """Which finding it is, whatever the value."""
+    return details["loc"], details["type"], details.get("ctx", {}).get("field")
+
+
+def _is_secret(field: str) -> bool:
+    return field.endswith(("password", "source.security", "source.registry"))
 
 
 def _problem(details: Any) -> tuple[str, str, str]:
@@ -139,11 +221,13 @@ def _problem(details: Any) -> tuple[str, str, str]:
             return field, "a value; the field is required", "nothing"
         case "literal_error":
             return field, str(context["expected"]), repr(found)
+        case "address":
+            return field, details["msg"], _NOT_SHOWN
         case "string_pattern_mismatch":
             return field, f"text that matches {context['pattern']}", repr(found)
         case _:
             allowed = details["msg"].removeprefix("Input should be ")
-            secret = isinstance(found, dict) or field.endswith("password")
+            secret = isinstance(found, dict) or (_is_secret(field) and "found" not in context)
             return field, allowed, _NOT_SHOWN if secret else repr(found)
 
 

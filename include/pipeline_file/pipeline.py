@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.debezium import INSTANTS, POSITIONS, may_be_unavailable
+from include.pipeline_file.apart import Place, clash_within, places_in
 from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
 from include.pipeline_file.quality import Quality
 from include.pipeline_file.section import (
@@ -27,6 +28,7 @@ from include.pipeline_file.section import (
 from include.pipeline_file.source import Source
 from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
+from include.pipeline_file.variables import as_shown
 from include.schedule import ALLOWED, TABLE, Schedule
 from include.schema_ddl import Column, type_at
 
@@ -62,6 +64,7 @@ class Pipeline(Section):
     maintenance: Upkeep = Upkeep()
 
     _inside = field_validator("archive")(refuse_climbing)
+    _as_shown: Pipeline | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -187,17 +190,14 @@ class Pipeline(Section):
 
     @model_validator(mode="after")
     def _tables_differ(self) -> Pipeline:
-        tables = [("target.history_table", self.target.history_table), ("archive", self.archive)]
-        tables += [("target.routes", route.table) for route in self.target.routes]
         if self.target.routes and self.target.history_table:
             raise refused(
                 "target.history_table", "nothing, with routes: `history: scd2` keeps that of every table", "one"
             )
-        taken = {self.target.table}
-        for field, table in tables:
-            if table in taken:
-                raise refused(field, "another table than the pipeline's others", table)
-            taken |= {table} - {None}
+        wrong = clash_within(self.places)
+        if wrong is not None:
+            allowed = "another table than the pipeline's others, and none in the folder of another"
+            raise refused(wrong.field, allowed, wrong.table)
         return self
 
     @model_validator(mode="after")
@@ -205,6 +205,17 @@ class Pipeline(Section):
         if self.merge_every is not None and self.archive is None:
             raise refused("merge_every", "an `archive`, where batches wait for their MERGE", "no archive")
         return self
+
+    def shown_as(self, written: Mapping[str, Any]) -> Pipeline:
+        """The same pipeline, which is shown as its file is written."""
+        copy = self.model_copy()
+        copy._as_shown = as_shown(self, written)
+        return copy
+
+    @property
+    def for_people(self) -> Pipeline:
+        """The pipeline with `${NAME}` in its texts where variables brought them: to be told of, not to be run."""
+        return self._as_shown or self
 
     @property
     def landing(self) -> Pipeline | None:
@@ -218,7 +229,9 @@ class Pipeline(Section):
             "maintenance": self.maintenance.model_copy(update={"purge_tombstones_after_days": None}),
         }
         none = ("schedule", "stale_after_minutes", "transform", "archive", "merge_every")
-        return self.model_copy(update={**own, **dict.fromkeys(none), "quality": Quality()})
+        landing = self.model_copy(update={**own, **dict.fromkeys(none), "quality": Quality()})
+        landing._as_shown = self._as_shown and self._as_shown.landing
+        return landing
 
     @property
     def halves(self) -> tuple[Pipeline, ...]:
@@ -228,6 +241,11 @@ class Pipeline(Section):
     @property
     def is_landing(self) -> bool:
         return self.name.endswith(LANDING)
+
+    @property
+    def places(self) -> Iterator[Place]:
+        """All tables that the file names, but those that it only waits for."""
+        return places_in(self.model_dump(include={"target", "archive", "transform"}))
 
     @property
     def columns(self) -> tuple[Column, ...]:

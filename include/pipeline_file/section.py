@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
@@ -14,13 +18,35 @@ RESCUED = "_rescued"  # column of what the declared ones do not hold, as JSON
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"  # columns of history
 
 
+_HOST = r"(\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+)(:\d+)?"
+SERVERS = rf"([A-Z_]+://)?{_HOST}(\s*,\s*([A-Z_]+://)?{_HOST})*"
+FILE = r"(?!.*://).*"
+URL = rf"https?://{_HOST}(/[\w.~\-/]*)?"
+
+
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    """Shows none of its values where errors or logs show it: a variable may have brought a secret to any place."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, hide_input_in_errors=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        yield from ((None, name) for name in sorted(self.model_fields_set))
 
 
 def refused(field: str, allowed: str, found: str) -> PydanticCustomError:
     """What a validator raises about one field, or about fields that do not fit together."""
     return PydanticCustomError("column", "{allowed}", {"field": field, "allowed": allowed, "found": found})
+
+
+def only_address(pattern: str, allowed: str) -> Callable[[str | None], str | None]:
+    """Refuses, unseen, what is no plain address: logs, errors and the ledger name it, so it may hold no login."""
+
+    def check(text: str | None) -> str | None:
+        if text is not None and not re.fullmatch(pattern, text):
+            raise PydanticCustomError("address", f"{allowed}, without a login in it")
+        return text
+
+    return check
 
 
 def refuse_doubles(field: str, names: tuple[str, ...]) -> None:
@@ -40,8 +66,8 @@ def refuse_unreadable(ddl: str) -> str:
 
 
 def refuse_climbing(table: str | None) -> str | None:
-    """Of `lake://layer/table`: none outside the lake, and none where Lakemark keeps its own."""
-    parts = (table or "lake://t").removeprefix("lake://").split("/")
-    if {"", ".", ".."} & set(parts) or parts[0] == "_lakemark":
-        raise PydanticCustomError("table", "a table inside the lake and outside lake://_lakemark/")
+    """Of `lake://layer/table`: none outside the lake, and none where Lakemark or Delta keeps its own."""
+    parts = (table or "lake://t").removeprefix("lake://").casefold().split("/")
+    if {"", ".", "..", "_delta_log"} & set(parts) or parts[0] == "_lakemark":
+        raise PydanticCustomError("table", "a table inside the lake, outside lake://_lakemark/ and any _delta_log")
     return table

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.debezium import UNAVAILABLE
-from include.pipeline_file.section import Section, refuse_unreadable, refused
+from include.pipeline_file.section import FILE, SERVERS, URL, Section, only_address, refuse_unreadable, refused
 from include.schema_ddl import Column, parse_ddl
 
 _METADATA = {
@@ -56,6 +56,8 @@ class Security(Section):
     password: SecretStr | None = Field(default=None, description="Of SASL: `${NAME}`, a variable of the environment.")
     ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
 
+    _local = field_validator("ca_file")(only_address(FILE, "the path of a file"))
+
     @model_validator(mode="after")
     def _sasl_is_complete(self) -> Security:
         sasl = {"mechanism": self.mechanism, "username": self.username, "password": self.password}
@@ -82,10 +84,13 @@ class Debezium(Section):
 class Registry(Section):
     """A schema registry of Confluent's API. The password is never written into the file."""
 
-    url: str = Field(pattern=r"^https?://.+", description="As `http://registry:8081`.")
+    url: str = Field(description="As `http://registry:8081`; the login has fields of its own.")
     username: str | None = Field(default=None, description="Of HTTP's basic authentication.")
     password: SecretStr | None = Field(default=None, description="`${NAME}`, a variable of the environment.")
     ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
+
+    _plain = field_validator("url")(only_address(URL, "http://HOST:PORT/PATH, or https"))
+    _local = field_validator("ca_file")(only_address(FILE, "the path of a file"))
 
 
 class Csv(Section):
@@ -157,6 +162,7 @@ class Source(Section):
         return pattern
 
     _readable = field_validator("schema_")(refuse_unreadable)
+    _plain = field_validator("bootstrap_servers")(only_address(SERVERS, "HOST:PORT, comma separated"))
 
     @field_validator("metadata")
     @classmethod

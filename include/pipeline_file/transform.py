@@ -37,7 +37,7 @@ class Transform(Section):
             field = f"transform.references.{name}"
             if not re.fullmatch(NAME, name) or name == CHANGES:
                 raise refused(field, f"a name that matches {NAME}, other than {CHANGES}", name)
-            if not re.fullmatch(TABLE, table):
+            if not re.fullmatch(TABLE, table) or {"", ".", ".."} & set(table.removeprefix("lake://").split("/")):
                 raise refused(field, "lake://layer/table", table)
         return references
 

@@ -179,3 +179,14 @@ def test_the_backfill_forms_fields_may_stay_empty(bag, tmp_path: Path) -> None:
     assert filled == {"what", "source", "only_preview"}
     for name in params.keys() - filled:
         assert "null" in params.get_param(name).schema["type"], name
+
+
+def test_pipelines_whose_tables_are_not_apart_are_an_import_error_and_harm_no_other(bag, tmp_path: Path) -> None:
+    pipeline_file(tmp_path, "good")
+    pipeline_file(tmp_path, "inner", target={"table": "lake://silver/outer/inner"})
+    pipeline_file(tmp_path, "outer")
+    loaded = bag()
+    assert set(loaded.dags) == {*OF_ALL, *(f"lakemark__good{kind}" for kind in ("", "__backfill", "__reset"))}
+    [text] = loaded.import_errors.values()
+    assert f"{tmp_path}/inner.yaml, field target.table" in text
+    assert f"{tmp_path}/outer.yaml, field target.table" in text

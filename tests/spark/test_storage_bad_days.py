@@ -17,7 +17,14 @@ from include.audit.auditor import audit
 from include.delta_tables import open_table
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
-from include.protocol.errors import LakemarkError, RetryableError, TableDamaged, TargetBehindLedger, TerminalError
+from include.protocol.errors import (
+    LakemarkError,
+    OutcomeUnknownError,
+    RetryableError,
+    TableDamaged,
+    TargetBehindLedger,
+    TerminalError,
+)
 from include.protocol.ledger_events import BatchPlanned
 from tests.support.batches import batch, committed
 from tests.support.world import World, as_dict, changes, newest_by_key
@@ -61,7 +68,7 @@ def test_a_disk_that_is_full_in_mid_write_loses_nothing(world: World, tmp_path: 
         shutil.copytree(kept, target, dirs_exist_ok=True)
         before = open_table(target).version()
         planned = world.steps(pipeline).plan().batch
-        with pytest.raises(RetryableError, match="No space left on device") as failure:
+        with pytest.raises(OutcomeUnknownError, match="No space left on device") as failure:
             world.attempt(pipeline, planned.batch_id)
         assert "free some space" in failure.value.action
         assert open_table(target).version() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,21 @@ def test_what_is_stale_is_told_once_and_so_is_its_end() -> None:
     [alert] = staleness_alerts({"a": "why"}, {})
     assert (alert.kind, alert.title) == ("fresh again", "Lakemark: a is fresh again")
     assert Alert("failed", "a", "").title == "Lakemark: a failed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- class: a.B\n  argument: {token: hunter2}\n",
+        "- class: hunter2\n",
+        "- {token: hunter2}\n",
+        "- class: a.B\n  arguments: {token: @hunter2}\n",
+        "- class: a.B\n  arguments: {token: *hunter2}\n",
+    ],
+)
+def test_what_a_broken_file_holds_is_not_told(tmp_path: Path, text: str) -> None:
+    """Airflow shows the traceback of an import error."""
+    (tmp_path / "alerts.yaml").write_text(text)
+    with pytest.raises(TerminalError) as failure:
+        load_notifiers(tmp_path / "alerts.yaml")
+    assert "hunter2" not in "".join(traceback.format_exception(failure.value))

@@ -60,7 +60,8 @@ def test_how_a_driver_does(name: str, is_end: bool, ending: object) -> None:
         assert state.ending == ending
 
 
-def test_a_master_that_takes_nothing_is_tried_again_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["p", "p__landing"])
+def test_a_master_that_takes_nothing_is_tried_again_later(tmp_path: Path, name: str) -> None:
     (tmp_path / "p.yaml").write_text("name: p")
     rest = f"http://127.0.0.1:{free_port(6066)}"
     settings = Settings.from_environment(
@@ -74,5 +75,5 @@ def test_a_master_that_takes_nothing_is_tried_again_later(tmp_path: Path) -> Non
         }
     )
     with pytest.raises(RetryableError, match="LAKEMARK_SPARK_REST") as refused:
-        ClusterJob.submit(settings, "p", ["--batch", "1"], "cli")
+        ClusterJob.submit(settings, name, ["--batch", "1"], "cli")
     assert rest in str(refused.value)

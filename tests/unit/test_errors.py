@@ -2,15 +2,29 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator
 
 import pytest
 
-from include.protocol.errors import ERRORS_BY_NAME, OutcomeUnknownError, TerminalError, error_from_facts
+from include.protocol.errors import (
+    ERRORS_BY_NAME,
+    LakemarkError,
+    OutcomeUnknownError,
+    SchemaChanged,
+    TerminalError,
+    error_from_facts,
+)
+from include.watch.verdict import is_terminal
 
 PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "a"}
 
 
-@pytest.mark.parametrize("cls", ERRORS_BY_NAME.values(), ids=lambda c: c.__name__)
+def classes(base: type[LakemarkError] = LakemarkError) -> Iterator[type[LakemarkError]]:
+    for cls in base.__subclasses__():
+        yield from (cls, *classes(cls))
+
+
+@pytest.mark.parametrize("cls", list(classes()), ids=lambda c: c.__name__)
 def test_an_error_crosses_processes_as_itself(cls: type) -> None:
     error = cls(**PARTS)
     for copy in (error_from_facts(json.loads(json.dumps(error.facts()))), pickle.loads(pickle.dumps(error))):
@@ -18,8 +32,15 @@ def test_an_error_crosses_processes_as_itself(cls: type) -> None:
         assert str(copy) == str(error) == "w (x): expected y; found z. What to do: a"
 
 
-def test_an_error_of_an_unknown_name_is_an_unknown_outcome() -> None:
+def test_an_error_of_an_unknown_name_is_what_its_kind_says() -> None:
+    assert type(error_from_facts({**PARTS, "error": "Newer", "kind": "terminal"})) is TerminalError
+    assert type(error_from_facts({**PARTS, "error": "Newer", "kind": "newer"})) is OutcomeUnknownError
     assert type(error_from_facts({**PARTS, "error": "Newer"})) is OutcomeUnknownError
+
+
+def test_what_only_a_person_can_mend_is_known_to_the_page() -> None:
+    assert is_terminal(SchemaChanged.__name__)
+    assert not is_terminal(OutcomeUnknownError.__name__)
 
 
 def test_every_class_has_its_exit_code() -> None:

@@ -1,0 +1,73 @@
+"""Tables stay apart: none lies in the folder of another one, and none has two writers.
+
+VACUUM removes what its table's log does not name, so also the files of a table in its folder. And a table that two
+pipelines write is neither one's: a swap, a reset or an audit of the one would be wrong about the other's rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+
+class Place(NamedTuple):
+    """A table that a pipeline file names."""
+
+    field: str
+    table: str  # lake://layer/table
+    is_written: bool  # else only read
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """From the lake down. Some file systems take capital letters for small ones."""
+        return tuple(self.table.removeprefix("lake://").casefold().split("/"))
+
+
+def places_in(data: Mapping[str, Any]) -> Iterator[Place]:
+    """The tables of a pipeline file's data; what is not of the right form is left out."""
+    target, transform = (
+        part if isinstance(part := data.get(name), Mapping) else {} for name in ("target", "transform")
+    )
+    routes, references = target.get("routes"), transform.get("references")
+    routes = routes if isinstance(routes, list | tuple) else ()
+    references = references if isinstance(references, Mapping) else {}
+    found: list[tuple[str, Any, bool]] = [
+        ("target.table", target.get("table"), True),
+        ("target.history_table", target.get("history_table"), True),
+        ("archive", data.get("archive"), True),
+        *(("target.routes", r.get("table"), True) for r in routes if isinstance(r, Mapping)),
+        *((f"transform.references.{name}", table, False) for name, table in references.items()),
+    ]
+    yield from (Place(field, table.strip(), written) for field, table, written in found if isinstance(table, str))
+
+
+def clash(one: Place, other: Place) -> bool:
+    """Whether the two may not both be. The same table may be read by the one and written by the other."""
+    a, b = one.folders, other.folders
+    if a == b:
+        return one.is_written and other.is_written
+    return a[: len(b)] == b[: len(a)] and (one.is_written or other.is_written)
+
+
+def clash_within(places: Iterator[Place]) -> Place | None:
+    """The first one that clashes with one before it."""
+    return next((other for one, other in combinations(places, 2) if clash(one, other)), None)
+
+
+def clashes(places: Mapping[str, Sequence[Place]]) -> Mapping[str, set[str]]:
+    """Which pipelines each pipeline clashes with, by their names; in time that grows with how many there are."""
+    by_folders: dict[tuple[str, ...], list[tuple[str, Place]]] = defaultdict(list)
+    for name, of_one in places.items():
+        for place in of_one:
+            by_folders[place.folders].append((name, place))
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, of_one in places.items():
+        for place in of_one:
+            above = (place.folders[: depth + 1] for depth in range(len(place.folders)))
+            for other, there in (pair for folders in above for pair in by_folders.get(folders, ())):
+                if other != name and clash(place, there):
+                    found[name].add(other)
+                    found[other].add(name)
+    return found

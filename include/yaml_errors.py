@@ -1,0 +1,13 @@
+"""What is wrong with a text that is no YAML, without the text: a password may stand in it."""
+
+from __future__ import annotations
+
+import re
+
+
+def yaml_problem(error: Exception) -> str:
+    """Problem and place; no lines of the text, as YAML's own message has them, and no words of it."""
+    mark = getattr(error, "problem_mark", None)
+    said = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
+    at = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return re.sub(r"'(?!<)[^']{2,}'", "'...'", said or type(error).__name__) + at

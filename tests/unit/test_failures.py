@@ -1,0 +1,137 @@
+"""What an attempt's error may say: whether anything may have landed is the attempt's to know, by its commit point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spark_jobs.attempt
+from include.ledger import Ledger
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch, BatchKey
+from include.protocol.errors import LakemarkError, OutcomeUnknownError, RetryableError, TerminalError
+from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ranges import OffsetRange
+from include.settings import Settings
+from spark_jobs.attempt import Attempt
+from spark_jobs.failures import classed
+from spark_jobs.records import Volume
+from tests.support.batches import landed
+
+PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "a"}
+LOST = ConnectionError("the answer was lost")
+BATCH = Batch("p__landing", 1, 0, (OffsetRange("orders", 0, 0, 3),), {"orders": "id-1"}, "c")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LOST,
+        OSError("No space left on device"),
+        OSError("Read-only file system"),
+        RetryableError(**PARTS),
+        ValueError("anything"),
+    ],
+    ids=str,
+)
+def test_i6_once_the_commit_may_be_there_no_error_says_that_nothing_landed(error: Exception) -> None:
+    before = classed(error, "w", "archive", may_have_landed=False)
+    after = classed(error, "w", "archive", may_have_landed=True)
+    assert isinstance(before, RetryableError | TerminalError)
+    assert isinstance(after, OutcomeUnknownError | TerminalError)
+    assert "nothing landed" not in str(after)
+
+
+def test_a_commit_that_delta_refuses_has_not_landed() -> None:
+    assert type(classed(Exception("DELTA_CONCURRENT_APPEND"), "w", "merge", may_have_landed=True)) is RetryableError
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Attempt:
+    """An attempt at a planned batch of a landing; without Spark, whose part the test plays."""
+    sections = {
+        "source": {"bootstrap_servers": "k:1", "topics": ["orders"], "schema": "id BIGINT"},
+        "change": {"keys": ["id"]},
+        "target": {"table": "lake://silver/p"},
+    }
+    pipeline = Pipeline.model_validate(
+        {"name": "p", **sections, "archive": "lake://bronze/p", "merge_every": 3}
+    ).landing
+    assert pipeline is not None
+    settings = Settings.from_environment({"LAKEMARK_HOME": str(tmp_path)})
+
+    @contextmanager
+    def session() -> Iterator[Any]:
+        yield None
+
+    attempt = Attempt(settings, pipeline, BatchKey(1, 0), session, "test", lambda fact: None)
+    Ledger(attempt._tables.ledger).append(lambda state: [BatchPlanned(BATCH)])
+    return attempt
+
+
+def outcome(attempt: Attempt) -> str | None:
+    """As the ledger has it."""
+    [tried] = Ledger(attempt._tables.ledger).state().batches[0].attempts
+    return tried.outcome
+
+
+def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> None:
+    def done(error: Exception | None) -> Any:
+        def do(*_: object, **__: object) -> Any:
+            if error is not None:
+                raise error
+            return Volume(3, 30)
+
+        return do
+
+    patched.setattr(spark_jobs.attempt, "fit", lambda *_: None)
+    patched.setattr(Attempt, "_read", done(read))
+    patched.setattr(Attempt, "_verify_source", lambda *_: None)
+    patched.setattr(spark_jobs.attempt, "volume_of", done(None))
+    patched.setattr(spark_jobs.attempt, "append_archive", done(append))
+
+
+def test_i6_a_landings_lost_answer_is_an_unknown_outcome(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, append=LOST)
+    with pytest.raises(OutcomeUnknownError, match="the answer was lost"):
+        landing.run()
+    assert outcome(landing) == "OutcomeUnknownError"
+
+
+def test_i6_before_its_commit_point_nothing_of_a_landing_has_landed(
+    landing: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, read=LOST)
+    with pytest.raises(RetryableError, match="nothing landed"):
+        landing.run()
+
+
+def test_i6_a_landing_whose_answer_is_lost_asks_its_archive(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit landed, and its answer did not arrive."""
+    play(monkeypatch, append=LOST)
+    looks = iter([(None, None), (None, None)])
+    there = landed(BATCH)
+    monkeypatch.setattr(spark_jobs.attempt, "landed_and_marker", lambda *_: next(looks, (0, there)))
+    assert landing.run().outcome == "already_applied"
+
+
+def test_i6_a_ledger_that_hears_nothing_hides_no_error(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the outcome of a batch that has landed, nor what went wrong before."""
+    play(monkeypatch)
+    record = Attempt._record
+
+    def full(attempt: Attempt, event: Any) -> None:
+        if hasattr(event, "outcome"):
+            raise RetryableError(**{**PARTS, "what": "the ledger could not be written"})
+        record(attempt, event)
+
+    monkeypatch.setattr(Attempt, "_record", full)
+    with pytest.raises(OutcomeUnknownError, match="the ledger could not be written"):
+        landing.run()
+    play(monkeypatch, read=ValueError("what went wrong"))
+    with pytest.raises(LakemarkError, match="what went wrong"):
+        landing.run()
