@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -258,10 +258,9 @@ class Backfills:
     ) -> Backfill:
         """Args: before: the target's log as it was before `state` was read."""
         verify_ledger_not_behind(self._name, state, before and before.marker(self._name, state.generation))
-        landed = before.newest_backfill(self._name) if before else 0
         about = {
             "pipeline": self._name,
-            "number": max([landed, *state.backfills]) + 1,
+            "number": state.next_backfill,
             "request_id": request_id,
             "into": wish.into,
             "reason": reason,
@@ -282,6 +281,8 @@ class Backfills:
                 from_archive=wish.source == "archive",
                 **about,
             )
+        while before is not None and _has_marker(before, backfill):  # of a ledger whose loss nobody could notice
+            backfill = replace(backfill, number=backfill.number + 1)
         self._verify_not_purged(backfill)
         return backfill
 
@@ -348,6 +349,11 @@ def _chunk(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
     verify_fingerprint(batch, commit.metadata.fingerprint)
     counts = counts_of(commit, str(batch))
     return Chunk(batch.batch_id, batch.ranges, "landed", commit.table_version, counts.to_json())
+
+
+def _has_marker(log: TableLog, backfill: Backfill) -> bool:
+    """Whether one of its chunks would be taken for another backfill's, which has landed or was cancelled."""
+    return any(log.marker_of(backfill.batch(chunk)) is not None for chunk in range(len(backfill.chunks)))
 
 
 def _whole(backfill: Backfill) -> list[OffsetRange]:

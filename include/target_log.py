@@ -164,10 +164,6 @@ class TableLog:
             generation += 1
         return generation
 
-    def newest_backfill(self, pipeline: str) -> int:
-        """The highest number of a backfill whose chunks the log tells of, 0 if there is none."""
-        return max([0, *(-c.metadata.batch.generation for c in self.landed_commits(pipeline))])
-
     def view(self, pipeline: str, generation: int, since_version: int | None) -> TargetView:
         """The log for a planner. since_version: what is newer is searched for a RESTORE; None: nothing is."""
         return TargetView(self.marker(pipeline, generation), self.table_id, self._restored(since_version))

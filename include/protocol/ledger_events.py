@@ -17,6 +17,8 @@ from include.protocol.guard import fenced
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
+REBUILT = ("commit metadata", "rows")  # origins of the generations that a ledger which was made anew begins with
+_BACKFILLS_OF_A_LEDGER = 100_000  # more than one will ever have; rows name them in 32 bits
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,15 @@ class LedgerState:
         return (
             self.batches[self.committed_through - self.first_batch_id].commit if self.committed_through >= 0 else None
         )
+
+    @property
+    def next_backfill(self) -> int:
+        """A number that no backfill of the pipeline has ever had: rows, quarantined records and markers name a backfill
+        by it for good. A ledger that was made anew knows none of the backfills before it, and no two such ledgers begin
+        with the same generation."""
+        assert self.is_whole, "a recent state knows no backfills"
+        made_anew = max((g.generation for g in self.generations if g.origin in REBUILT), default=0)
+        return max([made_anew * _BACKFILLS_OF_A_LEDGER, *self.backfills]) + 1
 
     def kept(self) -> StateKept:
         """Of a state in which the last batch is committed."""
