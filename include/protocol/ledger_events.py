@@ -272,6 +272,11 @@ class LedgerState:
             offsets |= {r.topic_partition: r.start_offset for r in record.batch.ranges}
         return offsets
 
+    def first_after(self, version: int) -> int:
+        """The first batch of this generation that landed after a version of the target; the next one, if none has."""
+        landed = (r.batch.batch_id for r in self.batches if r.commit and (r.commit.table_version or 0) > version)
+        return next(landed, self.committed_through + 1)
+
     def record(self, batch_id: int) -> BatchRecord | None:
         """Batch `batch_id` of this generation, None if it was never planned."""
         place = batch_id - self.first_batch_id

@@ -29,10 +29,10 @@ def steps_of(folder: Path, **sections: object) -> Steps:
     return Steps(settings, Pipeline.model_validate({"name": "p", **given, **sections}))
 
 
-def make_target(steps: Steps) -> Path:
+def make_target(steps: Steps, properties: dict[str, str] | None = None) -> Path:
     """The target without rows; returns where it lies."""
     schema = pa.schema([("id", pa.int64()), ("_lakemark", pa.struct(list(LINEAGE_FIELDS.items())))])
-    DeltaTable.create(steps.tables.target, schema)
+    DeltaTable.create(steps.tables.target, schema, configuration=properties, raise_if_key_not_exists=False)
     return Path(steps.tables.target)
 
 
