@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -391,3 +392,19 @@ TestPurges = Purges.TestCase
 TestPurges.settings = settings(
     max_examples=300, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+@pytest.mark.parametrize("what", ["backfill", "reset", "new topic", "new table"])
+@pytest.mark.parametrize("at", range(5))
+@pytest.mark.parametrize("delete_first", [False, True])
+def test_i9_what_happens_between_two_steps_of_a_purge(what: str, at: int, delete_first: bool) -> None:
+    """Each of them at least once, whatever Hypothesis tries."""
+    life = Purges()
+    life.a_row_comes_and_goes(0, delete_first)
+    of_the_row = (5, 10) if delete_first else (0, 5)
+    life.things_happen_within_a_purge(what, at, of_the_row, 0)
+    life.i9_every_key_shows_its_newest_change()
+    life.a_whole_backfill(of_the_row, False, 1, 9)
+    for _ in range(3):
+        life.a_batch_lands(1)
+        life.i9_every_key_shows_its_newest_change()
