@@ -88,7 +88,8 @@ class World:
     ledger: list[tuple[datetime, Event]] = field(default_factory=list)
     rows: dict[int, Row] = field(default_factory=dict)
     marks: tuple[PurgeMark, ...] = ()
-    first_applied: dict[Place, tuple[Change, datetime]] = field(default_factory=dict)
+    applied: dict[Place, Change] = field(default_factory=dict)  # what the table is made of
+    first_at: dict[Place, datetime] = field(default_factory=dict)  # of all that was ever applied
     late: set[int] = field(default_factory=set)  # keys of which a change came too late, as documented
 
 
@@ -123,11 +124,12 @@ class Purges(RuleBasedStateMachine):
         newest: dict[int, tuple[Place, Change]] = {}
         before = {change.key: self.newest_applied(change.key) for _, change in found}
         for place, change in found:
-            if place not in self.w.first_applied:
+            if place not in self.w.applied:
                 known = before[change.key]
                 if known and known.deletes and known.order > change.order and change.key not in self.w.rows:
                     self.w.late.add(change.key)
-                self.w.first_applied[place] = change, self.w.now
+                self.w.applied[place] = change
+                self.w.first_at.setdefault(place, self.w.now)
             if change.key not in newest or newest[change.key][1].order < change.order:
                 newest[change.key] = place, change
         for key, (place, change) in newest.items():
@@ -136,7 +138,7 @@ class Purges(RuleBasedStateMachine):
                 self.w.rows[key] = Row(change, generation, place)
 
     def newest_applied(self, key: int) -> Change | None:
-        applied = [change for change, _ in self.w.first_applied.values() if change.key == key]
+        applied = [change for change in self.w.applied.values() if change.key == key]
         return max(applied, key=lambda change: change.order, default=None)
 
     # what happens
@@ -144,7 +146,7 @@ class Purges(RuleBasedStateMachine):
     @rule(changes=st.lists(_CHANGES, min_size=1, max_size=3))
     def changes_come(self, changes: list[tuple[int, int, int, bool]]) -> None:
         for partition, key, order, deletes in changes:
-            known = [c for c, _ in self.w.first_applied.values()] + [c for held in self.w.topic for c in held]
+            known = [*self.w.applied.values(), *(c for held in self.w.topic for c in held)]
             if (key, order) not in {(c.key, c.order) for c in known}:
                 self.w.topic[partition].append(Change(key, order, deletes))
 
@@ -217,8 +219,7 @@ class Purges(RuleBasedStateMachine):
         narrow = [replace(d, offset=of[d.topic, d.partition]) for d in purge.due if (d.topic, d.partition) in of]
         for key, row in list(self.w.rows.items()):
             if any(self.fits(row, d) for d in narrow):
-                _, at = self.w.first_applied[row.place]
-                assert at < purge.before, "a tombstone went that was too young"
+                assert self.w.first_at[row.place] < purge.before, "a tombstone went that was too young"
                 del self.w.rows[key]
 
     @precondition(lambda self: self.purge is None)
@@ -335,7 +336,7 @@ class Purges(RuleBasedStateMachine):
         self.say(BackfillPlanned(backfill))
         found = list(self.read(ranges, topic_ids["t"]))
         of_it = {place for place, _ in found}
-        self.w.first_applied = {place: at for place, at in self.w.first_applied.items() if place in of_it}
+        self.w.applied = {place: change for place, change in self.w.applied.items() if place in of_it}
         self.w.rows, self.w.marks, self.w.late = {}, (), set()
         self.apply(found, backfill.generation)
         started = GenerationStarted(state.generation + 1, ends, topic_ids, "c", f"backfill {self.numbers}", "", "")
