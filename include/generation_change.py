@@ -53,6 +53,14 @@ class GenerationChange:
     create_target: Callable[[], None]
     fence_target: Commit = commit_markers
 
+    def preview(self, decide: Decide) -> GenerationStarted:
+        """How the generation would begin; writes nothing. Raises as `begin`."""
+        log, state = self._target_log(), self.steps.ledger.state()
+        started = decide(state, self.steps.source(state))
+        if log is not None:
+            self._verify_not_purged(log, state, started)
+        return started
+
     def begin(self, decide: Decide) -> tuple[GenerationStarted, bool]:
         """Ends the ledger's generation and begins the one that `decide` returns.
 
@@ -61,7 +69,8 @@ class GenerationChange:
             whatever `decide` would say.
 
         Raises:
-            RetryableError: attempts landed in between, again and again. Whatever `decide` raises.
+            RetryableError: attempts landed in between, again and again. TerminalError: it would read changes again whose
+            deletes were purged. Whatever `decide` raises.
         """
         if self._target_log() is None:
             self.create_target()
