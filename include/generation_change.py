@@ -69,8 +69,8 @@ class GenerationChange:
             whatever `decide` would say.
 
         Raises:
-            RetryableError: attempts landed in between, again and again. TerminalError: it would read changes again whose
-            deletes were purged. Whatever `decide` raises.
+            RetryableError: attempts landed in between, again and again.
+            TerminalError: it would read changes again whose deletes were purged. Whatever `decide` raises.
         """
         if self._target_log() is None:
             self.create_target()

@@ -51,9 +51,10 @@ _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _VIEW = "lakemark_purged"
 _IS_OLD = (
     f"target.{LINEAGE}.deleted AND target.{LINEAGE}.topic = old.topic AND target.{LINEAGE}.partition = old.partition "
-    f"AND target.{LINEAGE}.offset < old.end AND (target.{LINEAGE}.generation BETWEEN 1 AND old.last "
+    f"AND target.{LINEAGE}.offset < old.below AND (target.{LINEAGE}.generation BETWEEN 1 AND old.newest "
     f"OR array_contains(old.backfills, target.{LINEAGE}.generation))"
 )
+_MARKS = "marks of purged tombstones"
 _LEFT = "left the tombstones: a backfill is under way, or a reset"
 Say = Callable[[dict[str, Any]], None]
 
@@ -130,7 +131,9 @@ class Maintenance:
         if (wanted := raised(known, marks)) != known:
             text = literal(purged_to_text(wanted))
             target = table_name(self._tables.target)
-            self._commit("target", "boundary", f"ALTER TABLE {target} SET TBLPROPERTIES ('{PURGED}' = {text})")
+            did = self._commit("target", _MARKS, f"ALTER TABLE {target} SET TBLPROPERTIES ('{PURGED}' = {text})")
+            if did != [_MARKS]:
+                return did
         if self._due(before) != due:
             return [_LEFT]
         return self._commit("target", "purged tombstones", self._purge_statement(due or [], marks))
@@ -152,9 +155,9 @@ class Maintenance:
         found = (
             rows.join(F.broadcast(self._positions(due).alias("old")), F.expr(_IS_OLD))
             .groupBy("old.place")
-            .agg((F.max(f"target.{LINEAGE}.offset") + 1).alias("end"))
+            .agg((F.max(f"target.{LINEAGE}.offset") + 1).alias("below"))
         )
-        return [due[row["place"]].to(row["end"]) for row in found.collect()]
+        return [due[row["place"]].to(row["below"]) for row in found.collect()]
 
     def _purge_statement(self, due: Sequence[Purgeable], marks: Sequence[PurgeMark]) -> str:
         """The tombstones below these marks go. A MERGE, so that names of topics are data: Delta takes no parameters in
@@ -168,11 +171,8 @@ class Maintenance:
         )
 
     def _positions(self, due: Sequence[Purgeable]) -> DataFrame:
-        rows = [
-            (place, p.topic, p.partition, p.offset, p.since_generation, list(p.backfills))
-            for place, p in enumerate(due)
-        ]
-        schema = "place INT, topic STRING, partition INT, end BIGINT, since INT, backfills ARRAY<INT>"
+        rows = [(n, p.topic, p.partition, p.offset, p.last_generation, list(p.backfills)) for n, p in enumerate(due)]
+        schema = "place INT, topic STRING, partition INT, below BIGINT, newest INT, backfills ARRAY<INT>"
         return self.spark.createDataFrame(rows, schema)
 
     def _forget_judgements(self) -> list[str]:
