@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from include.archive_source import ArchiveSource
-from include.delta_tables import commit_markers
+from include.delta_tables import commit_markers, open_table
 from include.kafka_source import KafkaSource
 from include.protocol.backfill import Backfill, Into, Outcome
-from include.protocol.backfill_planning import between, everything, held, of_batches, split
+from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
 from include.protocol.errors import RetryableError, TerminalError
@@ -127,10 +127,13 @@ class Backfills:
             found = same[0] if same else self._planned(wish, before, state, request_id, reason, requested_by)
             return [] if same else [BackfillPlanned(found)]
 
-        self.steps.ledger.append(decide)
+        state = self.steps.ledger.append(decide)
         assert found is not None
+        if state.backfills[found.number].outcome is not None:
+            return found
         try:
-            self._verify_not_purged(found)  # once more: maintenance looks for backfills after it has told of its purge
+            # Once more: maintenance looks for backfills after it has told of its purge.
+            self._verify_not_purged(found.into, found.records is not None)
         except TerminalError:
             self.cancel(found.number, requested_by)
             raise
@@ -232,6 +235,7 @@ class Backfills:
         return Quarantine.of(self.steps)
 
     def _preview_of_replay(self, wish: Wish) -> dict[str, Any]:
+        self._verify_not_purged(wish.into, replays=True)
         records = Quarantine.of(self.steps, with_bytes=False).count_pending(_chosen(wish))
         seconds = _seconds_per_record(self.steps.ledger.state().batches)
         return {
@@ -258,10 +262,10 @@ class Backfills:
     ) -> Backfill:
         """Args: before: the target's log as it was before `state` was read."""
         verify_ledger_not_behind(self._name, state, before and before.marker(self._name, state.generation))
-        landed = before.newest_backfill(self._name) if before else 0
+        self._verify_not_purged(wish.into, wish.source == "quarantine")
         about = {
             "pipeline": self._name,
-            "number": max([landed, *state.backfills]) + 1,
+            "number": state.next_backfill,
             "request_id": request_id,
             "into": wish.into,
             "reason": reason,
@@ -282,7 +286,8 @@ class Backfills:
                 from_archive=wish.source == "archive",
                 **about,
             )
-        self._verify_not_purged(backfill)
+        while before is not None and _has_marker(before, backfill):  # of a ledger whose loss nobody could notice
+            backfill = replace(backfill, number=backfill.number + 1)
         return backfill
 
     def _replay(self, wish: Wish, state: LedgerState, about: Mapping[str, Any]) -> Backfill:
@@ -300,10 +305,44 @@ class Backfills:
             **about,
         )
 
-    def _verify_not_purged(self, backfill: Backfill) -> None:
-        log = TableLog.open(self.steps.tables.target) if backfill.into == "same" else None
-        if log is not None:
-            verify_not_purged(self._name, backfill.chunks, purged_from(log.table.metadata().configuration))
+    def _verify_not_purged(self, into: Into, replays: bool) -> None:
+        table = open_table(self.steps.tables.target)
+        if table is not None:
+            marks = purged_from(table.metadata().configuration)
+            verify_not_purged(self._name, into, replays, marks, lambda: self.instead_of_reading_again(replays))
+
+    def instead_of_reading_again(self, replays: bool = False) -> str:
+        """What a person can do about a table whose deletes were purged: what is said here works.
+
+        Args:
+            replays: what is refused is a replay.
+        """
+        said = []
+        if (command := self._made_anew()) is not None:
+            said.append(f"`{command}` makes the table anew from all records, deletes too")
+        if replays:
+            which = "" if command else ", and nobody holds all records any more"
+            said.append(f"`lakemark quarantine discard {self._name} --reason ...` ends the records' waiting{which}")
+        elif command is None:
+            said.append("leave it: nobody holds all records any more, so no one can tell which rows are deleted")
+        return "; or ".join(said) + "; nothing was changed"
+
+    def _made_anew(self) -> str | None:
+        """The command that makes a new table of everything; None if nobody holds all of it any more."""
+        state = self.steps.ledger.state()
+        size = self.steps.pipeline.source.limits.records_per_batch_max
+        for source, option in (("kafka", ""), ("archive", " --from-archive")):
+            wish = Wish(into="new", source=source)  # type: ignore[arg-type]
+            try:
+                holder = self._holder(wish, state)
+                extent = holder.extent()
+                ranges = held(self._name, self._ranges(wish, state, extent, holder), extent)
+            except TerminalError:
+                continue
+            least = -(-sum(r.width for r in ranges) // CHUNKS_MAX)
+            more = f" --records-per-chunk {least}" if least > size else ""
+            return f"lakemark backfill {self._name} --into-new-table{option}{more}"
+        return None
 
     def _holder(self, wish: Wish, state: LedgerState) -> KafkaSource | ArchiveSource:
         """Who holds the records."""
@@ -348,6 +387,11 @@ def _chunk(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
     verify_fingerprint(batch, commit.metadata.fingerprint)
     counts = counts_of(commit, str(batch))
     return Chunk(batch.batch_id, batch.ranges, "landed", commit.table_version, counts.to_json())
+
+
+def _has_marker(log: TableLog, backfill: Backfill) -> bool:
+    """Whether one of its chunks would be taken for another backfill's, which has landed or was cancelled."""
+    return any(log.marker_of(backfill.batch(chunk)) is not None for chunk in range(len(backfill.chunks)))
 
 
 def _whole(backfill: Backfill) -> list[OffsetRange]:

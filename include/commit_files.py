@@ -86,10 +86,11 @@ class LogTail:
         return found
 
 
-def newest_infos(path: str, version: int, limit: int) -> Iterator[dict[str, Any]]:
+def newest_infos(path: str, version: int, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """What the newest commits up to a version say of themselves (`commitInfo`, with their version; a commit need not
     have one), newest first; as far back as clean-up has left them."""
-    for number in range(version, max(-1, version - limit), -1):
+    first = 0 if limit is None else max(0, version - limit + 1)
+    for number in range(version, first - 1, -1):
         actions = _actions(path, number)
         if actions is None:
             return

@@ -132,7 +132,8 @@ def keep_few_files(table: DeltaTable, files_max: int = 100) -> None:
 
 
 def commit_markers(table: DeltaTable, markers: Mapping[str, int], metadata: str) -> bool:
-    """Commits markers (by appId) and metadata without rows, as the very next version; False if there is one already.
+    """Commits markers (by appId) and metadata without rows, as the very next version; False if there is one already, or
+    was (log clean-up makes its name free again, and nobody reads what is written under it then).
 
     A compare-and-swap on the whole table. Written by hand, since deltalake writes no table that is clustered: two kinds
     of action, `commitInfo` and `txn`, of which no table feature asks anything but those that are refused here (Delta
@@ -162,7 +163,10 @@ def commit_markers(table: DeltaTable, markers: Mapping[str, int], metadata: str)
     actions: list[dict[str, Any]] = [{"commitInfo": provenance}]
     actions += [{"txn": {"appId": a, "version": v, "lastUpdated": now}} for a, v in markers.items()]
     log = Path(unquote(urlparse(table.table_uri).path), "_delta_log")
-    return _create(log / commit_file(table.version() + 1), "".join(json.dumps(a) + "\n" for a in actions))
+    if not _create(log / commit_file(table.version() + 1), "".join(json.dumps(a) + "\n" for a in actions)):
+        return False
+    now = open_table(str(log.parent))
+    return now is not None and all((now.transaction_version(a) or 0) >= v for a, v in markers.items())
 
 
 def _create(path: Path, text: str) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from include.backfills import Backfills
 from include.delta_tables import commit_markers, query
 from include.fault_points import passing
 from include.pipeline_file import LINEAGE
@@ -26,6 +27,7 @@ from include.protocol.ledger_events import (
     GenerationStarted,
     LedgerState,
 )
+from include.protocol.maintenance import purged_from, purged_offsets, verify_reset_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
@@ -51,6 +53,14 @@ class GenerationChange:
     create_target: Callable[[], None]
     fence_target: Commit = commit_markers
 
+    def preview(self, decide: Decide) -> GenerationStarted:
+        """How the generation would begin; writes nothing. Raises as `begin`."""
+        log, state = self._target_log(), self.steps.ledger.state()
+        started = decide(state, self.steps.source(state))
+        if log is not None:
+            self._verify_not_purged(log, state, started)
+        return started
+
     def begin(self, decide: Decide) -> tuple[GenerationStarted, bool]:
         """Ends the ledger's generation and begins the one that `decide` returns.
 
@@ -59,7 +69,8 @@ class GenerationChange:
             whatever `decide` would say.
 
         Raises:
-            RetryableError: attempts landed in between, again and again. Whatever `decide` raises.
+            RetryableError: attempts landed in between, again and again.
+            TerminalError: it would read changes again whose deletes were purged. Whatever `decide` raises.
         """
         if self._target_log() is None:
             self.create_target()
@@ -78,6 +89,7 @@ class GenerationChange:
                 verify_ledger_not_behind(self._name, state, marker)
                 continue  # it landed after it was settled: settle it
             started = replace(decide(state, self.steps.source(state)), target_version=log.version)
+            self._verify_not_purged(log, state, started)
             if self._fence(log, started):
                 passing("generation.fenced")
                 self._record(started)
@@ -113,7 +125,7 @@ class GenerationChange:
             marker = log.marker(self._name, generation)
             landed = None if marker is None else log.landed_as(self._name, generation, marker)
             begun = log.begun(self._name, generation) if marker is None else None
-            rows = {} if landed or begun else self._offsets_of_rows(log, generation)
+            rows = {} if landed or begun else self._offsets_of_rows(log, generation, source)
             started = rebuild(generation, landed, begun, rows, source, reason, started_by)
             started = replace(started, target_version=log.version)
             if self._fence(log, started):
@@ -148,6 +160,15 @@ class GenerationChange:
     def _is_fenced(self) -> bool:
         log, state = self._target_log(), self.steps.ledger.state()
         return log is not None and log.marker(self._name, state.generation) == FENCE
+
+    def _verify_not_purged(self, log: TableLog, state: LedgerState, started: GenerationStarted) -> None:
+        """By the very version of the target that the fence has to follow: so none is purged in between."""
+        marks = purged_from(log.table.metadata().configuration)
+        if marks:
+            view = log.view(self._name, state.generation, state.target_version)
+            back_to = view.restored[1] if view.restored else None
+            instead = Backfills(self.steps).instead_of_reading_again
+            verify_reset_not_purged(self._name, state, started, marks, back_to, instead)
 
     def _fence(self, log: TableLog, started: GenerationStarted) -> bool:
         """False if something of the ended generation has landed in the target since `log` was opened."""
@@ -212,11 +233,16 @@ class GenerationChange:
         [row] = query(log.table, f"select max({self._origin('generation')}) as generation from t")
         return max(FIRST_GENERATION, row["generation"] or FIRST_GENERATION)  # rows of backfills have negative ones
 
-    def _offsets_of_rows(self, log: TableLog, generation: int) -> dict[TopicPartition, int]:
-        """One past the highest offset of every partition among the rows of a generation."""
+    def _offsets_of_rows(self, log: TableLog, generation: int, source: SourceExtent) -> dict[TopicPartition, int]:
+        """One past the highest offset of every partition among the rows of a generation, and among the tombstones that
+        were purged: what those keep out must not be read again."""
         sql = (
             f"select {self._origin('topic')} as topic, {self._origin('partition')} as partition, "
             f"max({self._origin('offset')}) + 1 as next_offset from t "
             f"where {self._origin('generation')} = {generation} group by 1, 2"
         )
-        return {TopicPartition(r["topic"], r["partition"]): r["next_offset"] for r in query(log.table, sql)}
+        found = {TopicPartition(r["topic"], r["partition"]): r["next_offset"] for r in query(log.table, sql)}
+        marks = [mark for mark in purged_from(log.table.metadata().configuration) if mark.topic_id is not None]
+        for tp, offset in purged_offsets(marks, source.topic_ids).items():
+            found[tp] = max(offset, found.get(tp, 0))
+        return found

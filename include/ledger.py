@@ -163,7 +163,23 @@ class Ledger:
             if isinstance(error, DeltaError) and any(text in str(error) for text in _OVERTAKEN):
                 return False
             raise self._refused(error) from error
-        return True
+        return self._holds(rows, table.version())
+
+    def _holds(self, rows: Sequence[dict], version: int) -> bool:
+        """Whether rows that were committed as this version are part of the ledger.
+
+        Its log is kept for minutes, so the name of a commit that others have made becomes free again: a writer that has
+        stood still before its hard link may give that name to a commit which nobody will ever read.
+        """
+        table = open_table(self.path)
+        if table is None:
+            return False
+        if table.version() == version:  # what is newest hides nothing
+            return True
+        condition = f"where sequence >= {rows[0]['sequence']} and sequence <= {rows[-1]['sequence']}"
+        return [
+            (r["recorded_at"], r["details"]) for r in query(table, f"select * from t {condition} order by sequence")
+        ] == [(r["recorded_at"], r["details"]) for r in rows]
 
     def _refused(self, error: Exception) -> RetryableError:
         """Nobody acts on an event before its append has returned, and the next append decides on what is there: so it

@@ -94,12 +94,8 @@ def rebuild(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, decide: Decide) -> int:
-    if options.dry_run:
-        steps = Steps(settings, pipeline)
-        state = steps.ledger.state()
-        started, as_asked = decide(state, steps.source(state)), True
-    else:
-        started, as_asked = _generation_change(settings, pipeline).begin(decide)
+    change = _generation_change(settings, pipeline)
+    started, as_asked = (change.preview(decide), True) if options.dry_run else change.begin(decide)
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
     lines = _generation_lines(started)
     if not as_asked:

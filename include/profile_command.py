@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from include.cli_output import add_command, named_pipeline, report
+from include.commit_files import newest_infos
 from include.installation.spark_server import events_folder
 from include.pipeline_file import Pipeline
 from include.profile.drawing import as_svg, as_text
@@ -17,7 +18,6 @@ from include.profile.timeline import timeline
 from include.protocol.errors import TerminalError
 from include.settings import Settings
 from include.steps import Steps
-from include.target_log import TableLog
 
 # Of Delta's metrics of a MERGE, those that say what it had to do.
 _METRICS = (
@@ -111,14 +111,11 @@ def _settle(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
 def _metrics(settings: Settings, pipeline: Pipeline, rows: list[dict[str, Any]]) -> dict[str, int]:
     """What Delta counted in the batch's MERGE, as far as the target's log still has it."""
     versions = [row["details"]["table_version"] for row in rows if row["event"] == "committed"]
-    log = TableLog.open(Steps(settings, pipeline).tables.target) if versions else None
-    if log is None or versions[0] is None:
+    if not versions or versions[0] is None:
         return {}
-    for entry in log.table.history(log.version - versions[0] + 1):
-        if entry["version"] == versions[0]:
-            found = entry.get("operationMetrics") or {}
-            return {name: int(found[name]) for name in _METRICS if name in found}
-    return {}
+    infos = newest_infos(Steps(settings, pipeline).tables.target, versions[0], limit=1)
+    found = next(infos, {}).get("operationMetrics") or {}
+    return {name: int(found[name]) for name in _METRICS if name in found}
 
 
 def _seconds(row: dict[str, Any]) -> float:

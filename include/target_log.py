@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -38,7 +38,6 @@ _CHANGE_NO_ROW = (
     "UPGRADE PROTOCOL",
     "VACUUM",
 )
-_RECENT = 30  # commits; a batch that is settled is nearly always among them
 
 
 @dataclass(frozen=True)
@@ -109,11 +108,8 @@ class TableLog:
 
     def landed_as(self, pipeline: str, generation: int, batch_id: int) -> LandedCommit | None:
         """The commit that carries this marker."""
-        for limit in (_RECENT, None):
-            for commit in self.landed_commits(pipeline, generation, limit):
-                if commit.metadata.batch.batch_id == batch_id:
-                    return commit
-        return None
+        commits = self.landed_commits(pipeline, generation)
+        return next((commit for commit in commits if commit.metadata.batch.batch_id == batch_id), None)
 
     def landed_commits(
         self, pipeline: str, generation: int | None = None, limit: int | None = None
@@ -132,9 +128,13 @@ class TableLog:
         """The newest commits, newest first, and what they say of a pipeline."""
         return [self._entry(entry, pipeline) for entry in self._history(limit)]
 
-    def _history(self, limit: int | None) -> Iterable[dict[str, Any]]:
-        """What commits say of themselves, newest first."""
-        return self.table.history() if limit is None else newest_infos(self.path, self.version, limit)
+    def _history(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """What commits say of themselves, newest first, with the versions that their files are named after.
+
+        Not by `DeltaTable.history`: it reads from the newest commit on and counts down from the version that was
+        opened, so that every number is wrong once somebody has committed in between (deltalake 1.6.6).
+        """
+        return newest_infos(self.path, self.version, limit)
 
     def _entry(self, entry: dict[str, Any], pipeline: str) -> LogEntry:
         text = entry.get("userMetadata")
@@ -151,7 +151,7 @@ class TableLog:
 
     def begun(self, pipeline: str, generation: int) -> GenerationStarted | None:
         """How a generation began, as the fence of the one before it says; None if the log has no such fence."""
-        for entry in self.table.history():
+        for entry in self._history():
             started = fenced_for(entry.get("userMetadata"), pipeline)
             if started is not None and started.generation == generation:
                 return started
@@ -163,10 +163,6 @@ class TableLog:
         while self.marker(pipeline, generation) == FENCE:
             generation += 1
         return generation
-
-    def newest_backfill(self, pipeline: str) -> int:
-        """The highest number of a backfill whose chunks the log tells of, 0 if there is none."""
-        return max([0, *(-c.metadata.batch.generation for c in self.landed_commits(pipeline))])
 
     def view(self, pipeline: str, generation: int, since_version: int | None) -> TargetView:
         """The log for a planner. since_version: what is newer is searched for a RESTORE; None: nothing is."""

@@ -9,39 +9,53 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from include.delta_tables import open_table, verify_alone
 from include.ledger import Ledger
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
+from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
-from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_events import LedgerState, fold
 from include.protocol.ledger_rows import from_row
 from include.protocol.maintenance import (
     PURGED,
+    Purgeable,
+    PurgeMark,
     TableShape,
     purgeable,
     purged_from,
     purged_to_text,
+    raised,
     wants_optimize,
 )
 from include.quality.evidence import forget
 from include.settings import Settings
 from include.storage import Tables
 from include.table_upkeep import keep_appended, remove_spent_tables, shape_of
+from include.target_log import TableLog
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.marking import with_metadata
-from spark_jobs.quoting import table_name
+from spark_jobs.quoting import literal, table_name
 
 _TRIES = 5
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
 # VACUUM lists folders in so many Spark tasks, whatever their number: its default of 10,000 costs half a minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_VIEW = "lakemark_purged"
+_IS_OLD = (
+    f"target.{LINEAGE}.deleted AND target.{LINEAGE}.topic = old.topic AND target.{LINEAGE}.partition = old.partition "
+    f"AND target.{LINEAGE}.offset < old.below AND (target.{LINEAGE}.generation BETWEEN 1 AND old.newest "
+    f"OR array_contains(old.backfills, target.{LINEAGE}.generation))"
+)
+_MARKS = "marks of purged tombstones"
+_LEFT = "left the tombstones: a backfill is under way, or a reset"
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -104,29 +118,64 @@ class Maintenance:
         return self._commit(role, "VACUUM", f"VACUUM {path} RETAIN {hours:g} HOURS")
 
     def _purge(self) -> list[str]:
-        """What was purged is written down first. A backfill that is under way was planned on the tombstones being
-        there; one that is recorded from here on sees what is written down (see `Backfills.plan`)."""
-        days, table = self._rules.purge_tombstones_after_days, open_table(self._tables.target)
-        if days is None or table is None:
+        """What is to be purged is written down first. Whoever reads records again either did so before (then it is seen
+        here, and the tombstones stay), or sees what is written down: a backfill when it is recorded, a reset by its
+        fence, which lands only on the version of the target that it was decided on."""
+        days = self._rules.purge_tombstones_after_days
+        if days is None or open_table(self._tables.target) is None:
             return []
+        before = datetime.now(UTC) - timedelta(days=days)
+        due = self._due(before)
+        marks = self._marks(due or [])
+        if not marks:
+            return [_LEFT] if due is None else []
+        known = purged_from(self._target_log().table.metadata().configuration)
+        if (wanted := raised(known, marks)) != known:
+            text = literal(purged_to_text(wanted))
+            target = table_name(self._tables.target)
+            did = self._commit("target", _MARKS, f"ALTER TABLE {target} SET TBLPROPERTIES ('{PURGED}' = {text})")
+            if did != [_MARKS]:
+                return did
+        if self._due(before) != due:
+            return [_LEFT]
+        return self._commit("target", "purged tombstones", self._purge_statement(due or [], marks))
+
+    def _due(self, before: datetime) -> list[Purgeable] | None:
+        """The tombstones that may go now; None if records are being read again, or are about to be."""
         rows = [(row["recorded_at"], from_row(row)) for row in Ledger(self._tables.ledger).rows()]
-        known = purged_from(table.metadata().configuration)
-        offsets = {**known}
-        for tp, offset in purgeable(rows, datetime.now(UTC) - timedelta(days=days)).items():
-            offsets[tp] = max(offset, known.get(tp, 0))
-        if not offsets:
+        state = fold(event for _, event in rows)
+        is_fenced = self._target_log().marker(self.pipeline.name, state.generation) == FENCE
+        if is_fenced or any(record.outcome is None for record in state.backfills.values()):
+            return None
+        return purgeable(rows, before)
+
+    def _marks(self, due: Sequence[Purgeable]) -> list[PurgeMark]:
+        """How far there is anything to purge: a partition of which nothing goes gets no mark."""
+        if not due:
             return []
-        target = table_name(self._tables.target)
-        if offsets != known:
-            text = purged_to_text(offsets).replace("'", "''")
-            self._commit("target", "boundary", f"ALTER TABLE {target} SET TBLPROPERTIES ('{PURGED}' = '{text}')")
-        if any(record.outcome is None for record in self._state().backfills.values()):
-            return ["left the tombstones: a backfill is under way"]
-        old = " OR ".join(
-            f"({LINEAGE}.topic = '{tp.topic}' AND {LINEAGE}.partition = {tp.partition} AND {LINEAGE}.offset < {offset})"
-            for tp, offset in sorted(offsets.items())
+        rows = self.spark.table(table_name(self._tables.target)).alias("target")
+        found = (
+            rows.join(F.broadcast(self._positions(due).alias("old")), F.expr(_IS_OLD))
+            .groupBy("old.place")
+            .agg((F.max(f"target.{LINEAGE}.offset") + 1).alias("below"))
         )
-        return self._commit("target", "purged tombstones", f"DELETE FROM {target} WHERE {LINEAGE}.deleted AND ({old})")
+        return [due[row["place"]].to(row["below"]) for row in found.collect()]
+
+    def _purge_statement(self, due: Sequence[Purgeable], marks: Sequence[PurgeMark]) -> str:
+        """The tombstones below these marks go. A MERGE, so that names of topics are data: Delta takes no parameters in
+        a DELETE, and its builder is not there for every Spark Connect server."""
+        of = {(mark.topic, mark.partition): mark for mark in marks}
+        purged = [replace(p, offset=of[key].offset) for p in due if (key := (p.topic, p.partition)) in of]
+        self._positions(purged).createOrReplaceTempView(_VIEW)
+        return (
+            f"MERGE INTO {table_name(self._tables.target)} AS target USING {_VIEW} AS old ON {_IS_OLD} "
+            "WHEN MATCHED THEN DELETE"
+        )
+
+    def _positions(self, due: Sequence[Purgeable]) -> DataFrame:
+        rows = [(n, p.topic, p.partition, p.offset, p.last_generation, list(p.backfills)) for n, p in enumerate(due)]
+        schema = "place INT, topic STRING, partition INT, below BIGINT, newest INT, backfills ARRAY<INT>"
+        return self.spark.createDataFrame(rows, schema)
 
     def _forget_judgements(self) -> list[str]:
         days = self._rules.keep_judgements_days
@@ -152,6 +201,11 @@ class Maintenance:
     def _shape(self, role: str) -> TableShape | None:
         path = self._paths.get(role)
         return None if path is None else shape_of(path, self._rules.vacuum_after_hours)
+
+    def _target_log(self) -> TableLog:
+        log = TableLog.open(self._tables.target)
+        assert log is not None, "it was there a moment ago"
+        return log
 
     def _state(self) -> LedgerState:
         return Ledger(self._tables.ledger).state()

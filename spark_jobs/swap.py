@@ -4,6 +4,7 @@ one commit of the target, so readers see the old rows or the new ones, and nothi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from deltalake import DeltaTable
@@ -15,14 +16,16 @@ from include.generation_change import GenerationChange
 from include.pipeline_file import IS_CURRENT, Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE
+from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.generations import take_over
 from include.protocol.ledger_events import GenerationStarted, LedgerState
+from include.protocol.maintenance import PURGED, purged_from
 from include.protocol.planning import SourceExtent
 from include.settings import Settings
 from include.steps import Steps
 from spark_jobs.failures import classed
-from spark_jobs.marking import marked
+from spark_jobs.marking import marked, with_metadata
 from spark_jobs.quoting import table_name
 from spark_jobs.tables import ensure_target
 
@@ -77,7 +80,18 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
             found=f"one that begins from: {started.origin}",
             action="try again",
         )
+    _forget_purges(spark, pipeline, steps.tables.target)
     Backfills(steps).end(number, "swapped", started_by)
+
+
+def _forget_purges(spark: SparkSession, pipeline: Pipeline, target: str) -> None:
+    """The new table holds every delete again; maintenance leaves them while the backfill is not at its end."""
+    table = open_table(target)
+    if table is None or not purged_from(table.metadata().configuration):
+        return
+    told = {"lakemark": FORMAT, "role": MAINTENANCE_ROLE, "pipeline": pipeline.name}
+    with with_metadata(spark, json.dumps(told)):
+        spark.sql(f"ALTER TABLE {table_name(target)} UNSET TBLPROPERTIES ('{PURGED}')").collect()
 
 
 def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, path: str) -> None:

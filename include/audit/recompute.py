@@ -22,7 +22,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import LedgerState
-from include.protocol.maintenance import purged_from
+from include.protocol.maintenance import purged_from, purged_offsets
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
@@ -52,7 +52,8 @@ def recompute(
     _register(database, "target", target)
     database.register("aside", aside)
     _compute(database, pipeline)
-    _compare(database, pipeline, held, purged_from(target.metadata().configuration))
+    marks = purged_from(target.metadata().configuration)
+    _compare(database, pipeline, held, purged_offsets(marks, source.topic_ids))
     findings = [*_record_findings(database, pipeline), *_row_findings(database, pipeline, target.version())]
     [(equal, beyond)] = database.execute(
         "SELECT count(*) FILTER (verdict = 'equal'), count(*) FILTER (verdict = 'beyond reach') FROM compared"

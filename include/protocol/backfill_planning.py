@@ -123,7 +123,8 @@ def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[To
             case _:
                 continue
         same = {tp: n for tp, n in starts.items() if event.topic_ids.get(tp.topic) == state.topic_ids.get(tp.topic)}
-        first |= same
+        # A topic that was left and taken up again is read from its first start on.
+        first |= {tp: min(n, first.get(tp, n)) for tp, n in same.items()}
     return first, skipped
 
 

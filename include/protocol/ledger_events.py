@@ -17,6 +17,8 @@ from include.protocol.guard import fenced
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
+REBUILT = ("commit metadata", "rows")  # origins of the generations that a ledger which was made anew begins with
+_BACKFILLS_OF_A_LEDGER = 100_000  # more than one will ever have; rows name them in 32 bits
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,15 @@ class LedgerState:
             self.batches[self.committed_through - self.first_batch_id].commit if self.committed_through >= 0 else None
         )
 
+    @property
+    def next_backfill(self) -> int:
+        """A number that no backfill of the pipeline has ever had: rows, quarantined records and markers name a backfill
+        by it for good. A ledger that was made anew knows none of the backfills before it, and no two such ledgers begin
+        with the same generation."""
+        assert self.is_whole, "a recent state knows no backfills"
+        made_anew = max((g.generation for g in self.generations if g.origin in REBUILT), default=0)
+        return max([made_anew * _BACKFILLS_OF_A_LEDGER, *self.backfills]) + 1
+
     def kept(self) -> StateKept:
         """Of a state in which the last batch is committed."""
         last = self.batches[-1]
@@ -260,6 +271,11 @@ class LedgerState:
         for record in reversed(self.batches[batch_id - self.first_batch_id :]):
             offsets |= {r.topic_partition: r.start_offset for r in record.batch.ranges}
         return offsets
+
+    def first_after(self, version: int) -> int:
+        """The first batch of this generation that landed after a version of the target; the next one, if none has."""
+        landed = (r.batch.batch_id for r in self.batches if r.commit and (r.commit.table_version or 0) > version)
+        return next(landed, self.committed_through + 1)
 
     def record(self, batch_id: int) -> BatchRecord | None:
         """Batch `batch_id` of this generation, None if it was never planned."""

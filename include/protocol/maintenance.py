@@ -1,25 +1,66 @@
-"""What a table needs of maintenance, and which tombstones may go. Pure.
+"""What a table needs of maintenance, which tombstones may go, and what may not be read again once some are gone. Pure.
 
-A tombstone keeps an older change from making a deleted row again. Once it is purged, nothing does: so what was purged
-is written down with the table first (`PURGED`), and a backfill that would read a purged key's older changes without
-its delete is refused.
+A tombstone keeps an older change from making a deleted row again. Once it is purged, nothing does. Whoever reads
+changes again may then bring back rows that are deleted: the older change may lie anywhere (in another partition or
+topic, before the delete or after it), and the row is there until the delete is read again, if it ever is. So what was
+purged is written down with the table first (`PURGED`), and from then on nothing is read again into the table itself. A
+new table that takes its place holds every delete again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from include.protocol.backfill import Into
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import Event, fold
-from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_json, offsets_to_json
+from include.protocol.ledger_events import (
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerState,
+    fold,
+)
+from include.protocol.ranges import OffsetRange, TopicPartition
 
-PURGED = "lakemark.tombstonesPurgedTo"  # table property: offsets, end exclusive, below which tombstones may be gone
+PURGED = "lakemark.tombstonesPurgedTo"  # table property: marks, see `PurgeMark`
 SMALL_BYTES = 32 * 1024 * 1024
 _DELETED_MAX = 0.2  # share of rows that deletion vectors hide; above it every reader pays for them
+
+
+@dataclass(frozen=True)
+class PurgeMark:
+    """Tombstones of records below `offset` of one partition may be gone."""
+
+    topic: str
+    topic_id: str | None  # None: of whatever topics have had the name (as marks were written before they had ids)
+    partition: int
+    offset: int  # end, exclusive
+
+
+@dataclass(frozen=True)
+class Purgeable:
+    """Tombstones of one partition that are old enough: of records below `offset`, in rows that these generations wrote.
+
+    What a later generation writes was not asked about: offsets alone do not name a record, a topic that was created
+    anew begins with 0 again. And what a backfill that is not at its end has written stays, for it may not have read yet
+    what the tombstone keeps out. (Rows of a topic that is gone are older than what was read of the one in its place.)
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int  # end, exclusive
+    last_generation: int  # of live batches
+    backfills: tuple[int, ...]  # those at their end; generations, so negative
+
+    def to(self, offset: int) -> PurgeMark:
+        """The mark for tombstones below an offset of this partition."""
+        return PurgeMark(self.topic, self.topic_id, self.partition, offset)
 
 
 @dataclass(frozen=True)
@@ -44,44 +85,118 @@ def wants_optimize(shape: TableShape, small_files_max: int) -> bool:
     return shape.small_files > small_files_max or shape.deleted > _DELETED_MAX * shape.records
 
 
-def purgeable(rows: Sequence[tuple[datetime, Event]], before: datetime) -> dict[TopicPartition, int]:
-    """Offsets, end exclusive, below which every record was committed before `before`, and not read anew since.
+def purgeable(rows: Sequence[tuple[datetime, Event]], before: datetime) -> list[Purgeable]:
+    """Tombstones whose record was first committed before `before`; none while records are being read again.
 
     Args:
         rows: the ledger's events, in order, and when each was recorded.
     """
-    then = fold(event for at, event in rows if at < before).committed_offsets
-    now = fold(event for _, event in rows).committed_offsets
-    return {tp: min(offset, now[tp]) for tp, offset in then.items() if now.get(tp, 0) > 0 and offset > 0}
+    state = fold(event for _, event in rows)
+    offsets, furthest = state.committed_offsets, _furthest(event for _, event in rows)
+    if any(offsets.get(tp, 0) < end for (tp, id_), end in furthest.items() if id_ == state.topic_ids.get(tp.topic)):
+        return []  # a change may come again whose delete was read again before
+    ended = tuple(-number for number, record in sorted(state.backfills.items()) if record.outcome is not None)
+    return [
+        Purgeable(tp.topic, id_, tp.partition, end, state.generation, ended)
+        for (tp, id_), end in sorted(_furthest(event for at, event in rows if at < before).items())
+        if id_ == state.topic_ids.get(tp.topic)
+    ]
+
+
+def _furthest(events: Iterable[Event]) -> dict[tuple[TopicPartition, str], int]:
+    """How far batches of any generation have committed, by partition and topic id."""
+    planned: dict[tuple[int, int], BatchPlanned] = {}
+    found: dict[tuple[TopicPartition, str], int] = {}
+    for event in events:
+        if isinstance(event, BatchPlanned):
+            planned[event.batch.key] = event
+        elif isinstance(event, BatchCommitted):
+            batch = planned[event.generation, event.batch_id].batch
+            for r in batch.ranges:
+                key = (r.topic_partition, batch.topic_ids[r.topic])
+                found[key] = max(found.get(key, 0), r.end_offset)
+    return found
 
 
 def verify_not_purged(
-    pipeline: str, chunks: Iterable[Sequence[OffsetRange]], purged: Mapping[TopicPartition, int]
+    pipeline: str, into: Into, replays: bool, marks: Sequence[PurgeMark], instead: Callable[[], str]
 ) -> None:
-    """Raises TerminalError if reading these ranges again could make rows again whose deletes were purged."""
-    starts: dict[TopicPartition, int] = {}
-    ends: dict[TopicPartition, int] = {}
-    for r in (r for ranges in chunks for r in ranges):
-        starts[r.topic_partition] = min(r.start_offset, starts.get(r.topic_partition, r.start_offset))
-        ends[r.topic_partition] = max(r.end_offset, ends.get(r.topic_partition, r.end_offset))
-    for tp, end in sorted(ends.items()):
-        if starts[tp] < purged.get(tp, 0) and end < purged[tp]:
-            raise TerminalError(
-                what="deletes that came after these records were purged: rows that are deleted would come back",
-                where=f"{pipeline}, {tp}",
-                expected=f"a range that ends at {purged[tp]} or later, or begins there",
-                found=f"{starts[tp]} to {end} (exclusive)",
-                action=f"let the range of {tp} end at {purged[tp]}, so that the deletes are read again too; or fill a "
-                "new table",
-            )
+    """Raises TerminalError if a backfill, or a replay, could make rows again whose deletes were purged.
+
+    Args:
+        marks: of the target. instead: says what to do then.
+    """
+    if marks and into == "same":
+        what = "replay" if replays else "backfill"
+        raise _refused(f"{pipeline}, {what}", marks, f"a {what} into the table itself", instead())
 
 
-def purged_to_text(offsets: Mapping[TopicPartition, int]) -> str:
-    """As the table property holds it."""
-    return json.dumps(offsets_to_json(offsets), separators=(",", ":"))
+def verify_reset_not_purged(
+    pipeline: str,
+    state: LedgerState,
+    started: GenerationStarted,
+    marks: Sequence[PurgeMark],
+    back_to: int | None,
+    instead: Callable[[], str],
+) -> None:
+    """The same of a generation that reads again what `state` has committed.
+
+    Args:
+        back_to: the version that a RESTORE since the last commit has brought back; None: there was none. What landed
+            after it came after every purge that the table knows of, and is read as if for the first time.
+    """
+    if not marks or started.origin.startswith("backfill"):
+        return
+    first = state.committed_through + 1 if back_to is None else state.first_after(back_to)
+    stands_at = {tp: offset for tp, offset in state.offsets_before(first).items() if tp in started.start_offsets}
+    same = {tp for tp in stands_at if state.topic_ids.get(tp.topic) == started.topic_ids.get(tp.topic)}
+    again = [
+        OffsetRange(*tp, started.start_offsets[tp], stands_at[tp])
+        for tp in sorted(same)
+        if started.start_offsets[tp] < stands_at[tp]
+    ]
+    if again:
+        raise _refused(f"{pipeline}, from {started.origin}", marks, ", ".join(map(str, again)), instead())
 
 
-def purged_from(configuration: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def _refused(where: str, marks: Sequence[PurgeMark], found: str, instead: str) -> TerminalError:
+    places = ", ".join(sorted({f"{mark.topic}-{mark.partition}@{mark.offset}" for mark in marks})[:10])
+    return TerminalError(
+        what="tombstones were purged: rows that are deleted could come back",
+        where=where,
+        expected=f"nothing that is read again into the table, whose deletes below {places} may be gone",
+        found=found,
+        action=instead,
+    )
+
+
+def raised(marks: Iterable[PurgeMark], more: Iterable[PurgeMark]) -> tuple[PurgeMark, ...]:
+    """All marks, of every partition the highest."""
+    highest: dict[tuple[str, str, int], PurgeMark] = {}
+    for mark in (*marks, *more):
+        key = (mark.topic, mark.topic_id or "", mark.partition)
+        if key not in highest or highest[key].offset < mark.offset:
+            highest[key] = mark
+    return tuple(highest[key] for key in sorted(highest))
+
+
+def purged_offsets(marks: Iterable[PurgeMark], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Offsets, end exclusive, below which tombstones of the topics as they are now may be gone."""
+    found: dict[TopicPartition, int] = {}
+    for mark in marks:
+        if mark.topic_id in (None, topic_ids.get(mark.topic)):
+            tp = TopicPartition(mark.topic, mark.partition)
+            found[tp] = max(mark.offset, found.get(tp, 0))
+    return found
+
+
+def purged_to_text(marks: Iterable[PurgeMark]) -> str:
+    """As the table property holds it. ASCII, and without `$`: it becomes part of a statement, in which Spark would
+    substitute `${...}`."""
+    return json.dumps([asdict(mark) for mark in marks], separators=(",", ":")).replace("$", "\\u0024")
+
+
+def purged_from(configuration: Mapping[str, Any]) -> tuple[PurgeMark, ...]:
     """From a table's properties; empty if nothing was ever purged."""
     text = configuration.get(PURGED)
-    return offsets_from_json(json.loads(text)) if text else {}
+    return tuple(PurgeMark(**{"topic_id": None, **mark}) for mark in json.loads(text)) if text else ()

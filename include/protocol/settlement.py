@@ -164,7 +164,7 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
         )
     if target is not None and target.restored is not None:
         version, back_to = target.restored
-        first_lost = "BATCH" if back_to is None else _first_after(state, back_to)
+        first_lost = "BATCH" if back_to is None else state.first_after(back_to)
         raise TargetBehindLedger(
             what="the target was rolled back by RESTORE, which takes rows away and leaves markers as they are",
             where=f"{where}, version {version}",
@@ -173,11 +173,3 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
             action=f"`lakemark reset {pipeline} --from {first_lost} --reason ...` applies again what was taken away "
             "(changes are order-proof: rows that are there stay as they are)",
         )
-
-
-def _first_after(state: LedgerState, version: int) -> int:
-    """The first batch that landed after a version of the target."""
-    for record in state.batches:
-        if record.commit is not None and (record.commit.table_version or 0) > version:
-            return record.batch.batch_id
-    return state.committed_through + 1

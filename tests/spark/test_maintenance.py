@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from include.backfills import Backfills, Wish
 from include.delta_tables import open_table, query
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
+from include.protocol.maintenance import PURGED, PurgeMark, purged_from
 from include.protocol.ranges import OffsetRange
 from spark_jobs.maintenance import Maintenance
 from tests.support.world import World, as_dict, changes, newest_by_key
@@ -28,6 +31,11 @@ def maintain(world: World, pipeline: Pipeline, **options: str) -> dict[str, Any]
 def tombstones(world: World, pipeline: Pipeline) -> int:
     table = open_table(world.steps(pipeline).tables.target)
     return query(table, "select count(*) as n from t where _lakemark['deleted']")[0]["n"]
+
+
+def marks(world: World, pipeline: Pipeline) -> tuple[PurgeMark, ...]:
+    table = open_table(world.steps(pipeline).tables.target)
+    return purged_from(table.metadata().configuration)
 
 
 def assert_right(world: World, pipeline: Pipeline) -> None:
@@ -51,8 +59,8 @@ def test_i9_files_and_tombstones_go_and_nothing_that_a_reader_sees(world: World)
     steps = world.steps(pipeline)
     waiting = Backfills(steps).plan(Wish(batches=(0, 0)), "r1", "", "test")
     won = maintain(world, pipeline)["tables"]["target"]
-    assert won["did"][0] == "left the tombstones: a backfill is under way"
-    assert tombstones(world, pipeline) == 5
+    assert won["did"][0] == "left the tombstones: a backfill is under way, or a reset"
+    assert (tombstones(world, pipeline), marks(world, pipeline)) == (5, ())
     Backfills(steps).cancel(waiting.number, "test")
 
     won = maintain(world, pipeline)["tables"]["target"]
@@ -60,11 +68,43 @@ def test_i9_files_and_tombstones_go_and_nothing_that_a_reader_sees(world: World)
     assert tombstones(world, pipeline) == 0
     assert_right(world, pipeline)
 
-    with pytest.raises(TerminalError, match="rows that are deleted would come back"):
-        Backfills(steps).plan(Wish(ranges=[OffsetRange(topic, 0, 0, 30)]), "r2", "", "test")
-    everything = Backfills(steps).plan(Wish(ranges=[OffsetRange(topic, 0, 0, 65)]), "r3", "", "test")
-    assert world.attempt(pipeline, 0, key=everything.batch(0).key).outcome == "applied"
-    Backfills(steps).end(everything.number, "applied", "test")
+    topic_id = world.steps(pipeline).ledger.state().topic_ids[topic]
+    assert marks(world, pipeline) == (PurgeMark(topic, topic_id, 0, 65),)
+
+    # Nothing is read again into the table itself, and what the error says instead works.
+    for span in ((0, 30), (0, 65), (60, 65)):
+        with pytest.raises(TerminalError, match="rows that are deleted could come back") as refused:
+            Backfills(steps).plan(Wish(ranges=[OffsetRange(topic, 0, *span)]), f"r{span}", "", "test")
+    done = world.lakemark("reset", pipeline.name, "--from", "1", "--reason", "test")
+    assert (done.returncode, "rows that are deleted could come back" in done.stderr) == (1, True), done
+    [command] = re.findall(r"`lakemark (backfill [^`]*)`", refused.value.action)
+    done = world.lakemark(*command.split())
+    assert done.returncode == 0, done
+    assert (tombstones(world, pipeline), marks(world, pipeline)) == (5, ())
+    world.drain(pipeline)
+    assert_right(world, pipeline)
+    again = Backfills(steps).plan(Wish(ranges=[OffsetRange(topic, 0, 0, 30)]), "again", "", "test")
+    assert world.attempt(pipeline, 0, key=again.batch(0).key).outcome == "applied"
+    Backfills(steps).end(again.number, "applied", "test")
+    assert_right(world, pipeline)
+    won = maintain(world, pipeline)["tables"]["target"]
+    assert (won["did"][0], tombstones(world, pipeline)) == ("purged tombstones", 0)
+    assert_right(world, pipeline)
+
+
+def test_i9_marks_of_a_topic_that_is_gone_purge_no_young_tombstone(world: World) -> None:
+    topic = world.topic(partitions=1)
+    rules = {"purge_tombstones_after_days": 10}
+    pipeline = world.pipeline(topic, maintenance=rules, change={"delete_when": "op = 'd'"})
+    world.produce(topic, changes(range(20), 1), 1)
+    world.produce(topic, [{"id": i, "seq": 9, "name": None, "op": "d"} for i in range(5)], 1)
+    world.run_batch(pipeline)
+    left_over = json.dumps([{"topic": topic, "partition": 0, "offset": 1000}])
+    with world.session() as spark:
+        target = world.steps(pipeline).tables.target
+        spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('{PURGED}' = '{left_over}')").collect()
+    won = maintain(world, pipeline)["tables"]["target"]
+    assert (won["did"], tombstones(world, pipeline)) == ([], 5)
     assert_right(world, pipeline)
 
 

@@ -92,6 +92,9 @@ def test_a_table_that_takes_the_targets_place_holds_everything_or_is_refused() -
     assert everything("p", [*events, given_up], state, source((3, 20), (0, 0))) == [OffsetRange("t", 0, 3, 9)]
     with pytest.raises(OffsetsExpired):  # a ledger that was made anew does not know where reading began: from 0 on
         everything("p", [], state, source((2, 20), (0, 0)))
+    # Left, and taken up again later on: its rows from before are in the table, too.
+    taken_up = TopicsStarted(3, 0, {T0: 5, T1: 0}, {"t": "id"}, "c")
+    assert everything("p", [*events, taken_up], state, source((2, 20), (0, 0))) == [OffsetRange("t", 0, 2, 9)]
 
 
 def test_i3_i5_a_chunk_has_a_marker_of_its_own_and_follows_nothing() -> None:

@@ -1,0 +1,60 @@
+"""Targets whose commits are written by hand, for what is decided from a table's log: no Spark, no Kafka."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch
+from include.settings import Settings
+from include.steps import Steps
+from tests.support.batches import landed
+
+LINEAGE_FIELDS = {"generation": pa.int64(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+
+
+def steps_of(folder: Path, **sections: object) -> Steps:
+    """Of a pipeline `p` whose lake is `folder`/lake."""
+    settings = Settings.from_environment({"LAKEMARK_HOME": str(folder), "LAKEMARK_LAKE": str(folder / "lake")})
+    given = {
+        "source": {"bootstrap_servers": "k:1", "topics": ["t"], "schema": "id BIGINT"},
+        "change": {"keys": ["id"]},
+        "target": {"table": "lake://silver/p"},
+    }
+    return Steps(settings, Pipeline.model_validate({"name": "p", **given, **sections}))
+
+
+def make_target(steps: Steps, properties: dict[str, str] | None = None) -> Path:
+    """The target without rows; returns where it lies."""
+    schema = pa.schema([("id", pa.int64()), ("_lakemark", pa.struct(list(LINEAGE_FIELDS.items())))])
+    DeltaTable.create(steps.tables.target, schema, configuration=properties, raise_if_key_not_exists=False)
+    return Path(steps.tables.target)
+
+
+def commit(target: Path, version: int, metadata: str | None = None, markers: dict[str, int] | None = None) -> None:
+    """A commit without rows."""
+    now = time.time_ns() // 1_000_000
+    provenance = {"timestamp": now, "operation": "MERGE", "operationParameters": {}}
+    metrics = {"numSourceRows": "5", "numTargetRowsInserted": "4"}
+    actions: list[dict] = [{"commitInfo": {**provenance, "operationMetrics": metrics, "userMetadata": metadata}}]
+    actions += [{"txn": {"appId": app_id, "version": n}} for app_id, n in (markers or {}).items()]
+    file = target / "_delta_log" / f"{version:020}.json"
+    file.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def land(target: Path, version: int, batch: Batch) -> None:
+    """The commit of a batch."""
+    commit(target, version, landed(batch).metadata.dumps(), {batch.app_id: batch.batch_id})
+
+
+def clean_log(target: Path) -> None:
+    """As Delta's log clean-up does once all commits are old: a checkpoint, and no commit before it."""
+    table = DeltaTable(target)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (target / "_delta_log" / f"{version:020}.json").unlink()

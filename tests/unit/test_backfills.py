@@ -1,0 +1,153 @@
+"""Backfills as they are planned from the ledger and the target's log: no Spark, no Kafka."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from include.backfills import Backfills, Wish
+from include.cli import _parser
+from include.generation_change import GenerationChange
+from include.protocol.batch import FENCE
+from include.protocol.errors import TerminalError
+from include.protocol.generations import restart
+from include.protocol.ledger_events import BatchPlanned, GenerationStarted, LedgerState
+from include.protocol.maintenance import PURGED, PurgeMark, purged_to_text
+from include.protocol.planning import SourceExtent
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.quarantine import Chosen
+from include.steps import Steps
+from include.target_log import TableLog
+from tests.support.batches import batch, committed, source
+from tests.support.hand_made import clean_log, commit, land, make_target, steps_of
+
+_QUARANTINED = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+_QUARANTINED |= {"timestamp": pa.timestamp("us", tz="UTC"), "key": pa.binary(), "value": pa.binary()}
+_QUARANTINED |= {"reason": pa.string(), "generation": pa.int32(), "batch_id": pa.int64()}
+HELD = source({("t", 0): (0, 100)})
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    def held(self: Steps, state: object = None) -> SourceExtent:
+        return HELD
+
+    monkeypatch.setattr(Steps, "source", held)
+    monkeypatch.setattr(Backfills, "_holder", lambda self, wish, state: SimpleNamespace(extent=lambda: HELD))
+    return steps_of(tmp_path)
+
+
+def wish(start: int, end: int, **more: int) -> Wish:
+    return Wish(ranges=[OffsetRange("t", 0, start, end)], **more)
+
+
+def test_i3_a_backfill_of_a_ledger_that_was_made_anew_is_no_earlier_one(steps: Steps) -> None:
+    target = make_target(steps)
+    for n in range(2):
+        steps.ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
+        land(target, n + 1, batch(n))
+    first = Backfills(steps).plan(wish(0, 10), "r1", "", "test")
+    land(target, 3, first.batch(0))
+    # One that leaves no marker in the target: it makes a new table.
+    second = Backfills(steps).plan(Wish(into="new"), "r2", "", "test")
+    assert [first.number, second.number] == [1, 2]
+    commit(target, 4)
+    clean_log(target)
+    steps.ledger.set_aside()
+    GenerationChange(steps, lambda: None).rebuild("lost", "test")
+    planned = Backfills(steps).plan(wish(5, 15), "r3", "", "test")
+    assert [chunk.state for chunk in Backfills(steps).chunks(planned)] == ["waiting"]
+    assert planned.number not in (1, 2), "quarantined records and rows name the backfill that wrote them"
+    assert Backfills(steps).plan(wish(5, 15), "r4", "", "test").number == planned.number + 1
+
+
+def test_i3_no_chunk_begins_with_a_marker_that_is_there(steps: Steps) -> None:
+    """Nothing but backfills has landed, and the ledger is gone: nobody can notice that."""
+    target = make_target(steps)
+    lost = [Backfills(steps).plan(wish(0, 20, records_per_chunk_max=10), f"r{n}", "", "test") for n in range(2)]
+    land(target, 1, lost[0].batch(1))
+    commit(target, 2, markers={lost[1].batch(0).app_id: FENCE})
+    clean_log(target)
+    steps.ledger.set_aside()
+    planned = Backfills(steps).plan(wish(0, 20, records_per_chunk_max=10), "r2", "", "test")
+    assert [chunk.state for chunk in Backfills(steps).chunks(planned)] == ["waiting", "waiting"]
+    assert planned.number == 3
+
+
+def purged(steps: Steps) -> Path:
+    """A target of one batch, whose tombstones were purged."""
+    target = make_target(steps, {PURGED: purged_to_text([PurgeMark("t", "id-t", 0, 5)])})
+    steps.ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
+    land(target, 1, batch(0))
+    return target
+
+
+def commands(said: str) -> list[argparse.Namespace]:
+    """What an error tells to type, as the command understands it."""
+    found = [command.replace("...", "why").split() for command in re.findall(r"`lakemark ([^`]*)`", said)]
+    return [_parser().parse_args(words) for words in found]
+
+
+def test_i9_what_a_refused_backfill_tells_to_type_works(steps: Steps) -> None:
+    purged(steps)
+    with pytest.raises(TerminalError, match="rows that are deleted could come back") as refused:
+        Backfills(steps).plan(wish(0, 10), "r1", "", "test")
+    [options] = commands(refused.value.action)
+    assert options.into_new_table and not options.from_archive
+    planned = Backfills(steps).plan(Wish(into="new", records_per_chunk_max=options.records_per_chunk), "r2", "", "test")
+    assert planned.into == "new"
+    assert list(steps.ledger.state().backfills) == [1], "the refused one was not recorded"
+
+
+def test_i9_what_a_refused_replay_tells_to_type_works(steps: Steps) -> None:
+    purged(steps)
+    aside = {"topic": "t", "partition": 0, "offset": 3, "timestamp": datetime(2026, 1, 1, tzinfo=UTC), "key": None}
+    aside |= {"value": b"{", "reason": "no JSON", "generation": 1, "batch_id": 0}
+    rows = pa.Table.from_pylist([aside], pa.schema(_QUARANTINED))
+    write_deltalake(steps.tables.quarantine, rows)
+    with pytest.raises(TerminalError, match="rows that are deleted could come back") as refused:
+        Backfills(steps).plan(Wish(source="quarantine"), "r1", "", "test")
+    renewed, discarded = commands(refused.value.action)
+    assert renewed.into_new_table
+    assert Backfills(steps).quarantine.discard(Chosen(discarded.ranges, discarded.rule), discarded.reason, "test") == 1
+    assert Backfills(steps).quarantine.count_pending(Chosen((), None)) == 0
+
+
+def test_i9_where_nobody_holds_all_records_no_new_table_is_advised(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purged(steps)
+    cut = source({("t", 0): (7, 100)})
+    monkeypatch.setattr(Backfills, "_holder", lambda self, wish, state: SimpleNamespace(extent=lambda: cut))
+    with pytest.raises(TerminalError, match="leave it: nobody holds all records") as refused:
+        Backfills(steps).plan(wish(7, 10), "r1", "", "test")
+    assert commands(refused.value.action) == []
+
+
+def test_i9_a_reset_that_reads_again_after_a_purge_changes_nothing(steps: Steps) -> None:
+    target = purged(steps)
+
+    def back(state: LedgerState, extent: SourceExtent) -> GenerationStarted:
+        return restart("p", state, extent, 0, False, "why", "test")
+
+    before = TableLog.open(str(target)).version
+    for ask in (GenerationChange(steps, lambda: None).preview, GenerationChange(steps, lambda: None).begin):
+        with pytest.raises(TerminalError, match="rows that are deleted could come back"):
+            ask(back)
+    assert (TableLog.open(str(target)).version, steps.ledger.state().generation) == (before, 1)
+
+
+def test_i9_a_rebuild_from_rows_does_not_go_back_behind_what_was_purged(steps: Steps) -> None:
+    target = purged(steps)
+    commit(target, 2)
+    clean_log(target)
+    steps.ledger.set_aside()
+    started, _ = GenerationChange(steps, lambda: None).rebuild("lost", "test")
+    assert (started.origin, started.start_offsets) == ("rows", {TopicPartition("t", 0): 5})
