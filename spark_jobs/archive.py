@@ -5,7 +5,10 @@ A reset that reads a topic again archives its records again; who reads the archi
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.pipeline_file import Source
@@ -46,10 +49,12 @@ def append_archive(spark: SparkSession, path: str, records: DataFrame, metadata:
 
 def read_archive(spark: SparkSession, path: str, source: Source, batch: Batch) -> DataFrame:
     """The records of a batch's ranges, from the archive instead of Kafka. Columns as `read_records`."""
-    within = " OR ".join(
-        f"(topic = '{r.topic}' AND topic_id = '{batch.topic_ids[r.topic]}' AND partition = {r.partition} "
-        f"AND offset >= {r.start_offset} AND offset < {r.end_offset})"
-        for r in batch.ranges
-    )
+    spans = [(r.topic, batch.topic_ids[r.topic], r.partition, r.start_offset, r.end_offset) for r in batch.ranges]
+    within = reduce(or_, (_is_within(*span) for span in spans))
     records = spark.read.format("delta").load(path).where(within).dropDuplicates(["topic", "partition", "offset"])
     return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=False)
+
+
+def _is_within(topic: str, topic_id: str, partition: int, start: int, end: int) -> Column:
+    same = (F.col("topic") == topic) & (F.col("topic_id") == topic_id) & (F.col("partition") == partition)
+    return same & (F.col("offset") >= start) & (F.col("offset") < end)

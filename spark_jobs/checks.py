@@ -48,7 +48,10 @@ class TableCheck:
         columns = [f"`{column.name}`" for column in self.pipeline.columns]
         table = self.spark.read.format("delta").option("versionAsOf", version).load(tables.target)
         rows = table.where(self.pipeline.seen_by_readers).select(*columns)
-        judged = rows.withColumn(quality.BROKEN, quality.broken(judge, F.lit(True)))
+        judged = rows.withColumn(
+            quality.BROKEN,
+            quality.broken(judge, F.lit(True), always=F.coalesce(F.input_file_name(), F.lit("")).isNotNull()),
+        )
         found = quality.judgement(self.spark, self.settings, judge, judged, rows, quality.BROKEN)
         record(tables.quality, Subject(self.pipeline.name, uuid.uuid4().hex, table_version=version), found)
         verify_table(f"{self.pipeline.target.table} version {version}", found)

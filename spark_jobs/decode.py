@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -15,6 +16,7 @@ from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from include.schema_ddl import Column as SchemaColumn
 from spark_jobs import quality
+from spark_jobs.conditions import asked, fails, is_true
 from spark_jobs.fates import ALL_TABLES, TRUNCATE
 from spark_jobs.formats import avro, contract, debezium_json, plain_json, plain_text, protobuf
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
@@ -32,6 +34,7 @@ _FORMATS: Mapping[str, Callable[[DataFrame, Pipeline], DataFrame]] = {
 }
 _REASON, _FILTERED, _BROKEN = f"{LINEAGE}_reason", f"{LINEAGE}_filtered", f"{LINEAGE}_broken"
 _DELETED, _UNKNOWN = f"{LINEAGE}_deleted", f"{LINEAGE}_unknown"
+_WANTED, _DELETES, _BARE, _TAKES = (f"{LINEAGE}_{name}" for name in ("wanted", "deletes", "bare", "takes"))
 
 
 def decode(
@@ -59,10 +62,12 @@ def decode(
     # Conditions of the pipeline file speak of the columns by their bare names; Kafka's own, some of which a schema may
     # use as well (`key`, `timestamp` ...), are out of their way in a struct.
     named = found.select("*", *(value.alias(name) for name, value in _columns(pipeline).items()))
-    named = named.withColumn(_FILTERED, _filtered(pipeline))
-    if transform is not None:
-        named = _transformed(named, pipeline, transform)
-    known = named.select("*", _deleted(pipeline).alias(_DELETED), _problem(pipeline).alias(_UNKNOWN))
+    if transform is None:
+        named = _with_filter(_with_deletes(named, pipeline), pipeline)
+    else:  # what the file says of deletes, keys and routes speaks of what the transform makes
+        filtered = _with_filter(named.withColumn(_BARE, F.lit(False)), pipeline)
+        named = _with_deletes(_transformed(filtered, pipeline, transform), pipeline)
+    known = _with_routes(named, pipeline).withColumn(_UNKNOWN, _problem(pipeline))
     decided = known.select("*", _lineage(pipeline, batch), _reason(pipeline).alias(_REASON))
     judged = F.col(_REASON).isNull() & ~F.col(_FILTERED) & ~F.col(f"{LINEAGE}.deleted")
     if judge is None:
@@ -153,21 +158,70 @@ def _own(of: str) -> Column:
 
 
 def _problem(pipeline: Pipeline) -> Column:
-    """The format's, but for tombstones that are taken for deletes or left out."""
+    """Why nothing can be made of a record: the format's reason, but for tombstones that are taken for deletes or left
+    out; or a condition of the file that cannot be asked of it."""
     problem = F.col(PROBLEM)
-    return problem if pipeline.tombstones == "quarantine" else F.when(~_is_tombstone(), problem)
+    problem = problem if pipeline.tombstones == "quarantine" else F.when(~_is_tombstone(), problem)
+    said = [problem]
+    if pipeline.change.delete_when:
+        said.append(F.when(fails(F.col(_DELETES)), "change.delete_when fails on this record"))
+    if pipeline.target.routes:
+        said.append(F.when(F.exists(_TAKES, fails), "a condition of target.routes fails on this record"))
+    return F.coalesce(*said)
 
 
 def _is_tombstone() -> Column:
     return F.coalesce(F.col(PROBLEM) == NO_VALUE, F.lit(False))
 
 
-def _deleted(pipeline: Pipeline) -> Column:
-    condition = pipeline.change.delete_when
+def _with_deletes(named: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """With what `delete_when` says, _DELETED, and _BARE: whether a change is a delete of a key and holds nothing else.
+
+    What a delete may hold beside its keys is what orders it and what `delete_when` speaks of.
+    """
+    condition, change = pipeline.change.delete_when, pipeline.change
     deleted = F.col(KIND).isin("delete", "truncate")
+    deleted = deleted | _is_tombstone() if pipeline.tombstones == "delete" else deleted
+    bare = F.col(KIND).isin("delete", "truncate") | _is_tombstone()
     if condition:
-        deleted = deleted | F.coalesce(F.expr(condition), F.lit(False))
-    return deleted | _is_tombstone() if pipeline.tombstones == "delete" else deleted
+        named = named.withColumn(_DELETES, asked(condition))
+        says_so = is_true(F.col(_DELETES))
+        own = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
+        spoken_of = {name.lower() for name in re.findall(r"\w+", condition)}
+        kafkas = pipeline.source.metadata if pipeline.transform is None else {}
+        others = [
+            F.col(f"`{column.name}`").isNull()
+            for column in pipeline.columns
+            if column.name not in {*own, *kafkas, RESCUED} and column.name.lower() not in spoken_of
+        ]
+        deleted, bare = deleted | says_so, bare | (says_so & reduce(and_, others, F.lit(True)))
+    return named.drop(_BARE).select("*", deleted.alias(_DELETED), bare.alias(_BARE))
+
+
+def _with_filter(named: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """With _FILTERED; a record of which the condition cannot be asked has a PROBLEM.
+
+    A delete that has a key and nothing else is not asked for its other columns: the row has to go.
+    """
+    condition, none = pipeline.source.filter, _is_none(pipeline)
+    if not condition:
+        return named.withColumn(_FILTERED, none)
+    is_asked = ~F.col(KIND).isin("delete", "truncate") & ~_is_tombstone() & ~F.col(_BARE)
+    named = named.withColumn(_WANTED, F.when(is_asked, asked(condition)).otherwise("true"))
+    failed = F.when(fails(F.col(_WANTED)), "source.filter fails on this record")
+    named = named.withColumn(PROBLEM, F.coalesce(PROBLEM, failed))
+    return named.withColumn(_FILTERED, none | (~fails(F.col(_WANTED)) & ~is_true(F.col(_WANTED))))
+
+
+def _with_routes(named: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """With _TAKES, what every route says of a record: an array of answers."""
+    if not pipeline.target.routes:
+        return named
+    answers = (
+        asked(route.when) if route.when else F.col(f"{RECORD}.topic").isin(*route.topics).cast("string")
+        for route in pipeline.target.routes
+    )
+    return named.withColumn(_TAKES, F.array(*answers))
 
 
 def _lineage(pipeline: Pipeline, batch: Batch) -> Column:
@@ -201,17 +255,16 @@ def _moved_from(pipeline: Pipeline) -> Column:
         return F.lit(None).cast(f"STRUCT<{types}>")
     old = {key: F.coalesce(before[key], F.col(f"`{key}`")) if key in before else F.col(f"`{key}`") for key in keys}
     differs = reduce(or_, (old[key] != F.col(f"`{key}`") for key in before))
-    return F.when(~F.col(_DELETED) & differs, F.struct(*(value.alias(key) for key, value in old.items())))
+    return F.when(differs, F.struct(*(value.alias(key) for key, value in old.items())))
 
 
 def _route(pipeline: Pipeline) -> Column:
     """The first route that takes a change, by its place in the file."""
     if not pipeline.target.routes:
         return F.lit(None).cast("int")
-    found = F.when((F.col(KIND) == "delete") | _is_tombstone(), ALL_TABLES)
-    for place, route in enumerate(pipeline.target.routes):
-        takes = F.expr(route.when) if route.when else F.col(f"{RECORD}.topic").isin(*route.topics)
-        found = found.when(F.coalesce(takes, F.lit(False)), place)
+    found = F.when(F.col(_BARE), ALL_TABLES)
+    for place in range(len(pipeline.target.routes)):
+        found = found.when(is_true(F.get(_TAKES, F.lit(place))), place)
     return found
 
 
@@ -264,12 +317,3 @@ def _is_none(pipeline: Pipeline) -> Column:
     if pipeline.tombstones == "quarantine":
         return none
     return F.when(_is_tombstone(), F.lit(pipeline.tombstones == "ignore")).otherwise(none)
-
-
-def _filtered(pipeline: Pipeline) -> Column:
-    """A delete that has a key and nothing else is not asked for its other columns: the row has to go."""
-    condition, none = pipeline.source.filter, _is_none(pipeline)
-    if not condition:
-        return none
-    bare = F.col(KIND).isin("delete", "truncate") | _is_tombstone()
-    return none | (~bare & ~F.coalesce(F.expr(condition), F.lit(False)))

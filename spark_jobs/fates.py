@@ -19,6 +19,7 @@ VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without hi
 # Numbers of each row, which add up where rows become one.
 ROWS = f"{LINEAGE}_rows"  # bigint: how many there were
 MOVED = f"{LINEAGE}_moved"  # bigint: how many of their records are two changes
+_MOVE = f"{LINEAGE}_move"  # of a change that is one of the keys: struct of the row's old keys, lineage and valid_at
 DIGEST = f"{LINEAGE}_digest"  # bigint: of those for the quarantine, and why they are; null: there are none
 OF_FATE = (FATE, ROWS, MOVED, DIGEST)  # what no table has
 
@@ -57,6 +58,7 @@ def fates(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
         return F.when(kept, row[name]).alias(name)
 
     names = [column.name for column in pipeline.columns]
+    moved = F.struct(F.col("moved_from").alias("keys"), row[LINEAGE].alias("lineage"), F.col("valid_at").alias("at"))
     digest = F.xxhash64("topic", "partition", "offset", "reason")
     own = found.select(
         FATE,
@@ -67,25 +69,26 @@ def fates(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
         F.lit(1).cast("bigint").alias(ROWS),
         is_moved.cast("bigint").alias(MOVED),
         F.when(reason.isNotNull(), digest).alias(DIGEST),
-        *(["moved_from"] if pipeline.moves_keys else []),
+        *([F.when(is_moved, moved).alias(_MOVE)] if pipeline.moves_keys else []),
     )
     return _with_old_rows(own, pipeline) if pipeline.moves_keys else own
 
 
 def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """The deletes of rows whose key changed, too."""
-    old = {key: F.col("moved_from")[key] for key in pipeline.change.keys}
+    """The deletes of rows whose key changed, too. Whoever's the new row is, the old one may be in any table."""
+    old = {key: F.col(_MOVE)["keys"][key] for key in pipeline.change.keys}
     old |= {
-        LINEAGE: F.col(LINEAGE).withField("deleted", F.lit(True)),
-        **{name: F.col(name) for name in (FATE, VALID_AT, ROWS)},
+        FATE: F.lit(CHANGED),
+        LINEAGE: F.col(_MOVE)["lineage"].withField("deleted", F.lit(True)),
+        VALID_AT: F.col(_MOVE)["at"],
+        ROWS: F.col(ROWS),
         MOVED: F.lit(0).cast("bigint"),
     }
-    columns = [name for name in changes.columns if name != "moved_from"]
+    columns = [name for name in changes.columns if name != _MOVE]
     types = {field.name: field.dataType for field in changes.schema}
     own = F.struct(*map(quoted, columns))
     gone = F.struct(*(old.get(name, F.lit(None)).cast(types[name]).alias(name) for name in columns))
-    has_old = (F.col(FATE) == CHANGED) & (F.col(MOVED) == 1)
-    return changes.select(F.inline(F.array_compact(F.array(own, F.when(has_old, gone)))))
+    return changes.select(F.inline(F.array_compact(F.array(own, F.when(F.col(_MOVE).isNotNull(), gone)))))
 
 
 def tallied() -> list[Column]:

@@ -6,7 +6,7 @@ and pages by theirs; with keys that are near each other (by time, by a sequence)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
 from include.schema_ddl import Column
-from spark_jobs.quoting import literal, quoted
+from spark_jobs.quoting import quoted
 
 _PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from which on looking for ranges pays (docs/performance.md)
 _COLUMNS_MAX = 2
 _RANGES_MAX = 32
 _COVERED_MAX = 0.5  # of what lies between the smallest key and the greatest: ranges that cover more save nothing
 _TEXT_MAX = 100  # characters
+_RANGES = "lakemark_key_ranges"
 
 
 def _number(word: str) -> Callable[[Expression], Expression] | None:
@@ -36,14 +37,7 @@ def _number(word: str) -> Callable[[Expression], Expression] | None:
 
 _WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
 _DECIMAL = ("DEC", "DECIMAL", "NUMERIC")
-# How a value's text, as Spark casts it, becomes a literal. Of other types none does.
-_LITERALS: Mapping[str, Callable[[str], str]] = {
-    **dict.fromkeys(_WHOLE, str),
-    **dict.fromkeys(_DECIMAL, lambda text: f"{text}BD"),
-    "STRING": literal,
-    "DATE": lambda text: f"DATE'{text}'",
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), lambda text: f"TIMESTAMP'{text}'"),
-}
+_ORDERED = (*_WHOLE, *_DECIMAL, "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def pays(rows: int, records: int) -> bool:
@@ -59,37 +53,54 @@ def pays(rows: int, records: int) -> bool:
 def key_condition(changes: DataFrame, pipeline: Pipeline, table: str = "") -> str | None:
     """The condition in SQL; None where no key column lends itself.
 
+    Keys are values of records, which never become part of a statement: the condition names variables of the session,
+    which Spark sets from the changes themselves.
+
     Args:
         changes: prepared and kept. table: the name by which the condition calls the table, if any.
     """
     if pipeline.change.truncates == "apply":
         return None  # the row that remembers a truncate has no keys
     prefix = f"{table}." if table else ""
-    found = [_of_column(changes, column, f"{prefix}{quoted(column.name)}") for column in _columns(pipeline)]
+    found = [
+        _of_column(changes, column, f"{prefix}{quoted(column.name)}", f"lakemark_keys_{place}")
+        for place, column in enumerate(_columns(pipeline))
+    ]
     return " AND ".join(filter(None, found)) or None
 
 
 def _columns(pipeline: Pipeline) -> list[Column]:
     """Key columns by which the table is clustered; else the first key, for rows often come in its order."""
-    keys = [column for column in pipeline.columns if column.name in pipeline.change.keys and column.word in _LITERALS]
+    keys = [column for column in pipeline.columns if column.name in pipeline.change.keys and column.word in _ORDERED]
     clustered = [column for column in keys if column.name in pipeline.target.cluster_by]
     return (clustered or keys[:1])[:_COLUMNS_MAX]
 
 
-def _of_column(changes: DataFrame, column: Column, name: str) -> str | None:
+def _of_column(changes: DataFrame, column: Column, name: str, variable: str) -> str | None:
     key, number = F.col(quoted(column.name)), _number(column.word)
-    bounds = [F.min(key).cast("string").alias("low"), F.max(key).cast("string").alias("high")]
+    bounds = [F.min(key).alias("low"), F.max(key).alias("high")]
     line = [F.min(number(key)).alias("from"), F.max(number(key)).alias("to")] if number else []
-    whole = changes.agg(*bounds, *line).first()
-    if whole is None or whole["low"] is None:
-        return None  # a batch without changes
-    ranges = [(whole["low"], whole["high"])]
+    length = F.greatest(*(F.length(end(key).cast("string")) for end in (F.min, F.max))).alias("length")
+    whole = changes.agg(length, *line).first()
+    if whole is None or whole["length"] is None or whole["length"] > _TEXT_MAX:
+        return None  # a batch without changes; or keys that the table's statistics hold cut short
+    ranges, count = changes.agg(*bounds), 1
     if number and whole["from"] < whole["to"]:
         place = F.width_bucket(number(key), F.lit(whole["from"]), F.lit(whole["to"]), F.lit(_RANGES_MAX))
-        rows = changes.groupBy(place.alias("place")).agg(*bounds, *line).orderBy("place").collect()
+        parts = changes.groupBy(place.alias("place")).agg(*bounds, *line).localCheckpoint()
+        rows = parts.select("from", "to").collect()
         if sum(r["to"] - r["from"] for r in rows) <= _COVERED_MAX * (whole["to"] - whole["from"]):
-            ranges = [(row["low"], row["high"]) for row in rows]
-    if any(len(text) > _TEXT_MAX for text in ranges[0]):
-        return None
-    as_literal = _LITERALS[column.word]
-    return "(" + " OR ".join(f"{name} BETWEEN {as_literal(a)} AND {as_literal(b)}" for a, b in ranges) + ")"
+            ranges, count = parts, len(rows)
+    _set(ranges, column, variable)
+    within = (f"{name} BETWEEN {variable}[{n}].low AND {variable}[{n}].high" for n in range(count))
+    return f"({' OR '.join(within)})"
+
+
+def _set(ranges: DataFrame, column: Column, variable: str) -> None:
+    """Sets a variable of the session to the ranges: an array of structs of low and high."""
+    spark = ranges.sparkSession
+    ranges.select("low", "high").createOrReplaceTempView(_RANGES)
+    spark.sql(
+        f"DECLARE OR REPLACE VARIABLE {variable} ARRAY<STRUCT<low: {column.type}, high: {column.type}>>"
+    ).collect()
+    spark.sql(f"SET VAR {variable} = (SELECT array_agg(struct(low, high)) FROM {_RANGES})").collect()

@@ -26,6 +26,7 @@ from include.quality.verdict import (
 )
 from include.settings import Settings
 from include.storage import table_path
+from spark_jobs.conditions import asked, fails, is_true
 from spark_jobs.quoting import table_name
 
 _VIEW = "lakemark_batch"
@@ -33,19 +34,27 @@ _CHANCE = "_lakemark_chance"
 BROKEN = "_lakemark_broken"  # struct of booleans, one per row rule
 
 
-def broken(judge: Judge, judged: Column, absent: Column | None = None) -> Column:
+def broken(judge: Judge, judged: Column, absent: Column | None = None, always: Column | None = None) -> Column:
     """Which row rules a row breaks: a struct of booleans, over the columns' bare names; none if it is not `judged`.
 
     Args:
         absent: names of columns that a row does not hold, array<string>; no rule about one of them is asked of it.
+        always: as for `conditions.asked`.
     """
 
-    def asked(row: RowRule) -> Column:
+    def spoken_of(row: RowRule) -> Column:
         if absent is None:
             return judged
         return judged & ~F.coalesce(F.arrays_overlap(absent, F.array(*map(F.lit, row.shown))), F.lit(False))
 
-    return F.struct(*((asked(row) & F.expr(row.broken)).alias(_field(n)) for n, row in enumerate(judge.rows)))
+    found = (spoken_of(row) & _is_broken_by(row, always) for row in judge.rows)
+    return F.struct(*(is_broken.alias(_field(n)) for n, is_broken in enumerate(found)))
+
+
+def _is_broken_by(row: RowRule, always: Column | None) -> Column:
+    """A row that a rule cannot be asked of breaks it."""
+    answer = asked(row.broken, always)
+    return is_true(answer) | fails(answer)
 
 
 def reason(judge: Judge, broken: str) -> Column:
@@ -85,8 +94,9 @@ def _of_rows(judge: Judge, rows: DataFrame, broken: str) -> list[RuleResult]:
         return []
     counts = {text for row in judge.rows for text in (row.domain, row.applies)}  # many rules speak of the same rows
     places = {text: f"n{n}" for n, text in enumerate(sorted(counts))}
+    always = F.col(broken).isNotNull()
     found = rows.agg(
-        *(F.expr(f"count_if({text})").alias(place) for text, place in places.items()),
+        *(F.count_if(is_true(asked(text, always))).alias(place) for text, place in places.items()),
         *(F.count_if(F.col(f"{broken}.{_field(n)}")).alias(_field(n)) for n in range(len(judge.rows))),
     ).first()
     results = []

@@ -94,7 +94,7 @@ def reduce(
         superseded=changed.rows - changed.left,
         changes=changed.left,
         added=changed.moved + elsewhere.moved + made - records,
-        routed=elsewhere.rows + elsewhere.moved,
+        routed=elsewhere.rows,
     )
     changes = changes_in(rows)
     hinted = _hinted(changes, changed.left * read.bytes // max(1, read.records))

@@ -24,6 +24,8 @@ _SESSION = {
     # The JSON functions' results must not depend on a cluster's settings.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
+    # `${...}` in a statement stays what it is. (No value of a record is ever part of one; this is the second wall.)
+    "spark.sql.variable.substitute": "false",
 }
 
 # For a Spark Connect server that does not answer: ten minutes as by default, but asked every five seconds at last, not

@@ -125,8 +125,8 @@ _OF_TABLE = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_
 _OF_COLUMN = {
     "expect_column_min_to_be_between": "min({column})",
     "expect_column_max_to_be_between": "max({column})",
-    "expect_column_mean_to_be_between": "avg({column})",
-    "expect_column_sum_to_be_between": "sum({column})",
+    "expect_column_mean_to_be_between": "try_avg({column})",
+    "expect_column_sum_to_be_between": "try_sum({column})",
     "expect_column_stdev_to_be_between": "stddev_samp({column})",
     "expect_column_unique_value_count_to_be_between": "count(DISTINCT {column})",
 }

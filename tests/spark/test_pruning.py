@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,3 +76,18 @@ def test_i9_a_pruned_merge_makes_the_same_table_and_leaves_files_unread(
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
     counts = [record.commit.counts for record in world.steps(pipeline).ledger.state().batches]
     assert [(c.applied, c.stale) for c in counts] == [(100, 0), (100, 0), (100, 0), (0, 20)]
+
+
+def test_i9_no_key_becomes_part_of_a_statement(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "pays", lambda rows, records: rows > 0)
+    keys = ["${env:HOME}", "${nothing}", "%a", "+49", "it's", "\\", "`", "--", ":low", "?", "innocent", "\u00e4", "{}"]
+    topic = world.topic(1)
+    columns = "id STRING, seq BIGINT, name STRING, op STRING"
+    pipeline = world.pipeline(topic, source={"schema": columns})
+    for seq in (1, 2, 3):
+        for some in (keys, keys[:1], keys[1:3]):  # so that each is a bound once
+            world.produce(topic, [{"id": key, "seq": seq, "name": f"at {seq}", "op": "u"} for key in some], 1)
+            world.drain(pipeline)
+    assert sorted((row["id"], row["seq"]) for row in world.rows(pipeline)) == sorted((key, 3) for key in keys)
+    told = json.dumps(DeltaTable(world.steps(pipeline).tables.target).history(1), default=str)
+    assert str(Path.home()) not in told
