@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
@@ -29,8 +30,10 @@ from include.protocol.ledger_events import (
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
-from include.steps import Steps
 from include.target_log import TableLog
+
+if TYPE_CHECKING:
+    from include.steps import Steps
 
 Decide = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Commit = Callable[[DeltaTable, Mapping[str, int], str], bool]

@@ -8,7 +8,7 @@ is exactly once by itself, and what the second one reads never changes: so both 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from include.ledger import Ledger
@@ -82,7 +82,7 @@ class Landed:
         """
         topic_ids = dict(self.state.topic_ids) or dict(merged.topic_ids)
         firsts = self._firsts(topic_ids) if from_first or topic_ids.keys() - merged.topic_ids.keys() else {}
-        there, ends = _committed(merged, topic_ids), _committed(self.state, topic_ids)
+        there, ends = merged.committed_in(topic_ids), self.state.committed_in(topic_ids)
         ends = {tp: max(ends.get(tp, 0), there.get(tp, 0)) for tp in ends.keys() | there.keys()}
         extents = {tp: PartitionExtent(min(firsts.get(tp, 0), end), end) for tp, end in sorted(ends.items())}
         return SourceExtent(self.state.cluster_id or merged.cluster_id or "", topic_ids, extents)
@@ -102,7 +102,7 @@ class Landed:
         archived yet."""
         if merged.pending is None:
             return
-        batch, held = merged.pending.batch, _committed(self.state, dict(merged.topic_ids))
+        batch, held = merged.pending.batch, self.state.committed_in(merged.topic_ids)
         if any(held.get(r.topic_partition, 0) < r.end_offset for r in batch.ranges):
             raise RetryableError(
                 what="the archive does not hold all of the planned batch yet",
@@ -132,15 +132,3 @@ class Landed:
                 break
             waiting += 1
         return waiting >= self.merge_every
-
-
-def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
-    """A landing begins where the pipeline has merged to, if it did so from Kafka before the file said `merge_every`."""
-    offsets = _committed(merged, dict(started.topic_ids))
-    return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
-
-
-def _committed(state: LedgerState, topic_ids: dict[str, str]) -> dict[TopicPartition, int]:
-    """To where batches are committed, of topics that are these."""
-    offsets = state.committed_offsets
-    return {tp: at for tp, at in offsets.items() if state.topic_ids.get(tp.topic) == topic_ids.get(tp.topic)}

@@ -31,7 +31,7 @@ class GenerationStarted:
     start_offsets: Mapping[TopicPartition, int]  # of every partition that is known
     topic_ids: Mapping[str, str]
     cluster_id: str | None
-    origin: str  # where the offsets come from: "committed", "earliest", "batch 7", "commit metadata", "rows"
+    origin: str  # where the offsets come from: "committed", "earliest", "batch 7", "commit metadata", "rows", "archive"
     reason: str  # a person's
     started_by: str
     target_version: int | None = None  # of the target when the generation before was fenced
@@ -252,6 +252,11 @@ class LedgerState:
     def committed_offsets(self) -> dict[TopicPartition, int]:
         """Where the first batch that is not committed starts, in every partition that is known."""
         return self.offsets_before(self.committed_through + 1)
+
+    def committed_in(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+        """The same, of topics that have these ids: a topic that was made anew has other offsets."""
+        offsets = self.committed_offsets
+        return {tp: at for tp, at in offsets.items() if self.topic_ids.get(tp.topic) == topic_ids.get(tp.topic)}
 
     def offsets_before(self, batch_id: int) -> dict[TopicPartition, int]:
         """Where batch `batch_id` of this generation starts, in every partition that is known."""

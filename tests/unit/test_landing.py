@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from include.landing import Landed, resumed
+from include.landing import Landed
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchRecord, LedgerState, TopicsStarted
+from include.protocol.ledger_events import BatchRecord, LedgerState
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 
@@ -71,10 +71,3 @@ def test_a_batch_of_kafka_waits_until_the_archive_holds_it(tmp_path: Path) -> No
     landed(tmp_path, state({T0: 8})).verify_holds_pending(merged)
     with pytest.raises(RetryableError, match="lakemark run p__landing"):
         landed(tmp_path, state({T0: 7})).verify_holds_pending(merged)
-
-
-def test_a_landing_begins_where_the_pipeline_has_merged_to() -> None:
-    started = TopicsStarted(1, 0, {T0: 0, T1: 0}, {"orders": "id-1"}, "c")
-    assert resumed(started, state({T0: 7})).start_offsets == {T0: 7, T1: 0}
-    assert resumed(started, state({T0: 7}, "id-2")).start_offsets == {T0: 0, T1: 0}  # another topic of that name
-    assert resumed(started, LedgerState()) == started
