@@ -18,7 +18,7 @@ from include.ledger import Ledger
 from include.pipeline_file import LANDING, Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
-from include.protocol.errors import OffsetsExpired, RetryableError, TargetBehindLedger, TerminalError
+from include.protocol.errors import CountsDisagree, OffsetsExpired, RetryableError, TargetBehindLedger, TerminalError
 from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
@@ -95,7 +95,8 @@ class Steps:
 
         Raises:
             RetryableError: the batch has not landed. TerminalError: it was never planned.
-            BatchMismatch, CountsDisagree, FencedGeneration: see there.
+            BatchMismatch, FencedGeneration: see there.
+            CountsDisagree: the commit's numbers do not add up; it is recorded, and doing so again does not raise.
         """
         passing("settle.begins")
         committed = self._settle(key)
@@ -219,9 +220,10 @@ class Steps:
         """The batch's commit as the ledger has it now; None if the batch has not landed."""
         began = time.monotonic()
         outcome: BatchCommitted | None = None
+        problem: CountsDisagree | None = None
 
         def decide(state: LedgerState) -> list[Event]:
-            nonlocal outcome
+            nonlocal outcome, problem
             record = state.planned(self.pipeline.name, key)
             marker, landed = landed_and_marker(self.tables.target, record.batch)
             quarantine = None
@@ -229,16 +231,18 @@ class Steps:
                 _, quarantine = landed_and_marker(self.tables.quarantine, record.batch)
             passing("settle.decided")
             match settle(record, marker, landed, quarantine):
-                case Settle(event):
+                case Settle(event, problem):
                     outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
                     return [outcome]
                 case AlreadySettled(event):
-                    outcome = event
+                    outcome, problem = event, None  # whoever recorded it has said so
                 case NotLanded():
-                    outcome = None
+                    outcome, problem = None, None
             return []
 
         self.ledger.append(decide, about=key)
+        if problem is not None:
+            raise problem
         return outcome
 
     def pins(self) -> dict[str, int]:
