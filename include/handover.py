@@ -44,14 +44,14 @@ class Overtaken:
             landing, merging: all events of the two ledgers.
         """
         state, merged = fold(landing), fold(merging)
-        stands, farthest = state.committed_in(state.topic_ids), _farthest(landing, state.topic_ids)
+        stands, reached = state.committed_in(state.topic_ids), farthest(landing, state.topic_ids)
         # A landing that stands below where it was before was told to read again: it does, up to there.
         ahead = {
             tp: at
             for tp, at in merged.committed_in(state.topic_ids).items()
-            if at > stands.get(tp, 0) >= farthest.get(tp, 0)
+            if at > stands.get(tp, 0) >= reached.get(tp, 0)
         }
-        read = _read_between({tp: farthest.get(tp, 0) for tp in ahead}, ahead, merging, state.topic_ids)
+        read = _read_between({tp: reached.get(tp, 0) for tp in ahead}, ahead, merging, state.topic_ids)
         if not ahead or read is None:
             return None
         started = GenerationStarted(
@@ -110,10 +110,10 @@ def only_in_archive(error: OffsetsExpired, landed: LedgerState, merged: LedgerSt
     )
 
 
-def _farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
     """Where a landing has ever got to, in whatever generation, of topics that are these."""
     planned: dict[BatchKey, Batch] = {}
-    farthest: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, int] = {}
     for event in landing:
         offsets: Mapping[TopicPartition, int] = {}
         ids: Mapping[str, str] = {}
@@ -125,9 +125,9 @@ def _farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[To
             case GenerationStarted() | TopicsStarted():
                 offsets, ids = event.start_offsets, event.topic_ids
         for tp, at in offsets.items():
-            if ids.get(tp.topic) == topic_ids.get(tp.topic):
-                farthest[tp] = max(farthest.get(tp, at), at)
-    return farthest
+            if tp.topic in topic_ids and ids.get(tp.topic) == topic_ids[tp.topic]:
+                found[tp] = max(found.get(tp, at), at)
+    return found
 
 
 def _read_between(

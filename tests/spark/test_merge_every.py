@@ -16,6 +16,7 @@ from include.protocol.counts import BatchCounts
 from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
 from spark_jobs.fresh import fresh_rows
+from tests.support.advice import follow
 from tests.support.world import Sent, World, as_dict, changes, newest_by_key, read_table
 
 
@@ -341,3 +342,21 @@ def test_i7_what_only_the_archive_holds_is_merged_by_putting_the_line_back(world
     send(world, plain, 1, 5)
     run(world, plain)
     assert as_dict(world.rows(plain)) == newest_by_key(world.sent_to(plain))
+
+
+@pytest.mark.slow
+def test_i7_what_had_landed_of_a_topic_that_was_made_anew_is_merged(world: World) -> None:
+    """Whoever does as the errors say leaves none of it behind."""
+    pipeline = lazy(world, merge_every=9)
+    send(world, pipeline, 2, 1)
+    for _ in range(2):
+        run(world, pipeline)
+    assert world.rows(pipeline) == []
+    world.recreate_topic(pipeline.source.topics[0], 1)
+    send(world, pipeline, 1, 7)
+    assert [(e["error"], e["where"].split(",")[0]) for e in follow(world, pipeline)] == [
+        ("TopicRecreated", f"{pipeline.name}__landing"),
+        ("TopicRecreated", pipeline.name),
+    ]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert len(as_dict(world.rows(pipeline))) == 12

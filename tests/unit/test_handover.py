@@ -86,6 +86,8 @@ def test_i7_a_landing_goes_on_where_the_merged_batches_end(merging, goes_on_at, 
         ([*LANDED, begun(2, {T0: 0, T1: 5})], batches({T0: (0, 20)}, {T0: (20, 30)})),  # and does so first
         (LANDED, batches({T0: (0, 20)}, {T0: (20, 30)}, read=-1)),  # nobody knows how many records there were
         (LANDED, batches({T0: (22, 30)})),  # nor what became of those between
+        # Two generations' batches overlap: their counts do not add up to what lies between.
+        (LANDED, [*batches({T0: (0, 30)}), begun(2, {T0: 25, T1: 0}), *batches({T0: (25, 45)}, generation=2)]),
     ],
 )
 def test_else_it_stays_where_it_is(landing: Sequence[Event], merging: Sequence[Event]) -> None:
