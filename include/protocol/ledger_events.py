@@ -90,7 +90,7 @@ class BatchCommitted:
     table_version: int | None  # None when the log no longer has the commit
     committed_at: str | None  # ISO 8601, UTC
     attempt_id: str | None  # the attempt whose commit it is
-    counts: BatchCounts | None
+    counts: BatchCounts | None  # None: the log no longer has the commit, or its numbers do not add up
     quarantine_version: int | None = None  # None when the batch quarantined nothing
     settle_seconds: float | None = None
     attempt_seconds: float | None = None  # that its attempt took; None: it did not live to tell
@@ -456,5 +456,5 @@ def _conflict(where: object, expected: str, found: str) -> LedgerConflict:
         expected=expected,
         found=found,
         action="the ledger was written by something else than Lakemark, or is damaged; the target's log is the "
-        "truth: look at both with `lakemark audit`, then `lakemark ledger rebuild`",
+        "truth: look at both with `lakemark audit NAME`; `lakemark ledger rebuild NAME` makes it anew from that",
     )
