@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
+
+from deltalake import DeltaTable
 
 from include.delta_tables import query
 from include.ledger import Ledger
@@ -12,7 +15,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
-from include.protocol.ranges import TopicPartition
+from include.protocol.ranges import OffsetRange, TopicPartition, joined
 from include.settings import Settings
 from include.storage import Tables
 from include.target_log import TableLog
@@ -110,6 +113,18 @@ class ArchiveSource:
         named = (f"(topic = {_text(t)} and topic_id = {_text(id_)})" for t, id_ in sorted(self.state.topic_ids.items()))
         condition = " or ".join(named) or "false"
         return query(log.table, f"select topic, partition, {what} from t where ({condition}) {rest}")
+
+
+def records_in(archive: DeltaTable, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> int:
+    """How many records of these ranges an archive holds; a record that was archived twice is one."""
+    within = " or ".join(
+        f"(topic = {_text(r.topic)} and topic_id = {_text(topic_ids[r.topic])} and partition = {r.partition} "
+        f'and "offset" >= {r.start_offset} and "offset" < {r.end_offset})'
+        for r in joined(ranges)
+    )
+    held = f'select distinct topic, partition, "offset" from t where {within or "false"}'
+    [row] = query(archive, f"select count(*) as n from ({held})")
+    return row["n"]
 
 
 def _text(value: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from include.archive_source import ArchiveSource
 from include.delta_tables import commit_markers, open_table
@@ -16,7 +16,7 @@ from include.protocol.backfill import Backfill, Into, Outcome
 from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
 from include.protocol.guard import verify_fingerprint
 from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState
 from include.protocol.maintenance import purged_from, verify_not_purged
@@ -24,8 +24,10 @@ from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of, verify_ledger_not_behind
 from include.quarantine import Chosen, Quarantine
-from include.steps import Steps
 from include.target_log import TableLog
+
+if TYPE_CHECKING:
+    from include.steps import Steps  # which changes generations, and that asks for backfills
 
 _RACES_MAX = 20
 _BATCHES_TO_ESTIMATE_FROM = 20
@@ -80,6 +82,7 @@ class Chunk:
     state: Literal["waiting", "landed", "cancelled"]
     table_version: int | None = None
     counts: Mapping[str, int] | None = None
+    problem: CountsDisagree | None = None  # its numbers do not add up
 
     def to_json(self) -> dict[str, Any]:
         ranges = [r.as_argument() for r in self.ranges]
@@ -143,7 +146,7 @@ class Backfills:
         """How far every chunk is, by the table's own markers.
 
         Raises:
-            BatchMismatch, CountsDisagree: a commit of the table is not what was planned.
+            BatchMismatch: a commit of the table is not what was planned.
         """
         log = TableLog.open(self._table(backfill))
         if log is None:
@@ -156,7 +159,8 @@ class Backfills:
         """All chunks, once it is sure that every one has landed as it was planned.
 
         Raises:
-            RetryableError: some have not. BatchMismatch, CountsDisagree: as `chunks`.
+            RetryableError: some have not. BatchMismatch: as `chunks`. CountsDisagree: the table is to take the target's
+            place, and the numbers of a chunk's commit do not add up.
         """
         chunks = self.chunks(backfill)
         missing = [c.chunk for c in chunks if c.state != "landed"]
@@ -169,6 +173,16 @@ class Backfills:
                 found=f"{len(missing)} missing: {some}",
                 action=f"clear their tasks, or `lakemark backfill {backfill.pipeline} --resume {backfill.number}`",
             )
+        problem = _problem_of(chunks)
+        if problem is not None and backfill.into == "new":
+            raise CountsDisagree(
+                what=problem.what,
+                where=problem.where,
+                expected=problem.expected,
+                found=problem.found,
+                action="the new table may hold rows twice or miss some, so it does not take the target's place: "
+                f"`lakemark backfill {backfill.pipeline} --cancel {backfill.number}`, and ask for another one",
+            )
         return chunks
 
     def finish(self, backfill: Backfill, swap: Callable[[], None], finished_by: str) -> list[Chunk]:
@@ -179,7 +193,8 @@ class Backfills:
             swap: puts the new table in the target's place, and records the end.
 
         Raises:
-            RetryableError, BatchMismatch, CountsDisagree: as `verify_landed`.
+            RetryableError, BatchMismatch, CountsDisagree: as `verify_landed`; the last one also of a backfill into the
+            target itself, once its end is recorded.
         """
         chunks = self.verify_landed(backfill)
         if self.steps.ledger.state().backfills[backfill.number].outcome is not None:
@@ -190,6 +205,8 @@ class Backfills:
         if backfill.records is not None:
             self.quarantine.settle_replay(backfill, finished_by)
         self.end(backfill.number, "applied", finished_by)
+        if (problem := _problem_of(chunks)) is not None:
+            raise problem
         return chunks
 
     def end(self, number: int, outcome: Outcome, ended_by: str) -> None:
@@ -378,6 +395,10 @@ def preview_lines(facts: dict[str, Any]) -> Iterator[str]:
     yield from (f"  {r}" for r in facts["ranges"])
 
 
+def _problem_of(chunks: Iterable[Chunk]) -> CountsDisagree | None:
+    return next((chunk.problem for chunk in chunks if chunk.problem is not None), None)
+
+
 def _chunk(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
     marker = log.marker_of(batch)
     if marker is None or marker == FENCE:
@@ -385,8 +406,11 @@ def _chunk(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
     if commit is None:  # Delta's log clean-up has taken it; the marker stays
         return Chunk(batch.batch_id, batch.ranges, "landed")
     verify_fingerprint(batch, commit.metadata.fingerprint)
-    counts = counts_of(commit, str(batch))
-    return Chunk(batch.batch_id, batch.ranges, "landed", commit.table_version, counts.to_json())
+    landed = Chunk(batch.batch_id, batch.ranges, "landed", commit.table_version)
+    try:
+        return replace(landed, counts=counts_of(commit, str(batch)).to_json())
+    except CountsDisagree as error:
+        return replace(landed, problem=error)
 
 
 def _has_marker(log: TableLog, backfill: Backfill) -> bool:

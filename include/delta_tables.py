@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -209,8 +209,17 @@ def damaged(path: str, found: str) -> TableDamaged:
         where=path,
         expected="a Delta log without gaps, and every data file that it names",
         found=found,
-        action="bring the file back from a copy or a snapshot of the disk; without one: a ledger is made anew by "
-        "`lakemark ledger rebuild`, a target by moving its folder away and `lakemark reset --from earliest`",
+        action=f"bring the file back from a copy or a snapshot of the disk; without one, {_way_out(path)}",
+    )
+
+
+def _way_out(path: str) -> str:
+    table = PurePath(path)
+    if table.parts[-3:-1] == ("_lakemark", "ledger"):
+        return f"`lakemark ledger rebuild {table.name}` makes the ledger anew from the target's own commits"
+    return (
+        "if it is a target, move its folder away, and `lakemark reset NAME --from earliest --reason ...` (NAME: of its "
+        "pipeline) fills a new one from Kafka"
     )
 
 

@@ -7,8 +7,10 @@ the ledger. Killed anywhere and called again it comes to the same end: what the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
@@ -17,7 +19,7 @@ from include.delta_tables import commit_markers, query
 from include.fault_points import passing
 from include.pipeline_file import LINEAGE
 from include.protocol.batch import FENCE, app_id
-from include.protocol.errors import LakemarkError, RetryableError, TerminalError
+from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.generations import fence_metadata, rebuild
 from include.protocol.ledger_events import (
     FIRST_GENERATION,
@@ -26,13 +28,16 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     LedgerState,
+    fold,
 )
 from include.protocol.maintenance import purged_from, purged_offsets, verify_reset_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
-from include.steps import Steps
 from include.target_log import TableLog
+
+if TYPE_CHECKING:
+    from include.steps import Steps
 
 Decide = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Commit = Callable[[DeltaTable, Mapping[str, int], str], bool]
@@ -76,7 +81,7 @@ class GenerationChange:
             self.create_target()
         for _ in range(_RACES_MAX):
             if not self._is_fenced():
-                self.steps.settle_pending()
+                self._settle_pending()
             log, state = self._target_log(), self.steps.ledger.state()
             assert log is not None
             marker = log.marker(self._name, state.generation)
@@ -128,6 +133,7 @@ class GenerationChange:
             rows = {} if landed or begun else self._offsets_of_rows(log, generation, source)
             started = rebuild(generation, landed, begun, rows, source, reason, started_by)
             started = replace(started, target_version=log.version)
+            events = self._made_anew(log, started)  # before anything is fenced or moved aside
             if self._fence(log, started):
                 break
             log = self._target_log()
@@ -137,7 +143,6 @@ class GenerationChange:
         passing("generation.fenced")
         aside = self.steps.ledger.set_aside()
         passing("rebuild.set_aside")
-        events = [*self._history(log, started.generation), started]
         self.steps.ledger.append(lambda state: events if not state.generations else [])
         return started, aside
 
@@ -156,6 +161,11 @@ class GenerationChange:
             found="none",
             action="pause the pipeline's DAG and try again",
         )
+
+    def _settle_pending(self) -> None:
+        """Numbers that do not add up are on record then, and `audit` tells of them: they are no reason to stay."""
+        with suppress(CountsDisagree):
+            self.steps.settle_pending()
 
     def _is_fenced(self) -> bool:
         log, state = self._target_log(), self.steps.ledger.state()
@@ -195,7 +205,7 @@ class GenerationChange:
 
     def _refuse_sound_ledger(self, log: TableLog | None) -> None:
         try:
-            self.steps.settle_pending()  # a planned batch may have landed with other ranges: then it is not
+            self._settle_pending()  # a planned batch may have landed with other ranges: then it is not
             state = self.steps.ledger.state()
             verify_ledger_not_behind(self._name, state, log and log.marker(self._name, state.generation))
         except LakemarkError:
@@ -205,8 +215,17 @@ class GenerationChange:
             where=self.steps.tables.ledger,
             expected="one that is lost, damaged, or behind the target",
             found=f"generation {state.generation}, batches to {state.committed_through} committed",
-            action=f"nothing was changed; to read offsets again, `lakemark reset {self._name}`",
+            action=f"nothing was changed; to read offsets again, `lakemark reset {self._name} --reason ...`",
         )
+
+    def _made_anew(self, log: TableLog, started: GenerationStarted) -> list[Event]:
+        """The new ledger's events: without a history if what the log tells of it cannot be."""
+        try:
+            events = [*self._history(log, started.generation), started]
+            fold(events)
+        except LakemarkError:
+            return [started]
+        return events
 
     def _history(self, log: TableLog, before_generation: int) -> list[Event]:
         """Batches of the generation before, if the log has all of them; how it began, if it was not the first."""

@@ -8,9 +8,11 @@ is exactly once by itself, and what the second one reads never changes: so both 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Self
 
+from include.handover import farthest
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
@@ -67,7 +69,8 @@ class Landed:
                 where=self.landing.name,
                 expected=f"a table at {self.landing.target.table}, where batches have landed",
                 found="none",
-                action=f"bring it back, or read Kafka again: `lakemark reset {self.landing.name} --from earliest`",
+                action="bring it back, or read Kafka again: "
+                f"`lakemark reset {self.landing.name} --from earliest --reason ...`",
             )
         self.verify_holds_pending(merged)
         return self.path
@@ -76,16 +79,28 @@ class Landed:
         """What can be merged, in the words of a source. What was merged before counts as there, of topics that are the
         same: the landing may have been reset to read it again, or have begun after it.
 
+        A topic that was made anew is the old one still, until all that had landed of that is merged: Kafka has no more
+        of it, and whoever began with the new one would leave it behind.
+
         Args:
             merged: the state of the half that merges. from_first: also where every partition begins, which takes the
                 landing's whole ledger; else that is told of topics which `merged` does not know, and 0 of others.
         """
+        there, landed = merged.committed_offsets, self._landed_in(merged.topic_ids)
+        waits = {tp.topic for tp, end in landed.items() if end > there.get(tp, 0)}
         topic_ids = dict(self.state.topic_ids) or dict(merged.topic_ids)
+        topic_ids |= {topic: id_ for topic, id_ in merged.topic_ids.items() if topic in waits}
         firsts = self._firsts(topic_ids) if from_first or topic_ids.keys() - merged.topic_ids.keys() else {}
-        there, ends = _committed(merged, topic_ids), _committed(self.state, topic_ids)
+        there, ends = merged.committed_in(topic_ids), self._landed_in(topic_ids)
         ends = {tp: max(ends.get(tp, 0), there.get(tp, 0)) for tp in ends.keys() | there.keys()}
         extents = {tp: PartitionExtent(min(firsts.get(tp, 0), end), end) for tp, end in sorted(ends.items())}
         return SourceExtent(self.state.cluster_id or merged.cluster_id or "", topic_ids, extents)
+
+    def _landed_in(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+        """To where batches have landed, in topics that have these ids: also in those that are others by now."""
+        known, landed = self.state.topic_ids, self.state.committed_in(topic_ids)
+        others = {topic: id_ for topic, id_ in topic_ids.items() if topic in known and known[topic] != id_}
+        return landed | (farthest(self.ledger.events(), others) if others else {})
 
     def _firsts(self, topic_ids: dict[str, str]) -> dict[TopicPartition, int]:
         """Where the landing began in every partition."""
@@ -102,7 +117,7 @@ class Landed:
         archived yet."""
         if merged.pending is None:
             return
-        batch, held = merged.pending.batch, _committed(self.state, dict(merged.topic_ids))
+        batch, held = merged.pending.batch, self._landed_in(merged.topic_ids)
         if any(held.get(r.topic_partition, 0) < r.end_offset for r in batch.ranges):
             raise RetryableError(
                 what="the archive does not hold all of the planned batch yet",
@@ -132,15 +147,3 @@ class Landed:
                 break
             waiting += 1
         return waiting >= self.merge_every
-
-
-def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
-    """A landing begins where the pipeline has merged to, if it did so from Kafka before the file said `merge_every`."""
-    offsets = _committed(merged, dict(started.topic_ids))
-    return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
-
-
-def _committed(state: LedgerState, topic_ids: dict[str, str]) -> dict[TopicPartition, int]:
-    """To where batches are committed, of topics that are these."""
-    offsets = state.committed_offsets
-    return {tp: at for tp, at in offsets.items() if state.topic_ids.get(tp.topic) == topic_ids.get(tp.topic)}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -24,9 +24,11 @@ from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
 from include.protocol.ranges import OffsetRange
-from include.steps import Steps
 from include.storage import Tables
 from include.target_log import TableLog
+
+if TYPE_CHECKING:
+    from include.steps import Steps  # which changes generations, and that asks for backfills
 
 _RESOLUTIONS = pa.schema(
     [

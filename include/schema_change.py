@@ -6,6 +6,7 @@ old, the new and the choices.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -26,8 +27,34 @@ _WORDS = {
 }
 
 
+KEYS = "lakemark.keys"  # table property: JSON list of the columns that a row of the table is known by
+
+
+def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str | None) -> bool:
+    """Whether the table has yet to be told its keys: one that an earlier Lakemark made.
+
+    Args:
+        declared: the pipeline file's. found: the table's property `KEYS`.
+
+    Raises:
+        SchemaChanged: its rows are known by other columns. With fewer of them a change would meet several rows, with
+            more of them a row and the one that was to take its place would both stay.
+    """
+    if found is None:
+        return True
+    old = json.loads(found)
+    if set(old) != set(declared):
+        raise _changed(
+            f"{table}, change.keys",
+            ", ".join(old),
+            ", ".join(declared),
+            f"declare the old keys again; or {_anew(pipeline)}",
+        )
+    return False
+
+
 def columns_to_add(
-    where: str, declared: Sequence[Column], found: Mapping[str, str], policy: Policy
+    pipeline: str, where: str, declared: Sequence[Column], found: Mapping[str, str], policy: Policy
 ) -> tuple[Column, ...]:
     """The columns that the table lacks.
 
@@ -47,8 +74,7 @@ def columns_to_add(
                 f"{where}, column {column.name}",
                 old,
                 new,
-                "declare the old type again; or fill a new table with the new one, which then takes this one's place "
-                "(`lakemark backfill NAME --into-new-table`)",
+                f"declare the old type again; or {_anew(pipeline)}",
             )
     known = {column.name.lower() for column in declared}
     left = [name for name in found if name.lower() not in known]
@@ -57,8 +83,8 @@ def columns_to_add(
             where,
             f"columns {', '.join(left)}, which the file does not declare",
             f"columns {', '.join(column.name for column in added)}, which the table lacks",
-            "one may be the other's new name, which nobody can tell but you. If so, rename it in the table or fill a "
-            "new one (`lakemark backfill NAME --into-new-table`); if not, declare the old columns too, or drop them "
+            "one may be the other's new name, which nobody can tell but you. If so, rename it in the table, or "
+            f"{_anew(pipeline)}; if not, declare the old columns too, or drop them "
             "from the table, and then add the new ones",
         )
     if added and policy == "fail":
@@ -101,6 +127,13 @@ def of_delta(type_: Any) -> str:
             return f"MAP<{of_delta(key)},{of_delta(value)}>"
         case _:
             return canonical(str(type_))
+
+
+def _anew(pipeline: str) -> str:
+    return (
+        f"fill a new table as the file says, which then takes this one's place: `lakemark backfill {pipeline} "
+        "--into-new-table`"
+    )
 
 
 def _changed(where: str, old: str, new: str, action: str) -> SchemaChanged:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from include.archive_source import records_in
 from include.delta_tables import open_table
 from include.fault_points import passing
+from include.generation_change import GenerationChange
+from include.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.kafka_source import source_extent
-from include.landing import Landed, resumed
+from include.landing import Landed
 from include.ledger import Ledger
-from include.pipeline_file import Pipeline
+from include.pipeline_file import LANDING, Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
-from include.protocol.errors import RetryableError, TargetBehindLedger, TerminalError
+from include.protocol.errors import CountsDisagree, OffsetsExpired, RetryableError, TargetBehindLedger, TerminalError
 from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
     BatchRecord,
     Event,
+    GenerationStarted,
     LedgerState,
     TopicsStarted,
 )
@@ -81,15 +86,17 @@ class Steps:
 
     def preview(self) -> Plan:
         """What `plan` would return, without writing anything."""
-        before = TableLog.open(self.tables.target)
-        return self._decide(self.ledger.recent(), before, however_little=False).plan
+        before, overtaken = TableLog.open(self.tables.target), self._overtaken()
+        state = self.ledger.recent()
+        return self._decide(overtaken.applied_to(state) if overtaken else state, before, however_little=False).plan
 
     def settle(self, key: BatchKey) -> BatchCommitted:
         """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
 
         Raises:
             RetryableError: the batch has not landed. TerminalError: it was never planned.
-            BatchMismatch, CountsDisagree, FencedGeneration: see there.
+            BatchMismatch, FencedGeneration: see there.
+            CountsDisagree: the commit's numbers do not add up; it is recorded, and doing so again does not raise.
         """
         passing("settle.begins")
         committed = self._settle(key)
@@ -140,12 +147,52 @@ class Steps:
 
     def _plan(self, however_little: bool) -> tuple[Plan, SourceExtent]:
         passing("plan.begins")
+        self._go_on_behind_what_is_merged()
         found = self._decided(None, however_little)
         while isinstance(found, BatchKey):  # a batch is pending: whether it has landed says the target (I6)
             self._settle(found)
             found = self._decided(found, however_little)
         passing("plan.recorded")
         return found.plan, found.source
+
+    def _go_on_behind_what_is_merged(self) -> None:
+        """A landing that was overtaken while the file said no `merge_every` begins a new generation (I1): within one
+        only batches move offsets."""
+        if (merging := self._merging) is None or not may_be_overtaken(self.ledger.recent(), merging.ledger.recent()):
+            return
+        merging.settle_pending()  # what has landed was merged, whether its ledger knows it yet or not (I6)
+        if self._overtaken() is None:
+            return
+
+        def archive_is_gone() -> None:
+            self._verify_target(self.ledger.state(), None)
+
+        def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+            if (overtaken := self._overtaken()) is None:
+                raise _NotOvertakenError  # another planner was faster
+            return overtaken.started
+
+        with suppress(_NotOvertakenError):
+            GenerationChange(self, archive_is_gone).begin(decide)
+
+    def _overtaken(self) -> Overtaken | None:
+        """Of a landing that has been, if its archive holds all that it has missed."""
+        if (merging := self._merging) is None or not may_be_overtaken(self.ledger.recent(), merging.ledger.recent()):
+            return None
+        found = Overtaken.of(self.ledger.events(), merging.ledger.events())
+        archive = TableLog.open(self.tables.target)
+        if found is None or archive is None:
+            return None
+        self._verify_target(self.ledger.state(), archive)  # or its next generation would not know of a RESTORE
+        return found if records_in(archive.table, found.ranges, found.topic_ids) == found.records else None
+
+    @property
+    def _merging(self) -> Steps | None:
+        """Of a landing: the steps of the half that merges."""
+        if not self.pipeline.is_landing:
+            return None
+        name = self.pipeline.name.removesuffix(LANDING)
+        return Steps(self.settings, find_pipeline(name, self.settings.pipelines, self.settings.environment))
 
     def _decided(self, settled: BatchKey | None, however_little: bool) -> _Decision | BatchKey:
         """The decision, recorded; or the batch that is to be settled before.
@@ -173,9 +220,10 @@ class Steps:
         """The batch's commit as the ledger has it now; None if the batch has not landed."""
         began = time.monotonic()
         outcome: BatchCommitted | None = None
+        problem: CountsDisagree | None = None
 
         def decide(state: LedgerState) -> list[Event]:
-            nonlocal outcome
+            nonlocal outcome, problem
             record = state.planned(self.pipeline.name, key)
             marker, landed = landed_and_marker(self.tables.target, record.batch)
             quarantine = None
@@ -183,16 +231,18 @@ class Steps:
                 _, quarantine = landed_and_marker(self.tables.quarantine, record.batch)
             passing("settle.decided")
             match settle(record, marker, landed, quarantine):
-                case Settle(event):
+                case Settle(event, problem):
                     outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
                     return [outcome]
                 case AlreadySettled(event):
-                    outcome = event
+                    outcome, problem = event, None  # whoever recorded it has said so
                 case NotLanded():
-                    outcome = None
+                    outcome, problem = None, None
             return []
 
         self.ledger.append(decide, about=key)
+        if problem is not None:
+            raise problem
         return outcome
 
     def pins(self) -> dict[str, int]:
@@ -247,7 +297,11 @@ class Steps:
             landed.verify_holds_pending(state)
         records_max = (self.pipeline.merge_every or 1) * limits.records_per_batch_max
         offsets_max = offsets_at_most(state, limits.seconds_per_batch, records_max)
-        planned = plan_next(name, state, source, offsets_max, self.pins())
+        try:
+            planned = plan_next(name, state, source, offsets_max, self.pins())
+        except OffsetsExpired as error:
+            landing = Ledger(f"{self.tables.ledger}{LANDING}")  # of a file that once said `merge_every`
+            raise only_in_archive(error, landing.recent(), state, source) from error
         if landed is not None and isinstance(planned, NewBatch) and not (however_little or landed.is_due(state)):
             planned = Idle()
         return _Decision(started, planned, source)
@@ -267,13 +321,17 @@ class Steps:
                 log.warning(
                     "%s: partitions were added: %s. %s", self.pipeline.name, ", ".join(map(str, added)), warning
                 )
-        if started is not None and self.tables.merging_ledger is not None:
-            return resumed(started, Ledger(self.tables.merging_ledger).recent())
+        if started is not None and (merging := self._merging) is not None:
+            return resumed(started, merging.ledger.recent())
         return started
 
     def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:
         view = log and log.view(self.pipeline.name, state.generation, state.target_version)
         verify_target_not_behind(self.pipeline.name, state, view)
+
+
+class _NotOvertakenError(Exception):
+    """There is nothing to be done."""
 
 
 @dataclass(frozen=True)

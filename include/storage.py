@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from include.pipeline_file import LANDING, Pipeline
+from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.settings import Settings
 
@@ -26,7 +26,6 @@ class Tables:
     routes: Mapping[str, str]  # by the tables' names: those that some of the changes go to
     quarantine: str
     ledger: str
-    merging_ledger: str | None  # of a landing: the ledger of the half that merges
     resolutions: str  # what became of quarantined records: replayed or discarded
     quality: str  # what suites said
     backfills: str  # folder of the tables that are to take the target's place
@@ -42,7 +41,6 @@ class Tables:
             routes={route.table: table_path(settings, route.table) for route in pipeline.target.routes},
             quarantine=f"{own}/quarantine/{pipeline.name}",
             ledger=f"{own}/ledger/{pipeline.name}",
-            merging_ledger=f"{own}/ledger/{pipeline.name.removesuffix(LANDING)}" if pipeline.is_landing else None,
             resolutions=f"{own}/resolutions/{pipeline.name}",
             quality=f"{own}/quality/{pipeline.name}",
             backfills=f"{own}/backfill/{pipeline.name}",

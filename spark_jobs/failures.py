@@ -100,7 +100,7 @@ def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> 
             expected="every file that the table's log names",
             found=_first_lines(error),
             action="bring the file back from a copy; without one, move the table's folder away and "
-            "`lakemark reset --from earliest` fills a new one from Kafka",
+            "`lakemark reset NAME --from earliest --reason ...` fills a new one from Kafka",
         )
     if isinstance(error, AnalysisException):
         return TerminalError(

@@ -27,7 +27,7 @@ from include.steps import Steps
 from spark_jobs.failures import classed
 from spark_jobs.marking import marked, with_metadata
 from spark_jobs.quoting import table_name
-from spark_jobs.tables import ensure_target
+from spark_jobs.tables import ensure_target, tell_keys
 
 
 def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
@@ -65,6 +65,7 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
                 return False
             if _marker(target, app_id) != FENCE:
                 raise classed(error, f"{pipeline.name} backfill {number}", "swap", may_have_landed=True) from error
+        tell_keys(spark, target, pipeline, pipeline.target.table, anew=True)
         return True
 
     def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
@@ -81,6 +82,8 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
             action="try again",
         )
     _forget_purges(spark, pipeline, steps.tables.target)
+    # A first call may have been killed before it came to that.
+    tell_keys(spark, steps.tables.target, pipeline, pipeline.target.table, anew=True)
     Backfills(steps).end(number, "swapped", started_by)
 
 

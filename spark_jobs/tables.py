@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from include.delta_tables import open_table, verify_alone
 from include.pipeline_file import Pipeline
 from include.protocol.commit_metadata import CommitMetadata
-from include.schema_change import columns_to_add, of_delta
+from include.schema_change import KEYS, columns_to_add, of_delta, verify_keys
 from include.schema_ddl import Column
 from include.target_log import TableLog
 from spark_jobs import scd1, scd2
@@ -22,7 +22,7 @@ from spark_jobs.failures import is_same_marker
 from spark_jobs.fates import changes_in, fates, is_for
 from spark_jobs.marking import marked_write, settings_of, with_metadata
 from spark_jobs.pruning import key_condition
-from spark_jobs.quoting import quoted, table_name
+from spark_jobs.quoting import literal, quoted, table_name
 from spark_jobs.truncates import with_truncates
 
 _CHANGES = "lakemark_changes"
@@ -59,8 +59,9 @@ def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, decla
         path,
         f"({_definitions(declared)}) USING delta "
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
-        + "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_keys_of(pipeline)})",
     )
+    tell_keys(spark, path, pipeline, name)
     added = _missing_columns(path, pipeline, name, declared)
     if added:
         try:
@@ -70,11 +71,35 @@ def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, decla
                 raise
 
 
+def tell_keys(spark: SparkSession, path: str, pipeline: Pipeline, name: str, anew: bool = False) -> None:
+    """The table keeps by what its rows are known.
+
+    Args:
+        anew: its rows were replaced by others, which may be known by other columns.
+
+    Raises:
+        SchemaChanged: its rows are known by other columns than the pipeline file says.
+    """
+    table = open_table(path)
+    assert table is not None, "it has been created"
+    found = table.metadata().configuration.get(KEYS)
+    if verify_keys(pipeline.name, name, pipeline.change.keys, found if not anew else None) and found != _keys(pipeline):
+        spark.sql(f"ALTER TABLE {table_name(path)} SET TBLPROPERTIES ({_keys_of(pipeline)})")
+
+
+def _keys_of(pipeline: Pipeline) -> str:
+    return f"{literal(KEYS)} = {literal(_keys(pipeline))}"
+
+
+def _keys(pipeline: Pipeline) -> str:
+    return json.dumps(list(pipeline.change.keys))
+
+
 def _missing_columns(path: str, pipeline: Pipeline, name: str, declared: Sequence[Column]) -> tuple[Column, ...]:
     table = open_table(path)
     assert table is not None, "it has just been created"
     found = {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
-    return columns_to_add(name, declared, found, pipeline.change.on_schema_change)
+    return columns_to_add(pipeline.name, name, declared, found, pipeline.change.on_schema_change)
 
 
 def _kind(pipeline: Pipeline) -> ModuleType:

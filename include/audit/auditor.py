@@ -10,6 +10,7 @@ from include.audit.batches import (
     batch_findings,
     beside_findings,
     chain_findings,
+    counts_on_record,
     foreign_findings,
     foreign_on_record,
     generations_begun,
@@ -77,7 +78,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         commits_verified=len(by_key),
         records=sum(commit.metadata.counts.read for commit in by_key.values()),
         findings=tuple(findings),
-        on_record=(*_losses(state, entries), *foreign_on_record(entries)),
+        on_record=(*_losses(state, entries), *foreign_on_record(entries), *counts_on_record(entries)),
         recomputed=recomputed,
     )
 
@@ -105,9 +106,7 @@ def _beside_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:
         try:
             log = TableLog.open(path) if role != "quarantine" else None
             if log is not None:
-                yield from beside_findings(
-                    name, state, role, log.marker(name, state.generation), log.landed_commits(name)
-                )
+                yield from beside_findings(name, state, role, log.marker(name, state.generation), log.entries(name))
         except LakemarkError as error:
             yield _finding(error)
 

@@ -228,8 +228,8 @@ def _row_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, versi
                 f"{pipeline.target.table} version {version}, keys such as "
                 f"{', '.join(key for (key,) in keys[:_EXAMPLES])}",
                 f"look for other writers with `lakemark audit {pipeline.name}`; `lakemark reset {pipeline.name} --from "
-                "earliest` applies all records again, but only over rows with an older change: to be rid of wrong rows "
-                "fill a new table",
+                "earliest --reason ...` applies all records again, but only over rows with an older change: to be rid "
+                f"of wrong rows fill a new table, `lakemark backfill {pipeline.name} --into-new-table`",
             )
 
 

@@ -72,7 +72,12 @@ def _without_zeros(counts: dict[str, int]) -> dict[str, int]:
 
 
 def account(
-    source: SourceCounts, merge: MergeCounts, where: str, of_history: bool = False, truncated: bool = False
+    source: SourceCounts,
+    merge: MergeCounts,
+    pipeline: str,
+    where: str,
+    of_history: bool = False,
+    truncated: bool = False,
 ) -> BatchCounts:
     """Joins what the job counted with what Delta counted in the same commit.
 
@@ -94,7 +99,11 @@ def account(
             where=where,
             expected=f"{given} source rows, at most {source.changes} changes applied",
             found=f"{merge.source_rows} source rows, {applied} applied",
-            action="the table may hold rows twice or miss some: keep the table's log and report this",
+            action="the batch has landed and is recorded: the next run goes on behind it. But the table may hold rows "
+            f"twice, most likely by another writer: `lakemark audit {pipeline} --deep` names their keys, and `lakemark "
+            f"backfill {pipeline} --into-new-table` fills a new table that takes this one's place. If the table is "
+            f"right, `lakemark reset {pipeline} --reason ...` puts it on record. If nobody else wrote, report this "
+            "with the table's log",
         )
     return BatchCounts(
         read=source.read,

@@ -33,7 +33,7 @@ class GenerationStarted:
     start_offsets: Mapping[TopicPartition, int]  # of every partition that is known
     topic_ids: Mapping[str, str]
     cluster_id: str | None
-    origin: str  # where the offsets come from: "committed", "earliest", "batch 7", "commit metadata", "rows"
+    origin: str  # where the offsets come from: "committed", "earliest", "batch 7", "commit metadata", "rows", "archive"
     reason: str  # a person's
     started_by: str
     target_version: int | None = None  # of the target when the generation before was fenced
@@ -92,7 +92,7 @@ class BatchCommitted:
     table_version: int | None  # None when the log no longer has the commit
     committed_at: str | None  # ISO 8601, UTC
     attempt_id: str | None  # the attempt whose commit it is
-    counts: BatchCounts | None
+    counts: BatchCounts | None  # None: the log no longer has the commit, or its numbers do not add up
     quarantine_version: int | None = None  # None when the batch quarantined nothing
     settle_seconds: float | None = None
     attempt_seconds: float | None = None  # that its attempt took; None: it did not live to tell
@@ -263,6 +263,11 @@ class LedgerState:
     def committed_offsets(self) -> dict[TopicPartition, int]:
         """Where the first batch that is not committed starts, in every partition that is known."""
         return self.offsets_before(self.committed_through + 1)
+
+    def committed_in(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+        """The same, of topics that have these ids: a topic that was made anew has other offsets."""
+        offsets = self.committed_offsets
+        return {tp: at for tp, at in offsets.items() if self.topic_ids.get(tp.topic) == topic_ids.get(tp.topic)}
 
     def offsets_before(self, batch_id: int) -> dict[TopicPartition, int]:
         """Where batch `batch_id` of this generation starts, in every partition that is known."""
@@ -467,5 +472,5 @@ def _conflict(where: object, expected: str, found: str) -> LedgerConflict:
         expected=expected,
         found=found,
         action="the ledger was written by something else than Lakemark, or is damaged; the target's log is the "
-        "truth: look at both with `lakemark audit`, then `lakemark ledger rebuild`",
+        "truth: look at both with `lakemark audit NAME`; `lakemark ledger rebuild NAME` makes it anew from that",
     )

@@ -112,7 +112,8 @@ def from_row(row: Mapping[str, Any]) -> Event:
                 where=f"generation {row['generation']} batch {row['batch_id']}",
                 expected=f"one of {', '.join(get_args(EventName))}",
                 found=repr(other),
-                action="a newer Lakemark wrote it: use that one; or something else did: see `lakemark ledger rebuild`",
+                action="a newer Lakemark wrote it: use that one; or something else did: `lakemark ledger rebuild NAME` "
+                "makes it anew from the target's own commits",
             )
 
 

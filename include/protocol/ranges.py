@@ -72,6 +72,18 @@ class OffsetRange:
         return f"{self.topic}-{self.partition}[{self.start_offset}, {self.end_offset})"
 
 
+def joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """The same offsets in as few ranges as can be, sorted."""
+    found: list[OffsetRange] = []
+    for r in sorted(ranges):
+        last = found[-1] if found else None
+        if last and last.topic_partition == r.topic_partition and r.start_offset <= last.end_offset:
+            found[-1] = OffsetRange(*r.topic_partition, last.start_offset, max(last.end_offset, r.end_offset))
+        else:
+            found.append(r)
+    return found
+
+
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
     """Offsets by partition as JSON data, sorted."""
     return [{"topic": tp.topic, "partition": tp.partition, "offset": offset} for tp, offset in sorted(offsets.items())]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import BatchCounts, MergeCounts, account
-from include.protocol.errors import FencedGeneration, LedgerBehindTarget, TargetBehindLedger
+from include.protocol.errors import CountsDisagree, FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
 from include.protocol.ledger_events import BatchCommitted, BatchRecord, LedgerState
 
@@ -26,7 +26,7 @@ class LandedCommit:
 def counts_of(landed: LandedCommit, where: str) -> BatchCounts:
     """Where the records of a landed batch went; raises CountsDisagree (see `account`)."""
     about = landed.metadata
-    return account(about.counts, landed.merge, where, about.of_history, bool(about.truncated))
+    return account(about.counts, landed.merge, about.batch.pipeline, where, about.of_history, bool(about.truncated))
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Settle:
     """Record this event."""
 
     event: BatchCommitted
+    problem: CountsDisagree | None = None  # the commit's numbers do not add up: to be raised once it is recorded
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,7 @@ def settle(
         landed: the target's commit of the batch, if its log still has it. quarantine: the same of that table.
 
     Raises:
-        BatchMismatch: other ranges landed under this id. CountsDisagree: the commit's numbers do not add up.
-        FencedGeneration: the generation has ended.
+        BatchMismatch: other ranges landed under this id. FencedGeneration: the generation has ended.
     """
     if record.commit is not None:
         return AlreadySettled(record.commit)
@@ -69,7 +69,12 @@ def settle(
     verify_fingerprint(batch, landed.metadata.fingerprint if landed else None)
     if landed is None:  # the marker is the truth; Delta's log clean-up took the rest
         return Settle(BatchCommitted(batch.generation, batch.batch_id, batch.fingerprint, None, None, None, None))
-    counts = counts_of(landed, f"{batch}, version {landed.table_version}")
+    # What has landed has landed, whatever its numbers say: a ledger that did not take it would stand still for good.
+    counts, problem = None, None
+    try:
+        counts = counts_of(landed, f"{batch}, version {landed.table_version}")
+    except CountsDisagree as error:
+        problem = error
     return Settle(
         BatchCommitted(
             generation=batch.generation,
@@ -83,7 +88,8 @@ def settle(
             attempt_seconds=record.seconds_of(landed.metadata.attempt_id),
             table_id=landed.table_id,
             quality=landed.metadata.quality,
-        )
+        ),
+        problem,
     )
 
 

@@ -119,7 +119,7 @@ def _profiles(pipeline: Pipeline, records: int) -> list[Profile]:
             where=pipeline.source.topics_in_words,
             expected="records that the declared schema decodes",
             found="none among the newest",
-            action="send some, or see `lakemark quarantine list`",
+            action=f"send some, or see `lakemark quarantine list {pipeline.name}`",
         )
     return [_profile(database, column, total) for column in columns]
 

@@ -154,7 +154,7 @@ def verify_table(where: str, verdict: Verdict) -> None:
             where=where,
             expected=f"suite {verdict.suite.name} to hold",
             found="; ".join(f"{r.rule.name}: {r.figures}" for r in verdict.failed),
-            action="nothing was changed; look at the rows (`lakemark quality show`), mend the source or the rule",
+            action="nothing was changed; look at the rows (`lakemark quality show NAME`), mend the source or the rule",
         )
 
 
@@ -164,6 +164,6 @@ def _shut(where: str, expected: str, found: str) -> QualityGate:
         where=where,
         expected=expected,
         found=found,
-        action="mend the source, the pipeline file or the suite, then clear the merge task or `lakemark run`: the same "
-        "offsets are read and judged again",
+        action="mend the source, the pipeline file or the suite, then clear the merge task or `lakemark run NAME`: the "
+        "same offsets are read and judged again",
     )

@@ -13,9 +13,10 @@ from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
-from include.protocol.errors import FencedGeneration, RetryableError, TableDamaged, TargetBehindLedger
+from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
 from spark_jobs.fresh import fresh_rows
+from tests.support.advice import follow
 from tests.support.world import Sent, World, as_dict, changes, newest_by_key, read_table
 
 
@@ -255,3 +256,107 @@ def test_topics_that_begin_late_and_backfills_of_the_archive(world: World) -> No
     done = world.lakemark("backfill", pipeline.name, "--from-archive")
     assert done.returncode == 0, done.stderr
     assert_right(world, pipeline, deep=False)
+
+
+def kept(world: World, merge_every: int | None = None, archive: bool = True, name: str | None = None, topic: str = ""):
+    """A pipeline whose file says `merge_every` or does not; batches of ten records, one partition."""
+    topic = topic or world.topic(partitions=1)
+    more = {"archive": f"lake://bronze/{topic}"} if archive else {}
+    more |= {"merge_every": merge_every} if merge_every else {}
+    return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 10}}, **more)
+
+
+@pytest.mark.parametrize("until", ["settled", pytest.param("landed", marks=pytest.mark.slow)])
+def test_i7_a_landing_goes_on_behind_what_the_pipeline_has_archived_itself(world: World, until: str) -> None:
+    """The line is taken out and put back, and Kafka has dropped meanwhile what was merged without it."""
+    first = kept(world, merge_every=2)
+    name, topic = first.name, first.source.topics[0]
+    send(world, first, 2, 1)
+    run(world, first, "--until-caught-up")
+    plain = kept(world, None, True, name, topic)
+    send(world, plain, 2, 4)
+    assert world.run_batch(plain) is not None
+    world.steps(plain).plan()
+    world.attempt(plain, 2)
+    if until == "settled":
+        world.settle(plain, 2)
+    world.delete_before(topic, 0, 40)
+
+    again = kept(world, 2, True, name, topic)
+    landing = again.landing
+    assert landing is not None
+    if until == "settled":
+        assert isinstance(world.steps(landing).preview(), Idle)
+    send(world, again, 2, 8)
+    assert_right(world, again, deep=False)  # the archive holds every position once
+    assert world.rows(again)
+    state = world.steps(landing).ledger.state()
+    assert (state.generation, state.generations[0].origin, state.generations[0].skipped) == (2, "archive", ())
+    [offset] = state.generations[0].start_offsets.values()
+    assert offset == 40
+    assert audit(world.settings, landing).on_record == ()
+    shutil.rmtree(world.steps(again).tables.target)  # all of it is in the archive
+    done = world.lakemark("reset", name, "--from", "earliest", "--reason", "lost")
+    assert done.returncode == 0, done.stderr
+    assert_right(world, again, deep=False)
+
+
+@pytest.mark.slow
+def test_i7_what_the_archive_lacks_a_landing_reads_from_kafka(world: World) -> None:
+    """The file had no `archive` for a while."""
+    first = kept(world, merge_every=2)
+    name, topic = first.name, first.source.topics[0]
+    send(world, first, 2, 1)
+    run(world, first, "--until-caught-up")
+    bare = kept(world, None, False, name, topic)
+    send(world, bare, 1, 4)
+    assert world.run_batch(bare) is not None
+    plain = kept(world, None, True, name, topic)
+    send(world, plain, 1, 5)
+    assert world.run_batch(plain) is not None
+    again = kept(world, 2, True, name, topic)
+    send(world, again, 1, 8)
+    run(world, again, "--until-caught-up")
+    assert as_dict(world.rows(again)) == newest_by_key(world.sent_to(again))
+    assert sorted(set(archived(world, again))) == positions(world.sent_to(again))
+    assert audit(world.settings, again, deep=True).findings == ()
+
+
+@pytest.mark.slow
+def test_i7_what_only_the_archive_holds_is_merged_by_putting_the_line_back(world: World) -> None:
+    """It was taken out before all that had landed was merged, and Kafka has dropped it."""
+    first = kept(world, merge_every=9)
+    name, topic = first.name, first.source.topics[0]
+    send(world, first, 2, 1)
+    run(world, first)
+    run(world, first)
+    assert world.rows(first) == []
+    world.delete_before(topic, 0, 20)
+    plain = kept(world, None, True, name, topic)
+    with pytest.raises(OffsetsExpired, match="put `merge_every` back") as failure:
+        world.steps(plain).plan()
+    assert "skip" not in failure.value.action
+    again = kept(world, 9, True, name, topic)
+    assert_right(world, again, deep=False)
+    plain = kept(world, None, True, name, topic)
+    send(world, plain, 1, 5)
+    run(world, plain)
+    assert as_dict(world.rows(plain)) == newest_by_key(world.sent_to(plain))
+
+
+@pytest.mark.slow
+def test_i7_what_had_landed_of_a_topic_that_was_made_anew_is_merged(world: World) -> None:
+    """Whoever does as the errors say leaves none of it behind."""
+    pipeline = lazy(world, merge_every=9)
+    send(world, pipeline, 2, 1)
+    for _ in range(2):
+        run(world, pipeline)
+    assert world.rows(pipeline) == []
+    world.recreate_topic(pipeline.source.topics[0], 1)
+    send(world, pipeline, 1, 7)
+    assert [(e["error"], e["where"].split(",")[0]) for e in follow(world, pipeline)] == [
+        ("TopicRecreated", f"{pipeline.name}__landing"),
+        ("TopicRecreated", pipeline.name),
+    ]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert len(as_dict(world.rows(pipeline))) == 12

@@ -7,11 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from include.audit.batches import batch_findings, beside_findings, chain_findings, foreign_findings, foreign_on_record
+from include.audit.batches import (
+    batch_findings,
+    beside_findings,
+    chain_findings,
+    counts_on_record,
+    foreign_findings,
+    foreign_on_record,
+)
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
 from include.protocol.ranges import TopicPartition
+from include.protocol.settlement import LandedCommit
 from include.target_log import LogEntry
 from tests.support.batches import batch, committed, landed, merged
 
@@ -107,9 +115,19 @@ def test_a_table_beside_the_target_that_lacks_a_batch_or_does_not_add_up_is_foun
     state = LedgerState(generation=1, batches=(record(),))
     good = landed(batch(1))
     history = replace(good, metadata=replace(good.metadata, role="history", history="scd2"), merge=merged(4, 4))
-    assert list(beside_findings("p", state, "history", state.committed_through, [history])) == []
+
+    def log(commit: LandedCommit) -> list[LogEntry]:
+        return [replace(entry(commit.table_version), own=True, landed=commit)]
+
+    assert list(beside_findings("p", state, "history", state.committed_through, log(history))) == []
     assert list(beside_findings("p", state, "history", None, [])) == []  # the file names it since today
     [behind] = beside_findings("p", state, "history", state.committed_through - 1, [])
     assert "it lacks batches that the target holds" in behind.what
-    [wrong] = beside_findings("p", state, "history", state.committed_through, [replace(history, merge=merged(9, 4))])
+    doubled = log(replace(history, merge=merged(9, 4)))
+    [wrong] = beside_findings("p", state, "history", state.committed_through, doubled)
     assert "the MERGE counted other rows" in wrong.what
+    assert list(counts_on_record(doubled)) == []
+    since = [*doubled, entry(9, begun=SECOND)]  # a person has looked at it, or filled a new table
+    assert list(beside_findings("p", state, "history", state.committed_through, since)) == []
+    [told] = counts_on_record(since)
+    assert "the MERGE counted other rows" in told

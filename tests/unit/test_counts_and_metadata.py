@@ -18,7 +18,7 @@ def test_i8_a_count_that_does_not_add_up_stops_before_the_merge() -> None:
 
 
 def test_i8_the_whole_sum() -> None:
-    counts = account(COUNTS, merged(5, 3), where="here")
+    counts = account(COUNTS, merged(5, 3), pipeline="p", where="here")
     parts = counts.applied + counts.superseded + counts.stale + counts.quarantined + counts.filtered
     assert parts == counts.read == 10
     assert counts.stale == 2
@@ -26,7 +26,7 @@ def test_i8_the_whole_sum() -> None:
 
 def test_i8_a_row_whose_key_changed_is_two_changes() -> None:
     source = SourceCounts(read=4, quarantined=1, filtered=0, superseded=2, changes=3, added=2)
-    counts = account(source, MergeCounts(source_rows=3, inserted=1, updated=1, deleted=0), where="here")
+    counts = account(source, MergeCounts(source_rows=3, inserted=1, updated=1, deleted=0), pipeline="p", where="here")
     assert counts.read + counts.added == counts.applied + counts.superseded + counts.stale + counts.quarantined == 6
     with pytest.raises(CountsDisagree, match="4 records read and 1 changes beyond them"):
         replace(source, added=1)
@@ -35,20 +35,20 @@ def test_i8_a_row_whose_key_changed_is_two_changes() -> None:
 def test_i8_history_counts_the_changes_that_it_had_not() -> None:
     source = SourceCounts(read=5, quarantined=0, filtered=0, superseded=0, changes=5)
     merge = MergeCounts(source_rows=7, inserted=3, updated=4, deleted=0)  # four rows of before end otherwise now
-    counts = account(source, merge, where="here", of_history=True)
+    counts = account(source, merge, pipeline="p", where="here", of_history=True)
     assert (counts.applied, counts.stale) == (3, 2)
     for wrong in (replace(merge, source_rows=8), replace(merge, inserted=6, source_rows=10)):
         with pytest.raises(CountsDisagree, match="other rows"):
-            account(source, wrong, where="here", of_history=True)
+            account(source, wrong, pipeline="p", where="here", of_history=True)
 
 
 def test_i8_rows_that_a_truncate_deletes_are_no_records() -> None:
     source = SourceCounts(read=3, quarantined=0, filtered=0, superseded=0, changes=3)
     merge = MergeCounts(source_rows=10, inserted=1, updated=8, deleted=0)  # seven rows of before go
-    counts = account(source, merge, where="here", truncated=True)
+    counts = account(source, merge, pipeline="p", where="here", truncated=True)
     assert (counts.applied, counts.stale) == (2, 1)
     with pytest.raises(CountsDisagree, match="other rows"):
-        account(source, merge, where="here")
+        account(source, merge, pipeline="p", where="here")
 
 
 def test_commit_metadata_survives_its_json() -> None:

@@ -84,9 +84,14 @@ def test_settle_refuses_another_batch_and_a_fenced_one() -> None:
 
 
 @pytest.mark.parametrize(("source_rows", "applied"), [(4, 4), (6, 5), (5, 6)])
-def test_i8_numbers_that_do_not_add_up_are_refused(source_rows: int, applied: int) -> None:
-    with pytest.raises(CountsDisagree):
-        settle(BatchRecord(batch(0)), 0, landed(batch(0), source_rows, applied), None)
+def test_i8_what_has_landed_is_recorded_and_numbers_that_do_not_add_up_are_told(source_rows: int, applied: int) -> None:
+    """A ledger that refused it would stand still for good: the marker is the truth."""
+    outcome = settle(BatchRecord(batch(0)), 0, landed(batch(0), source_rows, applied), None)
+    assert isinstance(outcome, Settle)
+    assert isinstance(outcome.problem, CountsDisagree)
+    assert (outcome.event.table_version, outcome.event.counts) == (7, None)
+    settled = fold([BatchPlanned(batch(0)), outcome.event])
+    assert (settled.committed_through, settled.pending) == (0, None)
 
 
 def test_i10_a_ledger_that_knows_less_than_the_target_is_refused() -> None:

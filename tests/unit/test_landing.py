@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from include.landing import Landed, resumed
+from include.landing import Landed
 from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchRecord, LedgerState, TopicsStarted
+from include.protocol.ledger_events import (
+    BatchCommitted,
+    BatchPlanned,
+    BatchRecord,
+    GenerationStarted,
+    LedgerState,
+    TopicsStarted,
+)
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 
@@ -57,6 +64,23 @@ def test_offsets_of_a_topic_that_was_made_anew_do_not_mix(tmp_path: Path) -> Non
     assert (source.topic_ids, source.partitions) == ({"orders": "id-2"}, {T0: PartitionExtent(0, 2)})
 
 
+def test_i7_what_has_landed_of_a_topic_comes_before_the_topic_that_has_its_name_now(tmp_path: Path) -> None:
+    """Else it would be left behind for good: Kafka has it no more."""
+    old = Batch("p__landing", 1, 0, (OffsetRange("orders", 0, 0, 10),), {"orders": "id-1"}, "c")
+    committed = BatchCommitted(1, 0, old.fingerprint, 1, None, None, None)
+    anew = GenerationStarted(2, {T0: 0}, {"orders": "id-2"}, "c", "earliest", "", "", recreated=("orders",))
+    started = TopicsStarted(1, 0, {T0: 0}, {"orders": "id-1"}, "c")
+    ledger = Ledger(str(tmp_path / "ledger"))
+    ledger.append(lambda _: [started, BatchPlanned(old), committed, anew])
+    found = landed(tmp_path, ledger.state())
+    source = found.extent(state({T0: 4}))
+    assert (source.topic_ids, source.partitions) == ({"orders": "id-1"}, {T0: PartitionExtent(0, 10)})
+    pending = BatchRecord(Batch("p", 1, 1, (OffsetRange("orders", 0, 4, 10),), {"orders": "id-1"}, "c"))
+    found.verify_holds_pending(state({T0: 10}, batches=(pending,)))
+    source = found.extent(state({T0: 10}))  # all of it is merged
+    assert (source.topic_ids, source.partitions) == ({"orders": "id-2"}, {T0: PartitionExtent(0, 0)})
+
+
 def test_all_that_waits_is_one_batch(tmp_path: Path) -> None:
     found = landed(tmp_path, state({T0: 10, T1: 20}))
     batch = found.unmerged("p", state({T0: 10, T1: 5}))
@@ -71,10 +95,3 @@ def test_a_batch_of_kafka_waits_until_the_archive_holds_it(tmp_path: Path) -> No
     landed(tmp_path, state({T0: 8})).verify_holds_pending(merged)
     with pytest.raises(RetryableError, match="lakemark run p__landing"):
         landed(tmp_path, state({T0: 7})).verify_holds_pending(merged)
-
-
-def test_a_landing_begins_where_the_pipeline_has_merged_to() -> None:
-    started = TopicsStarted(1, 0, {T0: 0, T1: 0}, {"orders": "id-1"}, "c")
-    assert resumed(started, state({T0: 7})).start_offsets == {T0: 7, T1: 0}
-    assert resumed(started, state({T0: 7}, "id-2")).start_offsets == {T0: 0, T1: 0}  # another topic of that name
-    assert resumed(started, LedgerState()) == started

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from include.protocol.errors import SchemaChanged
-from include.schema_change import canonical, columns_to_add, of_delta
+from include.schema_change import canonical, columns_to_add, of_delta, verify_keys
 from include.schema_ddl import Column, parse_ddl, type_at
 
 TABLE = {"id": "BIGINT", "name": "STRING"}
@@ -46,12 +46,12 @@ def test_a_type_is_written_one_way(ddl: str, delta: object, expected: str) -> No
 
 def test_new_columns_are_added() -> None:
     declared = parse_ddl("id LONG, Name STRING, at TIMESTAMP")
-    assert columns_to_add("t", declared, TABLE, "add_columns") == (Column("at", "TIMESTAMP"),)
-    assert columns_to_add("t", declared[:2], TABLE, "fail") == ()
+    assert columns_to_add("p", "t", declared, TABLE, "add_columns") == (Column("at", "TIMESTAMP"),)
+    assert columns_to_add("p", "t", declared[:2], TABLE, "fail") == ()
 
 
 def test_a_column_that_is_declared_no_longer_stays() -> None:
-    assert columns_to_add("t", parse_ddl("id LONG"), TABLE, "add_columns") == ()
+    assert columns_to_add("p", "t", parse_ddl("id LONG"), TABLE, "add_columns") == ()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_column_that_is_declared_no_longer_stays() -> None:
 )
 def test_what_may_mean_something_else_is_refused_with_old_new_and_choices(ddl: str, policy: str, shown: list) -> None:
     with pytest.raises(SchemaChanged) as refused:
-        columns_to_add("lake://silver/t", parse_ddl(ddl), TABLE, policy)
+        columns_to_add("p", "lake://silver/t", parse_ddl(ddl), TABLE, policy)
     for text in shown:
         assert text in str(refused.value)
 
@@ -78,3 +78,12 @@ def test_a_field_of_a_struct_has_its_type() -> None:
         None,
         None,
     ]
+
+
+def test_i9_rows_that_are_known_by_other_columns_are_refused() -> None:
+    """A change would meet several rows of a table whose keys were more: found before anything lands."""
+    assert verify_keys("p", "t", ["id", "name"], None)  # of an earlier Lakemark: it is told
+    assert not verify_keys("p", "t", ["id", "name"], '["name", "id"]')
+    for declared in (["id"], ["id", "name", "at"], ["name", "at"]):
+        with pytest.raises(SchemaChanged, match="backfill p --into-new-table"):
+            verify_keys("p", "t", declared, '["id", "name"]')

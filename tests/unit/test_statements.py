@@ -1,4 +1,4 @@
-"""No value of a record becomes part of a statement's text: what is put into one is a name, a type, or a number of ours."""
+"""No value of a record becomes part of a statement's text: what is put into one is a name, a type, a number of ours."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _SAFE_CALLS = {
     "map",
     "merge_statement",
     "_definitions",
+    "_keys_of",
     "order_type",
     "_field",
 }

@@ -1,0 +1,160 @@
+"""Where each half of a pipeline goes on once `merge_every` was put into its file, or taken out of it.
+
+While the line is away the pipeline reads Kafka itself, and its own batches write the archive. The landing stands still
+meanwhile. What it has missed is in the archive already, unless the file had no `archive` either: that is counted, and
+only what is there is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from include.protocol.batch import Batch, BatchKey
+from include.protocol.errors import OffsetsExpired
+from include.protocol.ledger_events import (
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerState,
+    TopicsStarted,
+    fold,
+)
+from include.protocol.planning import SourceExtent
+from include.protocol.ranges import OffsetRange, TopicPartition
+
+ORIGIN = "archive"  # of a landing's generation that goes on behind what the archive got from the other half
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """The half that merges has merged more from Kafka than its landing has ever landed."""
+
+    started: GenerationStarted  # the landing's next generation, if the archive holds what lies between
+    ranges: tuple[OffsetRange, ...]  # that were merged since
+    topic_ids: Mapping[str, str]
+    records: int  # that Kafka held in these ranges
+
+    @classmethod
+    def of(cls, landing: Sequence[Event], merging: Sequence[Event]) -> Overtaken | None:
+        """None: it has not been; or nobody can say how many records there were.
+
+        Args:
+            landing, merging: all events of the two ledgers.
+        """
+        state, merged = fold(landing), fold(merging)
+        stands, reached = state.committed_in(state.topic_ids), farthest(landing, state.topic_ids)
+        # A landing that stands below where it was before was told to read again: it does, up to there.
+        ahead = {
+            tp: at
+            for tp, at in merged.committed_in(state.topic_ids).items()
+            if at > stands.get(tp, 0) >= reached.get(tp, 0)
+        }
+        read = _read_between({tp: reached.get(tp, 0) for tp in ahead}, ahead, merging, state.topic_ids)
+        if not ahead or read is None:
+            return None
+        started = GenerationStarted(
+            state.generation + 1,
+            {**stands, **ahead},
+            state.topic_ids,
+            state.cluster_id,
+            ORIGIN,
+            "the pipeline has merged and archived batches itself, without `merge_every`",
+            "plan",
+        )
+        ranges = tuple(r for batch, _ in read for r in batch.ranges)
+        return cls(started, ranges, dict(state.topic_ids), sum(records for _, records in read))
+
+    def applied_to(self, state: LedgerState) -> LedgerState:
+        """The landing's state once the generation has begun."""
+        new = self.started
+        begun = (*state.generations, new)
+        return LedgerState(new.generation, (), new.start_offsets, new.topic_ids, new.cluster_id, begun)
+
+
+def may_be_overtaken(landing: LedgerState, merging: LedgerState) -> bool:
+    """Whether it is worth a closer look; recent states suffice. True of a landing that has not begun."""
+    stands = landing.committed_offsets
+    return any(
+        at > stands.get(tp, 0)
+        for tp, at in merging.next_offsets.items()
+        if landing.topic_ids.get(tp.topic) in (None, merging.topic_ids.get(tp.topic))
+    )
+
+
+def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
+    """A landing begins where the pipeline has merged to, if it did so from Kafka before the file said `merge_every`."""
+    offsets = merged.committed_in(started.topic_ids)
+    return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
+
+
+def only_in_archive(error: OffsetsExpired, landed: LedgerState, merged: LedgerState, kafka: SourceExtent) -> Exception:
+    """What to raise where Kafka no longer holds what comes next: `error`; or the same with other advice, if a landing
+    had landed that before `merge_every` was taken out. Nothing is lost then."""
+    offsets, held = merged.committed_offsets, landed.committed_in(merged.topic_ids)
+    gone = {
+        tp: extent.log_start_offset
+        for tp, extent in kafka.partitions.items()
+        if extent.log_start_offset > offsets.get(tp, 0)
+    }
+    if not gone or any(held.get(tp, 0) < start for tp, start in gone.items()):
+        return error
+    return OffsetsExpired(
+        what="Kafka no longer holds records that were not merged yet; the archive does",
+        where=error.where,
+        expected=error.expected,
+        found=error.found,
+        action="nothing is lost: put `merge_every` back into the pipeline file and run the pipeline until it is caught "
+        "up, which merges what has landed; after that the line may be taken out",
+    )
+
+
+def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Where a landing has ever got to, in whatever generation, of topics that are these."""
+    planned: dict[BatchKey, Batch] = {}
+    found: dict[TopicPartition, int] = {}
+    for event in landing:
+        offsets: Mapping[TopicPartition, int] = {}
+        ids: Mapping[str, str] = {}
+        match event:
+            case BatchPlanned(batch):
+                planned[batch.key] = batch
+            case BatchCommitted() if (batch := planned.get(BatchKey(event.generation, event.batch_id))) is not None:
+                offsets, ids = {r.topic_partition: r.end_offset for r in batch.ranges}, batch.topic_ids
+            case GenerationStarted() | TopicsStarted():
+                offsets, ids = event.start_offsets, event.topic_ids
+        for tp, at in offsets.items():
+            if tp.topic in topic_ids and ids.get(tp.topic) == topic_ids[tp.topic]:
+                found[tp] = max(found.get(tp, at), at)
+    return found
+
+
+def _read_between(
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    merging: Iterable[Event],
+    topic_ids: Mapping[str, str],
+) -> list[tuple[Batch, int]] | None:
+    """The newest batches that together hold all from `starts` to `ends`, each with how many records it read; None if
+    they cannot be told."""
+    planned: dict[BatchKey, Batch] = {}
+    committed: list[tuple[Batch, int | None]] = []
+    for event in merging:
+        match event:
+            case BatchPlanned(batch):
+                planned[batch.key] = batch
+            case BatchCommitted() if (batch := planned.get(BatchKey(event.generation, event.batch_id))) is not None:
+                committed.append((batch, event.counts and event.counts.read))
+    found: list[tuple[Batch, int]] = []
+    left = dict(ends)  # to be found below these, downwards
+    for batch, read in reversed(committed):
+        wanted = [r for r in batch.ranges if left.get(r.topic_partition, 0) > starts.get(r.topic_partition, 0)]
+        if not wanted or all(r.start_offset >= left[r.topic_partition] for r in wanted):
+            continue  # a later generation has read it again
+        same = all(batch.topic_ids.get(r.topic) == topic_ids.get(r.topic) for r in wanted)
+        if read is None or not same or any(r.end_offset != left[r.topic_partition] for r in wanted):
+            return None
+        found.append((batch, read))
+        left |= {r.topic_partition: r.start_offset for r in wanted}
+    return found if all(left[tp] <= start for tp, start in starts.items()) else None
