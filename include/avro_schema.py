@@ -6,12 +6,18 @@ Source: Apache Avro 1.12 specification, "Schema Declaration", "Names", "Logical 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 _NAMED = ("record", "enum", "fixed")
+# Of which types Spark makes another one than the bare type is.
+_LOGICAL = {
+    "decimal": ("bytes", "fixed"),
+    "date": ("int",),
+    **{f"{local}timestamp-{unit}": ("long",) for local in ("", "local-") for unit in ("millis", "micros")},
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,10 @@ class AvroSchema:
     def fields(self) -> Mapping[str, AvroField]:
         """Of the record, by name; none if it is no record."""
         return _fields(self._root, self._definitions)
+
+    @property
+    def is_record(self) -> bool:
+        return bool(self.fields)
 
     @cached_property
     def _root(self) -> Any:
@@ -57,17 +67,39 @@ class AvroField:
         return self.schema.get("connect.name") if isinstance(self.schema, dict) else None
 
     @property
-    def is_number(self) -> bool:
-        """Of bare int or long: a logical type would say what it means."""
-        schema = self.schema
-        return schema in ("int", "long") or (
-            isinstance(schema, dict) and schema.get("type") in ("int", "long") and "logicalType" not in schema
-        )
+    def kind(self) -> str:
+        """What it is: its logical type, where Spark has a type for that; else its type (`union` of several)."""
+        match self.schema:
+            case list():
+                return "union"
+            case {"type": str() as type_, "logicalType": str() as logical} if type_ in _LOGICAL.get(logical, ()):
+                return logical
+            case {"type": str() as type_}:
+                return type_
+            case str() as type_:
+                return type_
+            case _:
+                return "unknown"
+
+    @property
+    def logical_type(self) -> str | None:
+        return self.schema.get("logicalType") if isinstance(self.schema, dict) else None
 
     @property
     def fields(self) -> Mapping[str, AvroField]:
         """Of a record, by name; none if it is no record."""
         return _fields(self.schema, self.definitions)
+
+    @property
+    def inner(self) -> AvroField:
+        """Of an array's items, or a map's values."""
+        inner = self.schema["items" if self.kind == "array" else "values"]
+        return AvroField(_without_null(inner, self.definitions), self.definitions)
+
+    @property
+    def options(self) -> Sequence[AvroField]:
+        """Of a union, null aside."""
+        return [AvroField(_without_null(option, self.definitions), self.definitions) for option in self.schema]
 
 
 def _parsed(text: str) -> Any:
@@ -88,7 +120,13 @@ def _fields(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, AvroFie
 def _without_null(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(schema, list):
         others = [option for option in schema if option != "null"]
+        if set(map(str, others)) <= {"int", "long"}:
+            return "long"  # as Spark reads them
+        if set(map(str, others)) <= {"float", "double"}:
+            return "double"
         return _without_null(others[0], definitions) if len(others) == 1 else others
+    if isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
+        return _without_null(schema["type"], definitions)
     if isinstance(schema, str):
         return definitions.get(schema, definitions.get(schema.rpartition(".")[2], schema))
     return schema

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -76,9 +77,9 @@ def json_decoder(descriptors: bytes) -> Callable[[bytes], str | None]:
             for index in indexes[1:]:
                 descriptor = descriptor.nested_types[index]
             message = message_factory.GetMessageClass(descriptor).FromString(framed[start:])
-        except (DecodeError, IndexError, ValueError):
+            return json.dumps(_as_json(message))
+        except (DecodeError, IndexError, ValueError, RecursionError):  # also a Timestamp in the year 50,000
             return None
-        return json.dumps(_as_json(message))
 
     return decoded
 
@@ -127,7 +128,7 @@ def _fields(message: Any) -> Iterator[tuple[str, Any]]:
         value = getattr(message, field.name)
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             inner = field.message_type.fields_by_name["value"]
-            yield field.name, {str(key): _value(inner, value[key]) for key in value}
+            yield field.name, {_key(key): _value(inner, value[key]) for key in value}
         elif field.is_repeated:
             yield field.name, [_value(field, item) for item in value]
         elif not field.has_presence or message.HasField(field.name):
@@ -140,4 +141,10 @@ def _value(field: Any, value: Any) -> Any:
     if field.enum_type is not None:
         named = field.enum_type.values_by_number.get(value)
         return named.name if named else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)

@@ -21,6 +21,13 @@ _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json"}
 
 
 @dataclass(frozen=True)
+class NoSchema:
+    """An id that records name, and by which none of them can be read."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class SchemaRegistry:
     url: str
     login: tuple[str, str] | None
@@ -34,40 +41,50 @@ class SchemaRegistry:
         login = (registry.username, password) if registry.username else None
         return cls(registry.url.rstrip("/"), login, registry.ca_file or True)
 
-    def avro(self, schema_id: int) -> AvroSchema | None:
-        """The Avro schema of that id, with those that it refers to; None if the registry has none.
+    def avro(self, schema_id: int) -> AvroSchema | NoSchema:
+        """The Avro schema of that id, with those that it refers to.
 
         Raises:
-            RetryableError: it does not answer. TerminalError: it does not let us in, or the schema is of another kind.
+            RetryableError: it does not answer. TerminalError: it does not let us in.
         """
         found = self._of_kind("AVRO", schema_id)
-        return found and AvroSchema.of(found["schema"], list(self._referred(found).values()))
+        if isinstance(found, NoSchema):
+            return found
+        schema, referred = found
+        return AvroSchema.of(schema, list(referred.values()))
 
-    def protobuf(self, schema_id: int) -> ProtobufSchema | None:
+    def protobuf(self, schema_id: int) -> ProtobufSchema | NoSchema:
         """The same of Protobuf."""
         found = self._of_kind("PROTOBUF", schema_id)
-        if found is None:
-            return None
+        if isinstance(found, NoSchema):
+            return found
         try:
-            return ProtobufSchema.of(found["schema"], self._referred(found))
-        except NotProtobuf as error:
-            raise self._refused(f"/schemas/ids/{schema_id}", "a schema that protoc accepts", str(error)) from error
+            return ProtobufSchema.of(*found)
+        except NotProtobuf:
+            return NoSchema(f"schema {schema_id} is none that protoc accepts")
 
-    def _of_kind(self, kind: str, schema_id: int) -> dict[str, Any] | None:
+    def _of_kind(self, kind: str, schema_id: int) -> tuple[str, dict[str, str]] | NoSchema:
+        """The text of a schema, and of those that it refers to."""
         found = self._get(f"/schemas/ids/{schema_id}")
-        if found is not None and found.get("schemaType", "AVRO") != kind:
-            raise self._refused(f"/schemas/ids/{schema_id}", f"a schema of type {kind}", found["schemaType"])
-        return found
+        if found is None:
+            return NoSchema(f"schema {schema_id} is not in the registry")
+        is_of = found.get("schemaType", "AVRO")
+        if is_of != kind:
+            return NoSchema(f"schema {schema_id} is of type {is_of}, not {kind}")
+        referred = self._referred(found)
+        if referred is None:
+            return NoSchema(f"schema {schema_id} refers to one that is not in the registry")
+        return found["schema"], referred
 
-    def _referred(self, found: dict[str, Any]) -> dict[str, str]:
-        """The texts of the schemas that one refers to by name, those first that others refer to."""
+    def _referred(self, found: dict[str, Any]) -> dict[str, str] | None:
+        """The texts of the schemas that one refers to, by name, the innermost first; None: one is missing."""
         texts: dict[str, str] = {}
         for reference in found.get("references") or ():
-            path = f"/subjects/{reference['subject']}/versions/{reference['version']}"
-            other = self._get(path)
-            if other is None:
-                raise self._refused(path, "the schema that another one refers to", "none")
-            texts |= {**self._referred(other), reference["name"]: other["schema"]}
+            other = self._get(f"/subjects/{reference['subject']}/versions/{reference['version']}")
+            beyond = None if other is None else self._referred(other)
+            if other is None or beyond is None:
+                return None
+            texts |= {**beyond, reference["name"]: other["schema"]}
         return texts
 
     def _get(self, path: str) -> dict[str, Any] | None:

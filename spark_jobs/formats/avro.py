@@ -6,27 +6,30 @@ columns are taken from it by their names. Source: Confluent's documentation of i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from include.avro_schema import AvroField, AvroSchema
-from include.debezium import POSITIONS, UNIT_BY_SCHEMA
+from include.debezium import POSITIONS
 from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import Column
-from include.schema_registry import SchemaRegistry
+from include.schema_registry import NoSchema, SchemaRegistry
 from spark_jobs.formats import debezium
+from spark_jobs.formats.avro_values import is_lost, typed
 from spark_jobs.formats.contract import ABSENT, DECODED, NO_VALUE, RECORD, RESCUED, UNDECODABLE, no_names, of_plain_rows
-from spark_jobs.formats.decimals import decimal_text
-from spark_jobs.formats.framing import NOT_FRAMED, schema_id, schema_ids, unknown_schema
-from spark_jobs.formats.moments import moment
+from spark_jobs.formats.framing import schema_id, schema_ids, unreadable
 
 _ID, _ROW, _LOST, _IMAGE_LOST = (f"{LINEAGE}_{name}" for name in ("schema_id", "avro", "lost", "image_lost"))
 _ENVELOPE = f"{LINEAGE}_envelope"
+_OF_AVRO = re.compile(r"org\.apache\.(spark\.sql\.)?avro\.\w*")  # the class of an exception
+_Make = Callable[[Expression, AvroSchema], Expression]
 
 
 @dataclass(frozen=True)
@@ -34,27 +37,28 @@ class _Written:
     """Records with the Avro that their bytes hold, one column for every schema among them."""
 
     records: DataFrame
-    schemas: Mapping[int, AvroSchema | None]  # by id; None: the registry has none
+    schemas: Mapping[int, AvroSchema | NoSchema]  # by id
 
     @classmethod
-    def of(cls, records: DataFrame, framed: Expression, pipeline: Pipeline) -> _Written:
-        """Args: framed: the bytes. Raises: see `SchemaRegistry`."""
+    def of(cls, records: DataFrame, framed: Expression, pipeline: Pipeline, make: _Make) -> _Written:
+        """Args: framed: the bytes. make: what will be made of rows. Raises: see `SchemaRegistry`."""
         known = records.withColumn(_ID, schema_id(framed))
         registry = SchemaRegistry.of(pipeline.source)
         schemas = {number: registry.avro(number) for number in schema_ids(known, _ID)}
+        schemas = {number: _readable(known, number, schema, make) for number, schema in schemas.items()}
         bare = F.substring(framed, F.lit(6), F.length(framed))
         rows = [
-            F.when(F.col(_ID) == number, from_avro(bare, schema.text, {"mode": "PERMISSIVE"})).alias(_row(number))
+            F.when(F.col(_ID) == number, _read(bare, schema)).alias(_row(number))
             for number, schema in schemas.items()
-            if schema is not None
+            if isinstance(schema, AvroSchema)
         ]
         return cls(known.select("*", *rows), schemas)
 
-    def chosen(self, make: Callable[[Expression, AvroSchema], Expression], type_: str) -> Expression:
+    def chosen(self, make: _Make, type_: str) -> Expression:
         """What is made of a record by its own schema; null of one that has none."""
         found = F.lit(None).cast(type_)
         for number, schema in self.schemas.items():
-            if schema is not None:
+            if isinstance(schema, AvroSchema):
                 row = F.col(_row(number))
                 found = F.when((F.col(_ID) == number) & row.isNotNull(), make(row, schema)).otherwise(found)
         return found
@@ -62,17 +66,36 @@ class _Written:
     @property
     def undecodable(self) -> Expression:
         """Why bytes, which are not null, are no record; null: they are one."""
-        problem = F.when(F.col(_ID).isNull(), NOT_FRAMED)
+        problem = unreadable(F.col(_ID), self.schemas)
         for number, schema in self.schemas.items():
-            is_of = F.col(_ID) == number
-            if schema is None:
-                problem = problem.when(is_of, unknown_schema(number))
-                continue
-            row = F.col(_row(number))
-            # What Spark makes of bytes that are no record of the schema: a row of nulls.
-            held = F.array_contains(F.array(*(row[name].isNotNull() for name in schema.fields)), True)
-            problem = problem.when(is_of & (row.isNull() | ~held), UNDECODABLE)
+            if isinstance(schema, AvroSchema):
+                row = F.col(_row(number))
+                # What Spark makes of bytes that are no record of the schema: a row of nulls.
+                held = F.array_contains(F.array(*(row[name].isNotNull() for name in schema.fields)), True)
+                is_none = (F.col(_ID) == number) & (row.isNull() | ~held)
+                problem = F.coalesce(problem, F.when(is_none, UNDECODABLE))
         return problem
+
+
+def _read(bare: Expression, schema: AvroSchema) -> Expression:
+    return from_avro(bare, schema.text, {"mode": "PERMISSIVE"})
+
+
+def _readable(records: DataFrame, number: int, schema: AvroSchema | NoSchema, make: _Make) -> AvroSchema | NoSchema:
+    """The schema, if Spark can read records by it: none of one that refers to itself, say."""
+    if isinstance(schema, NoSchema):
+        return schema
+    if not schema.is_record:
+        return NoSchema(f"schema {number} is no record")
+    try:
+        row = records.sparkSession.range(0).select(_read(F.lit(None).cast("binary"), schema).alias("row"))
+        fields = (F.col("row")[name] for name in schema.fields)
+        row.select(make(F.col("row"), schema), F.struct(*fields)).schema  # noqa: B018 - Spark looks at the plan
+    except PySparkException as error:
+        if not isinstance(error, AnalysisException) and not _OF_AVRO.search(str(error)):
+            raise  # a server that went away says nothing about a schema
+        return NoSchema(f"schema {number} is none that Spark can read")
+    return schema
 
 
 def _row(number: int) -> str:
@@ -82,7 +105,7 @@ def _row(number: int) -> str:
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
     columns, partial = pipeline.source.value_columns, pipeline.partial_columns
-    written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline)
+    written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline, _typed(columns, pipeline))
 
     def lost(row: Expression, schema: AvroSchema) -> Expression:
         return _lost(columns, row, schema.fields, pipeline)
@@ -98,7 +121,7 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
             if name in declared:
                 raw = F.when(_value(declared[name], row, schema.fields, pipeline).isNull(), raw)
             kept.append(raw.alias(name))
-        text = F.to_json(F.struct(*kept))  # without nulls
+        text = F.make_valid_utf8(F.to_json(F.struct(*kept)))  # without nulls
         return F.when(text != "{}", text)
 
     found = written.records.select(
@@ -119,7 +142,7 @@ def with_rows(
     records: DataFrame, framed: Expression, columns: Sequence[Column], pipeline: Pipeline, name: str
 ) -> DataFrame:
     """Records with one column more: a struct of `columns`, from the bytes `framed`; null where they are no record."""
-    written = _Written.of(records, framed, pipeline)
+    written = _Written.of(records, framed, pipeline, _typed(columns, pipeline))
     rows = written.records.withColumn(name, written.chosen(_typed(columns, pipeline), _struct(columns)))
     return rows.select(*records.columns, name)
 
@@ -128,7 +151,7 @@ def _struct(columns: Sequence[Column]) -> str:
     return f"STRUCT<{', '.join(f'`{column.name}`: {column.type}' for column in columns)}>"
 
 
-def _typed(columns: Sequence[Column], pipeline: Pipeline) -> Callable[[Expression, AvroSchema], Expression]:
+def _typed(columns: Sequence[Column], pipeline: Pipeline) -> _Make:
     def make(row: Expression, schema: AvroSchema) -> Expression:
         return F.struct(*(_value(c, row, schema.fields, pipeline).alias(c.name) for c in columns))
 
@@ -136,23 +159,11 @@ def _typed(columns: Sequence[Column], pipeline: Pipeline) -> Callable[[Expressio
 
 
 def _value(column: Column, row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline) -> Expression:
-    """A column as its declared type; null where the schema has none of that name, or its value is of another type.
-
-    Spark knows Avro's logical types; Kafka Connect's own come as bare numbers, or as a record of scale and value.
-    """
+    """A column as its declared type; null where the schema has none of that name, or its value is of another type."""
     field = fields.get(column.name)
     if field is None:
         return F.lit(None).cast(column.type)
-    raw = row[column.name]
-    if column.word == "DATE" and field.is_number:
-        return F.date_from_unix_date(raw.try_cast("int"))
-    if column.word.startswith("TIMESTAMP") and field.is_number:
-        declared = pipeline.source.debezium.timestamps if pipeline.source.is_debezium else None
-        unit = UNIT_BY_SCHEMA.get(field.connect_name or "", declared)
-        return moment(raw.cast("bigint"), F.lit(unit)).cast(column.type) if unit else F.lit(None).cast(column.type)
-    if column.word in ("DECIMAL", "DEC", "NUMERIC") and {"scale", "value"} <= set(field.fields):
-        return decimal_text(F.hex(raw["value"]), raw["scale"]).try_cast(column.type)
-    return raw.try_cast(column.type)
+    return typed(row[column.name], field, column.type, pipeline)
 
 
 def _lost(
@@ -163,14 +174,13 @@ def _lost(
     for column in reversed(columns):
         if column.name in fields:
             value = _value(column, row, fields, pipeline)
-            lost = row[column.name].isNotNull() & value.isNull()
+            lost = is_lost(row[column.name], value, fields[column.name], column.type)
             found = F.when(lost, f"column {column.name} is no {column.type}").otherwise(found)
     return found
 
 
 def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
-    written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline)
     columns = pipeline.source.value_columns
     positions = {name: POSITIONS[name] for name in pipeline.positions}
     image = f"STRUCT<{', '.join(f'`{c.name}`: {c.type}' for c in columns)}, {_IMAGE_LOST}: STRING>"
@@ -191,7 +201,7 @@ def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
         fields = schema.fields[block].fields if block and block in schema.fields else schema.fields
         if (within or name) not in fields or (block and block not in schema.fields):
             return F.lit(None).cast(position).alias(name)
-        return (row[block][within] if block else row[name]).cast(position).alias(name)
+        return (row[block][within] if block else row[name]).try_cast(position).alias(name)
 
     def envelope(row: Expression, schema: AvroSchema) -> Expression:
         op = row["op"].cast("string") if "op" in schema.fields else F.lit(None).cast("string")
@@ -199,6 +209,7 @@ def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
         places = (of_position(name, position, row, schema) for name, position in positions.items())
         return F.struct(op.alias("op"), *images, *places)
 
+    written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline, envelope)
     whole = written.records.withColumn(_ENVELOPE, written.chosen(envelope, f"{type_}>"))
     return debezium.decoded(whole, pipeline, _Avro(written))
 

@@ -5,10 +5,15 @@ Source: Confluent's documentation of its serializers, "Wire format".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from include.schema_registry import NoSchema
+
 NOT_FRAMED = "not in the wire format of a schema registry: a zero byte and the id of a schema come first"
+_SCHEMAS_MAX = 1_000  # of a batch, that the registry is asked for
 
 
 def schema_id(framed: Column) -> Column:
@@ -18,9 +23,23 @@ def schema_id(framed: Column) -> Column:
 
 
 def schema_ids(records: DataFrame, column: str) -> list[int]:
-    """Those among the records: few, however many records there are."""
-    return sorted(row[column] for row in records.select(column).where(F.col(column).isNotNull()).distinct().collect())
+    """Those among the records, of which most are: bytes that only look framed name any number of them."""
+    found = records.where(F.col(column).isNotNull()).groupBy(column).count()
+    return sorted(row[column] for row in found.orderBy(F.desc("count"), column).limit(_SCHEMAS_MAX).collect())
 
 
-def unknown_schema(number: int) -> str:
-    return f"schema {number} is not in the registry"
+def unreadable(number: Column, schemas: Mapping[int, object]) -> Column:
+    """Why records cannot be read by the schema that they name, string; null: they can.
+
+    Args:
+        number: as `schema_id`. schemas: by number; some are `NoSchema`.
+    """
+    if not schemas:
+        return F.lit(NOT_FRAMED)
+    reasons = {number: schema.reason for number, schema in schemas.items() if isinstance(schema, NoSchema)}
+    said = F.create_map(*(F.lit(part) for pair in reasons.items() for part in pair))[number] if reasons else F.lit(None)
+    return (
+        F.when(number.isNull(), NOT_FRAMED)
+        .when(~number.isin(*schemas), f"more than {_SCHEMAS_MAX} schemas in one batch")
+        .otherwise(said)
+    )

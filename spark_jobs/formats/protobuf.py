@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from include.protobuf_schema import json_decoder
+from include.protobuf_schema import ProtobufSchema, json_decoder
 from include.schema_registry import SchemaRegistry
 from spark_jobs.formats import plain_json
 from spark_jobs.formats.contract import RECORD, UNDECODABLE
-from spark_jobs.formats.framing import NOT_FRAMED, schema_id, schema_ids, unknown_schema
+from spark_jobs.formats.framing import schema_id, schema_ids, unreadable
 
 _ID, _TEXT = f"{LINEAGE}_schema_id", f"{LINEAGE}_text"
 
@@ -25,16 +25,12 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     known = records.withColumn(_ID, schema_id(value))
     registry = SchemaRegistry.of(pipeline.source)
     schemas = {number: registry.protobuf(number) for number in schema_ids(known, _ID)}
-    compiled = {number: schema.descriptors for number, schema in schemas.items() if schema is not None}
+    compiled = {n: schema.descriptors for n, schema in schemas.items() if isinstance(schema, ProtobufSchema)}
 
     @F.udf("string", useArrow=True)
     def as_json(number: int | None, framed: bytes | None) -> str | None:
         return None if framed is None or number not in compiled else json_decoder(compiled[number])(bytes(framed))
 
     text = known.withColumn(_TEXT, as_json(_ID, value))
-    problem = F.when(F.col(_ID).isNull(), NOT_FRAMED)
-    for number, schema in schemas.items():
-        if schema is None:
-            problem = problem.when(F.col(_ID) == number, unknown_schema(number))
-    problem = problem.when(F.col(_TEXT).isNull(), UNDECODABLE)
+    problem = F.coalesce(unreadable(F.col(_ID), schemas), F.when(F.col(_TEXT).isNull(), UNDECODABLE))
     return plain_json.of_texts(text, F.col(_TEXT), problem, pipeline)

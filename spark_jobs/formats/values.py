@@ -88,7 +88,7 @@ def typed(raw: Column, type_: str, read_as: Spoken, unit: str | None) -> Column:
             of_value = split(inner)[1]
             return F.transform_values(raw, lambda _, value: typed(value, of_value, read_as, unit))
         case _:
-            return of_text(raw, type_, unit) if read_as(word_of(type_)) == "STRING" else _float(raw)
+            return of_text(raw, type_, unit) if read_as(word_of(type_)) == "STRING" else as_float(raw)
 
 
 def is_lost(raw: Column, value: Column, type_: str, read_as: Spoken) -> Column:
@@ -139,7 +139,7 @@ def of_text(text: Column, type_: str, unit: str | None = None) -> Column:
         number = F.when(text.rlike(_NUMBER), text).try_cast("double")
         finite = F.when(F.abs(number) != float("inf"), number)
         found = F.coalesce(finite, F.when(text.rlike(_NOT_FINITE), text).try_cast("double"))
-        return found if word == "DOUBLE" else _float(found)
+        return found if word == "DOUBLE" else as_float(found)
     return text.try_cast(type_)
 
 
@@ -158,7 +158,7 @@ def _timestamp(text: Column, word: str, unit: str | None) -> Column:
     return found.otherwise(moment(count, F.lit(unit)).cast(word))
 
 
-def _float(number: Column) -> Column:
+def as_float(number: Column) -> Column:
     """A DOUBLE as a FLOAT; null where that would be infinite and the number is not."""
     is_within = number.between(-_FLOAT_MAX, _FLOAT_MAX) | F.isnan(number) | (F.abs(number) == float("inf"))
     return F.when(is_within, number).cast("float")

@@ -172,3 +172,178 @@ def test_columns_from_the_key_and_from_kafka_and_order_by_a_field_of_a_struct(sp
         "k": '{"id": 5}',
     }
     assert lineage["change_order"]["meta.lsn"] == 9
+
+
+def read(spark: SparkSession, schema: str, texts: list[str | bytes], **source: Any) -> list[tuple[str | None, Any]]:
+    """Why each record is set aside, or what its columns beside `id` are (one: it alone)."""
+    pipeline = a_pipeline(schema, {}, **source)
+    raw = [(None, text if isinstance(text, bytes) else text.encode()) for text in texts]
+    found: list[tuple[str | None, Any]] = []
+    for row in decoded(spark, pipeline, raw):
+        values = [shown(value) for name, value in row["row"].items() if name not in ("id", "_lakemark")]
+        found.append((row["reason"], None if row["reason"] else values[0] if len(values) == 1 else values))
+    return found
+
+
+def test_a_record_is_one_json_object_and_nothing_else(spark: SparkSession) -> None:
+    none, more = "not a JSON object", "more than one JSON object"
+    cases: dict[str | bytes, str | None] = {
+        '{"id": 1, "name": "Ann\\u00e9 \\ud83d\\ude00"} \n': None,
+        '{"id": 1}{"id": 2}': more,
+        '{"id": 1} x': more,
+        '{"id": 1}]': more,
+        '{"id": 1, "id": 2}': "a field stands twice in a JSON object",
+        '{"id": 1, "other": [{"a": 1, "\\u0061": 2}]}': "a field stands twice in a JSON object",
+        b'{"id": 1, "name": "\xff"}': "not UTF-8",
+        b'{"id": 1, "name": "\xed\xa0\x80"}': "not UTF-8",
+        '{"id": 1, "name": "\\ud800"}': "half of a surrogate pair in a JSON text",
+        '{"id": 1, "name": "\\\\ud800"}': None,
+        '{"id": 1, "other": 1e400}': "a JSON number beyond the range of a double",
+        '{"id": 1, "other": 1e-999999999999}': "a JSON number beyond the range of a double",
+        '{"id": 1, "name": ' + "[" * 2000 + "]" * 2000 + "}": "JSON that is nested too deeply, or a number too long",
+        "{'id': 1}": none,
+        '{"id": NaN}': none,
+        "[]": none,
+        "null": none,
+        "": none,
+        '{"id": 1': none,
+        '{"id": 1}\0': none,
+        '{"id": "x"}': "not decodable with the declared schema",
+    }
+    found = read(spark, "id BIGINT, name STRING", list(cases))
+    assert {text: reason for text, (reason, _) in zip(cases, found, strict=True)} == cases
+
+
+@pytest.mark.parametrize(
+    ("type_", "cases"),
+    [
+        (
+            "TIMESTAMP",
+            {
+                '"2024-01-05T10:00:00+02:00"': "2024-01-05T08:00:00+00:00",
+                '"2024-1-5"': "2024-01-05T00:00:00+00:00",
+                '"9999-12-31T23:59:59.999999Z"': "9999-12-31T23:59:59.999999+00:00",
+                '"0001-01-01"': "0001-01-01T00:00:00+00:00",
+                '"9999-12-31T23:59:59-05:00"': None,
+                '"0000-12-31"': None,
+                '"12024-01-01"': None,
+                '"10:20:30"': None,
+                '"2024"': None,
+                '"2024-13-01"': None,
+                '"now"': None,
+            },
+        ),
+        (
+            "DATE",
+            {
+                '"2024-01-05"': "2024-01-05",
+                '"2024-01-05T00:00:00.000Z"': "2024-01-05",
+                '"2024-01-05T10:00:00Z"': None,
+                '"20240105"': None,
+                '"19000"': None,
+            },
+        ),
+        ("DECIMAL(12, 2)", {'"1e30000000"': None, '"1e5"': "100000.00", "12.345": "12.35", '"1e-30000000"': None}),
+        ("FLOAT", {"1.5": 1.5, "1e39": None, '"Infinity"': float("inf")}),
+        ("DOUBLE", {"1e308": 1e308, '"-Infinity"': float("-inf")}),
+        ("ARRAY<DATE>", {'["2024-01-05", null]': [date(2024, 1, 5), None], '["2024-01-05", "x"]': None}),
+        ("STRUCT<d: DATE, n: BIGINT>", {'{"d": "2024-01-05"}': {"d": date(2024, 1, 5), "n": None}, '{"d": "x"}': None}),
+        ("MAP<STRING, DATE>", {'{"a": "2024-01-05"}': {"a": date(2024, 1, 5)}, '{"a": "x"}': None}),
+    ],
+)
+def test_a_value_becomes_what_it_says_or_the_record_is_set_aside(
+    spark: SparkSession, type_: str, cases: dict[str, Any]
+) -> None:
+    found = read(spark, f"id BIGINT, v {type_}", [f'{{"id": 1, "v": {value}}}' for value in cases])
+    expected = [(None if value is not None else f"column v is no {type_}", value) for value in cases.values()]
+    assert found == expected
+
+
+def test_a_number_is_a_moment_only_where_the_file_says_what_it_counts(spark: SparkSession) -> None:
+    at, texts = "2023-11-14T22:13:20+00:00", ['{"id": 1, "at": 1700000000}', '{"id": 1, "at": 1700000000000}']
+    said = "column at is a number, and source.timestamps does not say what it counts"
+    assert read(spark, "id BIGINT, at TIMESTAMP", texts) == [(said, None)] * 2
+    seconds = read(spark, "id BIGINT, at TIMESTAMP", texts, timestamps="seconds")
+    assert seconds == [(None, at), ("column at is no TIMESTAMP", None)]
+    assert read(spark, "id BIGINT, at TIMESTAMP", texts, timestamps="millis")[1] == (None, at)
+    [nanos] = read(spark, "id BIGINT, at TIMESTAMP", ['{"id": 1, "at": -1}'], timestamps="nanos")
+    assert nanos == (None, "1969-12-31T23:59:59.999999+00:00")
+
+
+def test_fields_of_csv_are_as_strict(spark: SparkSession) -> None:
+    undecodable = "not decodable with the declared schema"
+    lines: dict[str | bytes, str | None] = {
+        "1,2024-01-01,1.5,2e3": None,
+        "1,,,": None,
+        "1,10:20:30,1,1": "column at is no TIMESTAMP",
+        "1,2024-01-01,1e999999999,1": "column amount is no DECIMAL(12,2)",
+        "1,2024-01-01,1,1e400": "column x is no DOUBLE",
+        "1,2024-01-01,1,12d": "column x is no DOUBLE",
+        "1,2024-01-01,1,2\n2,2024-01-01,1,2": undecodable,
+        b"1,\xff,1,2": undecodable,
+        "": undecodable,
+        ",".join("1" * 30_000): undecodable,
+        "," * 200_000: undecodable,
+    }
+    found = read(spark, "id BIGINT, at TIMESTAMP, amount DECIMAL(12,2), x DOUBLE", list(lines), format="csv")
+    assert {line: reason for line, (reason, _) in zip(lines, found, strict=True)} == lines
+
+
+def test_debeziums_numbers_are_what_they_are(spark: SparkSession) -> None:
+    cases: dict[str, Any] = {
+        "1234": "1234.00",  # not the base64 of -26588.24
+        "12.5": "12.50",
+        '"BNI="': "12.34",
+        '{"scale": 1, "value": "AQ=="}': "0.10",
+        '{"scale": -2, "value": "AQ=="}': "100.00",
+        '{"scale": 2147483647, "value": "AQ=="}': None,
+        '"12.50"': None,
+    }
+    texts = [f'{{"op": "c", "after": {{"id": 1, "v": {value}}}}}' for value in cases]
+    found = read(spark, "id BIGINT, v DECIMAL(10,2)", texts, format="debezium-json")
+    assert [value for _, value in found] == list(cases.values())
+    infinity = ['{"op": "c", "after": {"id": 1, "v": 9223372036825200000}}']  # PostgreSQL's
+    [(reason, _)] = read(spark, "id BIGINT, v TIMESTAMP", infinity, format="debezium-json")
+    assert reason == "column v is no TIMESTAMP: 9223372036825200000"
+
+
+def test_a_key_that_is_no_text_is_none(spark: SparkSession) -> None:
+    pipeline = a_pipeline("id STRING, name STRING", {}, key="string")
+    rows = decoded(spark, pipeline, [(b"\xff", {"name": "n"}), (b"a", {"name": "n"})])
+    assert [(row["reason"], row["row"]["id"]) for row in rows] == [("null in a key column (id)", None), (None, "a")]
+    pipeline = a_pipeline("id BIGINT, name STRING", {}, key="json")
+    rows = decoded(spark, pipeline, [(key, {"name": "n"}) for key in (b'{"id": 1}{"id": 2}', b'{"id": 1}')])
+    assert [row["row"]["id"] for row in rows] == [None, 1]
+
+
+def test_a_condition_that_cannot_be_asked_sets_the_record_aside(spark: SparkSession) -> None:
+    schema = "id BIGINT, a INT, b INT, t STRING"
+    given = [
+        {"id": 1, "a": 4, "b": 2, "t": "1"},
+        {"id": 2, "a": 4, "b": 0, "t": "1"},
+        {"id": 3, "a": 1, "b": 2, "t": "x"},
+    ]
+    pipeline = a_pipeline(schema, {"delete_when": "a / b > 5"}, filter="a / b > 1 AND b > -1 OR CAST(t AS INT) = 7")
+    rows = decoded(spark, pipeline, [(None, value) for value in given])
+    failed = "source.filter fails on this record"
+    assert [row["reason"] for row in rows] == [None, failed, failed]
+    pipeline = a_pipeline(schema, {"delete_when": "a / b > 1"})
+    rows = decoded(spark, pipeline, [(None, value) for value in given])
+    assert [row["reason"] for row in rows] == [None, "change.delete_when fails on this record", None]
+    assert [row["row"]["_lakemark"]["deleted"] for row in rows] == [True, False, False]
+
+
+def test_a_delete_that_holds_a_key_only_is_not_filtered(spark: SparkSession) -> None:
+    pipeline = a_pipeline(
+        "id BIGINT, seq BIGINT, region STRING, op STRING",
+        {"delete_when": "op = 'd'", "order_by": ["seq"]},
+        filter="region = 'EU' AND region IS NOT NULL",
+    )
+    given = [
+        {"id": 1, "seq": 1, "op": "d"},
+        {"id": 1, "seq": 1, "op": "d", "region": "US"},
+        {"id": 1, "seq": 1, "op": "u"},
+        {"id": 1, "seq": 1, "op": "u", "region": "EU"},
+    ]
+    rows = decoded(spark, pipeline, [(None, value) for value in given])
+    assert [row["filtered"] for row in rows] == [False, True, True, False]

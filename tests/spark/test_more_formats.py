@@ -14,13 +14,14 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyspark.sql import SparkSession
 
 from include.audit.auditor import audit
+from include.avro_schema import AvroSchema
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protobuf_schema import ProtobufSchema
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
 from include.protocol.ranges import OffsetRange
-from include.schema_registry import SchemaRegistry
+from include.schema_registry import NoSchema, SchemaRegistry
 from include.settings import PROJECT_ROOT
 from spark_jobs.decode import decode
 from tests.support.records import RECORDS
@@ -147,8 +148,8 @@ def test_what_does_not_fit_is_rescued(spark: SparkSession, registry: RegistrySer
     kept = [row["row"]["_rescued"] for row in rows[:4]]
     assert kept == [None, '{"nested":"{\\"a\\":[1]}"}', '{"at":"soon"}', '{"id":"x"}']
     assert values(rows[3])[1] == "B"
-    undecodable = "not decodable with the declared schema"
-    assert [row["reason"] for row in rows] == [*(None,) * 3, "null in a key column (id)", undecodable, undecodable]
+    none = "not a JSON object"
+    assert [row["reason"] for row in rows] == [*(None,) * 3, "null in a key column (id)", none, none]
 
 
 def test_debeziums_avro(spark: SparkSession, registry: RegistryServer) -> None:
@@ -295,9 +296,9 @@ def test_a_registry_that_is_away_or_refuses_says_so(registry: RegistryServer) ->
     with pytest.raises(RetryableError, match=r"the schema registry does not answer.*schemas/ids/1"):
         SchemaRegistry.of(away.source).avro(1)
     here = a_pipeline("id BIGINT", format="avro", registry={"url": registry.url})
-    assert SchemaRegistry.of(here.source).avro(88_888) is None
+    assert SchemaRegistry.of(here.source).avro(88_888) == NoSchema("schema 88888 is not in the registry")
     known = registry.register("a-text", {"type": "string"})
-    assert SchemaRegistry.of(here.source).avro(known) is not None
+    assert isinstance(SchemaRegistry.of(here.source).avro(known), AvroSchema)
 
 
 def test_lines_of_csv(spark: SparkSession) -> None:
@@ -307,7 +308,8 @@ def test_lines_of_csv(spark: SparkSession) -> None:
     at = datetime(2024, 2, 29, 12, 34, 56)
     assert [values(row) for row in rows[:2]] == [(1, "Anne; the first", at), (2, None, None)]
     unread = "not decodable with the declared schema"
-    assert [row["reason"] for row in rows] == [None, None, unread, unread, unread, unread, "null value"]
+    no_time = "column at is no TIMESTAMP"
+    assert [row["reason"] for row in rows] == [None, None, unread, unread, unread, no_time, "null value"]
 
 
 def test_plain_texts_with_kafkas_key(spark: SparkSession) -> None:
@@ -362,3 +364,75 @@ def test_the_examples_with_a_registry(world: World, registry: RegistryServer) ->
     with_driver, without = b"\x08\x01\x12\x03Ann\x18\x01", b"\x08\x01\x18\x02"  # fields 1, 2 and 3; 1 and 3
     [row] = run("protobuf", (None, head + with_driver), (None, head + without))
     assert (row["id"], row["driver"], row["seq"]) == (1, "Ann", 2)
+
+
+def test_an_avro_value_becomes_what_it_says_or_the_record_is_set_aside(
+    spark: SparkSession, registry: RegistryServer
+) -> None:
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    inner = record("Inner", ("city", "string"), ("name", "string"))
+    cases: list[tuple[Any, Any, str, Any]] = [  # schema, value, declared type, what it becomes
+        (millis, _AT, "BIGINT", None),
+        (millis, _AT, "TIMESTAMP", _AT.replace(tzinfo=None, microsecond=789000)),
+        ("double", 1.9, "BIGINT", None),
+        ("double", 2.0, "BIGINT", 2),
+        ("double", float("inf"), "BIGINT", None),
+        ("double", 1e300, "FLOAT", None),
+        ("long", 2**40, "INT", None),
+        (["null", "string", "long"], "abc", "STRING", "abc"),
+        (["null", "string", "long"], 7, "STRING", "7"),
+        (["null", "string", "long"], "abc", "BIGINT", None),
+        ("bytes", b"\xff", "STRING", None),
+        ("bytes", b"text", "STRING", "text"),
+        (inner, {"city": "Oslo", "name": "Ann"}, "STRUCT<name: STRING, city: STRING>", {"name": "Ann", "city": "Oslo"}),
+        (inner, {"city": "Oslo", "name": "Ann"}, "STRING", None),
+        ({"type": "array", "items": "double"}, [1.0, 1.5], "ARRAY<INT>", None),
+        ({"type": "map", "values": "long"}, {"a": 1}, "MAP<STRING, INT>", {"a": 1}),
+        ("string", "10:20:30", "TIMESTAMP", None),
+        ("long", 5, "TIMESTAMP", None),
+    ]
+    for n, (schema, value, type_, expected) in enumerate(cases):
+        whole = record(f"Case{n}", ("id", "long"), ("v", schema))
+        number = registry.register(f"case-{n}", whole)
+        pipeline = a_pipeline(f"id BIGINT, v {type_}", format="avro", registry={"url": registry.url})
+        [row] = decoded(spark, pipeline, [(None, framed(number, whole, {"id": 1, "v": value}))])
+        said = None if expected is not None else f"column v is no {type_}"
+        assert row["reason"] == said, (schema, value, type_)
+        assert said or row["row"]["v"] == expected, (schema, value, type_)
+
+
+def test_a_schema_that_is_of_no_use_stops_nobody(spark: SparkSession, registry: RegistryServer) -> None:
+    good = record("Good", ("id", "long"))
+    node = record("Node", ("id", "long"), ("next", ["null", "Node"]))
+    twice = record("Twice", ("id", "long"), ("ID", "long"))
+    numbers = [
+        registry.register("good", good),
+        registry.register("node", node),
+        registry.register("twice", twice),
+        registry.register("text", {"type": "string"}),
+        registry.register("message", 'syntax = "proto3"; message M { int64 id = 1; }', kind="PROTOBUF"),
+    ]
+    pipeline = a_pipeline("id BIGINT", format="avro", registry={"url": registry.url})
+    body = framed(0, good, {"id": 1})[5:]
+    rows = decoded(spark, pipeline, [(None, b"\0" + n.to_bytes(4, "big") + body) for n in (*numbers, 99_999)])
+    assert [row["reason"] for row in rows] == [
+        None,
+        f"schema {numbers[1]} is none that Spark can read",
+        f"schema {numbers[2]} is none that Spark can read",
+        f"schema {numbers[3]} is no record",
+        f"schema {numbers[4]} is of type PROTOBUF, not AVRO",
+        "schema 99999 is not in the registry",
+    ]
+
+
+def test_a_protobuf_moment_that_is_none_stops_nobody(spark: SparkSession, registry: RegistryServer) -> None:
+    text = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; '
+    text += "message At { int64 id = 1; google.protobuf.Timestamp at = 2; double x = 3; }"
+    number = registry.register("at", text, kind="PROTOBUF")
+    head = b"\0" + number.to_bytes(4, "big") + b"\0"
+    millis_in_seconds = b"\x08\x01\x12\x07\x08" + b"\x80\xd0\x95\xff\xbc\x31"  # 1_700_000_000_000
+    pipeline = a_pipeline("id BIGINT, at TIMESTAMP, x DOUBLE", format="protobuf", registry={"url": registry.url})
+    not_finite = b"\x08\x01\x19" + b"\x00\x00\x00\x00\x00\x00\xf0\x7f"
+    rows = decoded(spark, pipeline, [(None, head + body) for body in (millis_in_seconds, not_finite, b"\x08\x01")])
+    assert [row["reason"] for row in rows] == ["not decodable with the declared schema", None, None]
+    assert rows[1]["row"]["x"] == float("inf")

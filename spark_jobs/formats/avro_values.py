@@ -1,0 +1,133 @@
+"""What values of an Avro schema become as declared types: by name, and only where nothing is guessed and nothing lost.
+
+| declared | what is taken |
+| --- | --- |
+| whole numbers | numbers that are whole and fit |
+| DECIMAL, FLOAT, DOUBLE | numbers; a decimal is rounded to its declared places |
+| TIMESTAMP | timestamps; numbers whose unit the schema or the pipeline file says |
+| DATE | dates; bare numbers are days |
+| STRING | texts, enums, bytes that are UTF-8, and whatever else is simple |
+| STRUCT, ARRAY, MAP | records, by the names of their fields; arrays; maps |
+| anything | a union of several, of which one at a time is there |
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from include.avro_schema import AvroField
+from include.debezium import UNIT_BY_SCHEMA
+from include.pipeline_file import Pipeline
+from include.schema_ddl import fields_of, nested, split, word_of
+from spark_jobs.formats.decimals import decimal_text
+from spark_jobs.formats.moments import moment, within_years
+from spark_jobs.formats.values import as_float, of_text
+
+_WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
+_DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
+_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+_UNIT_BY_LOGICAL = {"timestamp-nanos": "nanos", "local-timestamp-nanos": "nanos"}
+
+
+def typed(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Column:
+    """A value, as Spark reads it by its schema, as a declared type; null where it cannot be that."""
+    none = F.lit(None).cast(type_)
+    if avro.kind == "union":
+        options = [typed(raw[f"member{n}"], option, type_, pipeline) for n, option in enumerate(avro.options)]
+        return F.coalesce(*options)
+    match nested(type_):
+        case ("STRUCT", inner) if avro.kind == "record":
+            known = avro.fields
+            values = (
+                typed(raw[f.name], known[f.name], f.type, pipeline) if f.name in known else F.lit(None).cast(f.type)
+                for f in fields_of(inner)
+            )
+            names = (f.name for f in fields_of(inner))
+            return F.when(raw.isNotNull(), F.struct(*(v.alias(name) for v, name in zip(values, names, strict=True))))
+        case ("ARRAY", inner) if avro.kind == "array":
+            return F.transform(raw, lambda item: typed(item, avro.inner, inner, pipeline))
+        case ("MAP", inner) if avro.kind == "map" and word_of(split(inner)[0]) == "STRING":
+            of_value = split(inner)[1]
+            known = ~F.exists(F.map_keys(raw), lambda key: ~F.is_valid_utf8(key))
+            return F.when(known, F.transform_values(raw, lambda _, v: typed(v, avro.inner, of_value, pipeline)))
+        case None:
+            found = _simple(raw, avro, type_, pipeline)
+            return none if found is None else found.cast(type_)
+        case _:
+            return none
+
+
+def is_lost(raw: Column, value: Column, avro: AvroField, type_: str) -> Column:
+    """Whether `typed` has made null of anything that is not."""
+    whole = raw.isNotNull() & value.isNull()
+    match nested(type_):
+        case ("STRUCT", inner) if avro.kind == "record":
+            fields = [f for f in fields_of(inner) if f.name in avro.fields]
+            parts = (is_lost(raw[f.name], value[f.name], avro.fields[f.name], f.type) for f in fields)
+            return F.coalesce(reduce(or_, parts, whole), F.lit(False))
+        case ("ARRAY", inner) if avro.kind == "array":
+            lost = F.zip_with(raw, value, lambda one, other: is_lost(one, other, avro.inner, inner))
+        case ("MAP", inner) if avro.kind == "map":
+            of_value = split(inner)[1]
+            values = F.map_values(raw), F.map_values(value)
+            lost = F.zip_with(*values, lambda one, other: is_lost(one, other, avro.inner, of_value))
+        case _:
+            return whole
+    return whole | F.coalesce(F.exists(lost, lambda found: found), F.lit(False))
+
+
+def _simple(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Column | None:
+    """None: a value of that schema is never one of that type."""
+    word = word_of(type_)
+    match avro.kind:
+        case "string" | "enum":
+            return raw.cast("binary") if word == "BINARY" else of_text(raw, type_, pipeline.source.timestamps)
+        case "bytes" | "fixed":
+            return {"BINARY": raw, "STRING": F.try_validate_utf8(raw.cast("string"))}.get(word)
+        case "record" if word in _DECIMALS and {"scale", "value"} <= set(avro.fields):  # Kafka Connect's own
+            return decimal_text(F.hex(raw["value"]), raw["scale"]).try_cast(type_)
+        case "boolean":
+            return raw if word in ("BOOLEAN", "STRING") else None
+        case "int" | "long":
+            return _of_whole(raw, avro, type_, pipeline)
+        case "float" | "double" | "decimal":
+            return _of_number(raw, avro, type_)
+        case "date":
+            return within_years(raw) if word in ("DATE", *_TIMESTAMPS) else raw if word == "STRING" else None
+        case kind if "timestamp-" in kind:
+            return within_years(raw) if word in _TIMESTAMPS else raw if word == "STRING" else None
+        case _:
+            return None
+
+
+def _of_whole(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Column | None:
+    word = word_of(type_)
+    if word in (*_WHOLE, *_DECIMALS):
+        return raw.try_cast(type_)
+    if word == "DATE":
+        return within_years(F.date_from_unix_date(raw.try_cast("int")))
+    if word in _TIMESTAMPS:
+        declared = pipeline.source.debezium.timestamps if pipeline.source.is_debezium else pipeline.source.timestamps
+        unit = UNIT_BY_SCHEMA.get(avro.connect_name or "") or _UNIT_BY_LOGICAL.get(avro.logical_type or "") or declared
+        return moment(raw.cast("bigint"), F.lit(unit)) if unit else None
+    if word in ("FLOAT", "REAL", "DOUBLE"):
+        return F.when(raw.cast(type_).try_cast("bigint") == raw, raw.cast(type_))
+    if word == "BOOLEAN":
+        return F.when(raw.isin(0, 1), raw == 1)
+    return raw if word == "STRING" else None
+
+
+def _of_number(raw: Column, avro: AvroField, type_: str) -> Column | None:
+    word = word_of(type_)
+    if word in _WHOLE:
+        whole = raw.try_cast(type_)
+        return F.when(whole == raw, whole)
+    if word in ("FLOAT", "REAL"):
+        return as_float(raw.cast("double"))
+    if word in _DECIMALS:
+        return raw.try_cast(type_)
+    return raw if word in ("DOUBLE", "STRING") else None
