@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -20,6 +20,7 @@ from include.protocol.ranges import OffsetRange
 from include.protocol.ranges import TopicPartition as TP
 
 TIMEOUT_SECONDS = 30.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CHUNK, _CHUNK_SECONDS = 20_000, 0.2  # librdkafka hands over so many records, or what it has after so long
 
 
@@ -121,7 +122,7 @@ class Record(NamedTuple):
     topic: str
     partition: int
     offset: int
-    timestamp: datetime  # UTC
+    timestamp: datetime | None  # UTC; None: beyond the years 1 to 9999
     key: bytes | None
     value: bytes | None
     headers: list[dict[str, str | bytes | None]] | None  # key and value of each; None: there are none
@@ -208,13 +209,21 @@ def _range_records(consumer: Consumer, r: OffsetRange, source: Source) -> Iterat
             elif message.offset() >= r.end_offset:
                 ended = True
             else:
-                at = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
+                at = _moment(message.timestamp()[1])
                 headers = [{"key": name, "value": value} for name, value in message.headers() or ()] or None
                 chunk.append(Record(*r.topic_partition, message.offset(), at, message.key(), message.value(), headers))
         if chunk:
             yield chunk
         if ended:
             return
+
+
+def _moment(millis: int) -> datetime | None:
+    """Producers write what they like: microseconds, say."""
+    try:
+        return _EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:
+        return None
 
 
 def _topics_of(admin: AdminClient, source: Source, timeout_seconds: float) -> list[str]:

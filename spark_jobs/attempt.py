@@ -42,7 +42,7 @@ from spark_jobs.decode import decode
 from spark_jobs.failures import classed, is_conflict, is_short_of_memory
 from spark_jobs.fates import is_for
 from spark_jobs.quality import BROKEN, judgement
-from spark_jobs.records import Volume, read_frozen, read_records, volume_of
+from spark_jobs.records import Volume, kept, read_frozen, volume_of
 from spark_jobs.reduce import Reduced, reduce
 from spark_jobs.session import fit, tagged
 from spark_jobs.tables import (
@@ -215,8 +215,7 @@ class Attempt:
                 large = frozenset(path for path, n in rows.items() if pruning.pays(n, batch.width))
             with phases.phase("read"):
                 passing("attempt.before_read")
-                records = self._read(spark, work)
-                read = volume_of(records)
+                records, read = self._read(spark, work)
                 passing("attempt.after_read")
                 if work.is_of_kafka:
                     self._verify_source(batch)
@@ -261,13 +260,16 @@ class Attempt:
         if self._tables.history is not None:
             yield self._tables.history
 
-    def _read(self, spark: SparkSession, work: _Work) -> DataFrame:
+    def _read(self, spark: SparkSession, work: _Work) -> tuple[DataFrame, Volume]:
+        """The records, kept for the attempt, and how much they are."""
         if work.records is not None:
-            return read_frozen(spark, work.records, self.pipeline.source, work.batch)
-        if work.archive is not None:
-            return read_archive(spark, work.archive, self.pipeline.source, work.batch)
-        self._verify_source(work.batch)
-        return read_records(spark, self.pipeline.source, work.batch, self._keeps_headers)
+            records = read_frozen(spark, work.records, self.pipeline.source, work.batch)
+        elif work.archive is not None:
+            records = read_archive(spark, work.archive, self.pipeline.source, work.batch)
+        else:
+            self._verify_source(work.batch)
+            return kept(spark, self.pipeline.source, work.batch, self._keeps_headers)
+        return records, volume_of(records)
 
     @property
     def _keeps_headers(self) -> bool:

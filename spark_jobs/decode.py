@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import and_, or_
@@ -163,6 +162,8 @@ def _problem(pipeline: Pipeline) -> Column:
     problem = F.col(PROBLEM)
     problem = problem if pipeline.tombstones == "quarantine" else F.when(~_is_tombstone(), problem)
     said = [problem]
+    if "timestamp" in pipeline.source.metadata.values() or any(order.of == "kafka" for order in pipeline.order):
+        said.append(F.when(F.col(f"{RECORD}.timestamp").isNull(), "Kafka's timestamp is in no year of 1 to 9999"))
     if pipeline.change.delete_when:
         said.append(F.when(fails(F.col(_DELETES)), "change.delete_when fails on this record"))
     if pipeline.target.routes:
@@ -175,25 +176,15 @@ def _is_tombstone() -> Column:
 
 
 def _with_deletes(named: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """With what `delete_when` says, _DELETED, and _BARE: whether a change is a delete of a key and holds nothing else.
-
-    What a delete may hold beside its keys is what orders it and what `delete_when` speaks of.
-    """
-    condition, change = pipeline.change.delete_when, pipeline.change
+    """With what `delete_when` says, _DELETED, and _BARE: whether a change deletes a key and holds nothing else."""
+    condition = pipeline.change.delete_when
     deleted = F.col(KIND).isin("delete", "truncate")
     deleted = deleted | _is_tombstone() if pipeline.tombstones == "delete" else deleted
     bare = F.col(KIND).isin("delete", "truncate") | _is_tombstone()
     if condition:
         named = named.withColumn(_DELETES, asked(condition))
         says_so = is_true(F.col(_DELETES))
-        own = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
-        spoken_of = {name.lower() for name in re.findall(r"\w+", condition)}
-        kafkas = pipeline.source.metadata if pipeline.transform is None else {}
-        others = [
-            F.col(f"`{column.name}`").isNull()
-            for column in pipeline.columns
-            if column.name not in {*own, *kafkas, RESCUED} and column.name.lower() not in spoken_of
-        ]
+        others = (F.col(f"`{name}`").isNull() for name in pipeline.beyond_deletes)
         deleted, bare = deleted | says_so, bare | (says_so & reduce(and_, others, F.lit(True)))
     return named.drop(_BARE).select("*", deleted.alias(_DELETED), bare.alias(_BARE))
 

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.kafka_options import spark_options
 from include.pipeline_file import Source
 from include.protocol.batch import Batch
+from include.protocol.ranges import OffsetRange
+from spark_jobs.formats.moments import within_years
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 # All that is read is there already. Spark asks for a partition's end behind a fetch that waits for new records there:
 # by Kafka's default half a second for every partition that a core reads.
+# Of Spark's Kafka source, about a timestamp in nanoseconds, say.
+_TIMESTAMP_TOO_LARGE = "overflows when converting to Spark's microsecond-precision"
+_RECORD_SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
 BOUNDED = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "5000"}
 
 
@@ -57,11 +75,48 @@ def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers
         .option("failOnDataLoss", "true")
         .option("includeHeaders", str(with_headers).lower())
         .load()
-        .select(*record_columns(with_headers))
+        .select(*_with_sane_timestamp(with_headers))
         # Everything later comes from this one read, and a lost client's copy goes with its session (a persisted
         # frame would stay in the server's cache). Lazy: the count computes and keeps it in one go.
         .localCheckpoint(eager=False)
     )
+
+
+def kept(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> tuple[DataFrame, Volume]:
+    """The records of the batch's ranges, read and kept, and how much they are. Columns as `read_records`."""
+    records = read_records(spark, source, batch, with_headers)
+    try:
+        return records, volume_of(records)
+    except Exception as error:
+        if _TIMESTAMP_TOO_LARGE not in str(error):
+            raise
+    records = _read_by_librdkafka(spark, source, batch, with_headers)
+    return records, volume_of(records)
+
+
+def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
+    """The same, read by Python workers: Spark's Kafka source fails at a record whose timestamp no year has, whoever
+    asks for what of it. Such a timestamp is null."""
+    ranges = [(r.topic, r.partition, r.start_offset, r.end_offset) for r in batch.ranges]
+    fields = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+    schema = f"{fields}, headers {HEADERS}" if with_headers else fields
+
+    def read(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from include.kafka_source import records_of
+
+        names = [name for name in _RECORD_SCHEMA.names if with_headers or name != "headers"]
+        spans = (OffsetRange(**row) for chunk in chunks for row in chunk.to_pylist())
+        for found in chain.from_iterable(records_of(source, [span]) for span in spans):
+            table = pa.Table.from_pylist([record._asdict() for record in found], _RECORD_SCHEMA)
+            yield from table.select(names).to_batches()
+
+    asked = spark.createDataFrame(ranges, "topic STRING, partition INT, start_offset BIGINT, end_offset BIGINT")
+    return asked.repartition(len(ranges)).mapInArrow(read, schema).localCheckpoint(eager=False)
+
+
+def _with_sane_timestamp(with_headers: bool) -> list[Column]:
+    """A producer that counts microseconds means no year that readers of tables have: then there is no timestamp."""
+    return [within_years(F.col(n)).alias(n) if n == "timestamp" else F.col(n) for n in record_columns(with_headers)]
 
 
 def read_frozen(spark: SparkSession, path: str, source: Source, batch: Batch) -> DataFrame:

@@ -137,9 +137,16 @@ def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
     order = ", ".join(f"{name} DESC" for name in [*map(quoted, pipeline.change.order_by), *_POSITION])
     database.execute(
         f"CREATE TABLE expected AS SELECT *, _tombstone OR coalesce({deleted}, false) AS _deleted FROM decoded "
-        f"WHERE (_tombstone OR coalesce({wanted}, false)) AND NOT _undecodable AND {is_change} "
+        f"WHERE (_tombstone OR {_bare(pipeline, deleted)} OR coalesce({wanted}, false)) AND NOT _undecodable "
+        f"AND {is_change} "
         f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"
     )
+
+
+def _bare(pipeline: Pipeline, deleted: str) -> str:
+    """Whether a record is a delete that holds a key and nothing else, which is not filtered."""
+    others = " AND ".join(f"{quoted(name)} IS NULL" for name in pipeline.beyond_deletes) or "true"
+    return f"(coalesce({deleted}, false) AND {others})"
 
 
 def _compare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -283,6 +284,17 @@ class Pipeline(Section):
     def has_deletes(self) -> bool:
         """Whether rows may be hidden: readers then leave out `_lakemark.deleted`."""
         return bool(self.change.delete_when) or self.source.is_debezium or self.tombstones == "delete"
+
+    @property
+    def beyond_deletes(self) -> tuple[str, ...]:
+        """Columns that are null in a change which `delete_when` takes for a delete and which holds a key and nothing
+        else: what it may hold beside its keys is what orders it, and what the condition speaks of."""
+        change = self.change
+        own = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
+        kafkas = self.source.metadata if self.transform is None else ()
+        spoken_of = {word.lower() for word in re.findall(r"\w+", change.delete_when or "")}
+        names = (column.name for column in self.columns)
+        return tuple(n for n in names if n not in {*own, *kafkas, RESCUED} and n.lower() not in spoken_of)
 
     @property
     def seen_by_readers(self) -> str:

@@ -55,7 +55,7 @@ def shown(value: Any) -> Any:
     """A value, as the files have it."""
     match value:
         case datetime():
-            return (value if value.tzinfo else value.astimezone(UTC)).isoformat()
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
         case date():
             return value.isoformat()
         case Decimal():

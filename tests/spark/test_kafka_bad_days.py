@@ -163,3 +163,19 @@ def test_timestamps_of_the_past_and_the_future_and_null_keys_and_values(world: W
     assert (aside["offset"], aside["key"], aside["value"], aside["reason"]) == (2, None, None, "null value")
     assert world.steps(pipeline).ledger.state().next_offsets == {TopicPartition(topic, 0): 4}
     assert_deeply_right(world, pipeline, 3)
+
+
+@pytest.mark.parametrize("uses_it", [False, True])
+def test_a_timestamp_that_is_in_no_year_stops_nobody(world: World, uses_it: bool) -> None:
+    """Producers that count micro- or nanoseconds; Spark's own Kafka source fails at the latter."""
+    topic = world.topic(1, message_timestamp_after_max_ms=str(2**63 - 1))
+    producer = Producer({"bootstrap.servers": world.bootstrap_servers})
+    for id_, millis in enumerate((1_700_000_000_000, 1_700_000_000_000_000, 1_700_000_000_000_000_000)):
+        producer.produce(topic, json.dumps({"id": id_, "seq": 1}).encode(), timestamp=millis, partition=0)
+    producer.flush()
+    pipeline = world.pipeline(topic, source={"metadata": {"sent_at": "timestamp"} if uses_it else {}})
+    assert world.drain(pipeline) == 1
+    assert sorted(row["id"] for row in world.rows(pipeline)) == ([0] if uses_it else [0, 1, 2])
+    said = {row["offset"]: row["reason"] for row in world.quarantine(pipeline)} if uses_it else {}
+    assert said == dict.fromkeys([1, 2] if uses_it else [], "Kafka's timestamp is in no year of 1 to 9999")
+    assert world.lakemark("audit", pipeline.name, "--deep").returncode == 0
