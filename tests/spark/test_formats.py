@@ -228,7 +228,7 @@ def test_a_record_is_one_json_object_and_nothing_else(spark: SparkSession) -> No
                 '"0000-12-31"': None,
                 '"12024-01-01"': None,
                 '"10:20:30"': None,
-                '"2024"': None,
+                '"2024-01"': None,
                 '"2024-13-01"': None,
                 '"now"': None,
             },

@@ -87,3 +87,33 @@ def test_i11_a_job_that_is_killed_between_two_tables_is_completed(world: World) 
     assert where_ids_are(world, pipeline) == [{3, 4}, {5, 8}, {9}]
     assert markers(world, pipeline) == [1, 1, 1]
     assert audit(world.settings, pipeline).findings == ()
+
+
+def test_a_key_that_moves_leaves_every_table_and_a_bare_delete_reaches_all(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(
+        topic,
+        source={
+            "schema": "id BIGINT, old_id BIGINT, seq BIGINT, kind STRING, op STRING",
+            "filter": "kind <> 'noise'",
+        },
+        change={"keys": ["id"], "order_by": ["seq"], "delete_when": "op = 'd'", "previous_keys": {"id": "old_id"}},
+        target={
+            "routes": [{"table": f"lake://silver/refunds_of_{topic.replace('-', '_')}", "when": "kind = 'refund'"}]
+        },
+    )
+    world.produce(topic, [{"id": n, "seq": 1, "kind": "refund" if n % 2 else "sale"} for n in range(1, 9)], 1)
+    world.run_batch(pipeline)
+    assert where_ids_are(world, pipeline) == [{2, 4, 6, 8}, {1, 3, 5, 7}]
+    moves = [
+        {"id": 11, "old_id": 1, "seq": 2, "kind": "sale"},  # from the route's table to the target
+        {"id": 12, "old_id": 2, "seq": 2, "kind": "refund"},  # the other way
+        {"id": 13, "old_id": 3, "seq": 2, "kind": "refund", "op": "d"},  # and goes
+        {"id": 14, "old_id": 4, "seq": 2, "op": "d"},
+        {"id": 5, "seq": 2, "op": "d"},  # holds a key, and nothing to route or filter by
+        {"id": 6, "seq": 2, "op": "d"},
+    ]
+    world.produce(topic, moves, 1)
+    world.run_batch(pipeline)
+    assert where_ids_are(world, pipeline) == [{8, 11}, {7, 12}]
+    assert audit(world.settings, pipeline).findings == ()
