@@ -99,7 +99,7 @@ def test_what_it_tells_of_a_pipeline(installed: Installed, pipeline: Pipeline) -
     assert attempt["log"].startswith("dags/lakemark__paged/runs/manual__")
     assert attempt["log"].endswith("/tasks/merge?try_number=1")
     [reason] = ask("/paged/quarantine")
-    assert (reason["reason"], reason["records"], reason["pending"]) == ("not decodable with the declared schema", 2, 2)
+    assert (reason["reason"], reason["records"], reason["pending"]) == ("not a JSON object", 2, 2)
     quality = ask("/paged/quality")
     assert [(j["batch_id"], j["outcome"]) for j in quality["judgements"]] == [(n, "passed") for n in range(4)]
     assert [(r["rule"], r["success"]) for r in quality["rules"]] == [("column_values_to_not_be_null(name)", True)]
@@ -162,7 +162,7 @@ def test_in_a_browser(installed: Installed, pipeline: Pipeline, browser: Browser
     assert frame.locator("tr.details a", has_text="log").count() == 1
 
     # what was quarantined is text, never markup
-    frame.get_by_text("not decodable with the declared schema").click()
+    frame.get_by_text("not a JSON object").click()
     assert "<script>alert(1)</script>" in frame.locator("section[aria-label=Quarantine]").inner_text()
 
     # what the suite said, and how to replay

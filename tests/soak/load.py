@@ -10,6 +10,25 @@ from typing import Any
 from tests.support.world import Sent
 
 
+# Records of which nothing can be made, whatever a parser thinks of them.
+HOSTILE = [
+    b"",
+    b'{"id": ',
+    b"\xff\xfe",
+    b'{"id": 1, "seq": 1, "name": "\xc3", "op": "u"}',
+    b'{"id": 1, "seq": 1, "op": "u"}{"id": 2, "seq": 1, "op": "u"}',
+    b'{"id": 1, "id": 2, "seq": 1, "op": "u"}',
+    b'{"id": 1, "seq": 1, "op": "u"} and more',
+    b'{"id": 1e400, "seq": 1, "op": "u"}',
+    b'{"id": 1, "seq": 1, "name": "\\ud800", "op": "u"}',
+    b'{"id": 9223372036854775808, "seq": 1, "op": "u"}',
+    b'{"id": 1.5, "seq": 1, "op": "u"}',
+    b'{"id": null, "seq": 1, "op": "u"}',
+    b'[{"id": 1, "seq": 1, "op": "u"}]',
+    b'{"id": 1, "seq": 1, "op": "u", "other": ' + b"[" * 2000 + b"]" * 2000 + b"}",
+]
+
+
 @dataclass
 class Expected:
     """The right table of one pipeline: by key the newest change; and what belongs into the quarantine."""
@@ -33,11 +52,11 @@ class Expected:
 
 
 def changes(chance: random.Random, count: int, keys: int, now: int) -> list[Any]:
-    """Changes of random keys, some late, some deletes, now and then a record that cannot be decoded."""
+    """Changes of random keys, some late, some deletes, now and then a hostile record."""
     late = 50 * count
     return [
-        b'{"id": '
-        if chance.random() < 0.0005
+        chance.choice(HOSTILE)
+        if chance.random() < 0.002
         else {
             "id": chance.randrange(keys),
             "seq": max(0, now + n - (chance.randrange(late) if chance.random() < 0.1 else 0)),

@@ -169,12 +169,12 @@ def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest
     assert [row["offset"] for row in kept] == [3, 4, 5, 6, 7, 8]
     assert [row["value"] for row in kept] == bad
     assert [row["reason"].split(" (")[0] for row in kept] == [
-        "not decodable with the declared schema",
+        "not a JSON object",
         "null value",
         "null in a key column",
         "null in an order column",
         "not decodable with the declared schema",
-        "not decodable with the declared schema",
+        "not UTF-8",
     ]
     assert {row["batch_id"] for row in kept} == {0}
     assert world.settle(pipeline, 0).quarantine_version == 1
