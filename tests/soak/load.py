@@ -9,7 +9,6 @@ from typing import Any
 
 from tests.support.world import Sent
 
-
 # Records of which nothing can be made, whatever a parser thinks of them.
 HOSTILE = [
     b"",
