@@ -24,6 +24,10 @@ _SESSION = {
     # The JSON functions' results must not depend on a cluster's settings.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
+    # By default Spark writes INT96. Readers on Arrow take that for nanoseconds of 64 bits, which end in the year 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # And days before 1582-10-15 as ISO 8601 counts them, like all others do.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 
 # For a Spark Connect server that does not answer: ten minutes as by default, but asked every five seconds at last, not
