@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -83,6 +84,28 @@ def query(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
         return pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(table.table_uri, _first_line(error)) from error
+
+
+def file_of_int96(table: DeltaTable) -> str | None:
+    """The first data file that holds timestamps as INT96; None if there is none, as in every table without timestamps.
+
+    Readers on Arrow (deltalake, Polars, pyarrow) take INT96 for nanoseconds of 64 bits: before 1677-09-21 and after
+    2262-04-11 they see other times than were written. Reads the footers of all files of the newest version.
+
+    Raises:
+        TableDamaged: a data file is missing or not readable.
+    """
+    if '"timestamp"' not in table.schema().to_json():
+        return None
+    folder = Path(unquote(urlparse(table.table_uri).path))
+    for name in pa.table(table.get_add_actions()).column("path").to_pylist():
+        try:
+            schema = pq.read_metadata(folder / unquote(urlparse(name).path)).schema
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(table.table_uri, _first_line(error)) from error
+        if any(schema.column(n).physical_type == "INT96" for n in range(len(schema))):
+            return name
+    return None
 
 
 def rows_at_most(path: str) -> int:

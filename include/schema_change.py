@@ -1,16 +1,18 @@
 """What has to be done to a table when the pipeline file declares other columns than it has. Pure.
 
 A change of meaning is never guessed: what may be a rename, or needs values to be read anew, is an error that shows the
-old, the new and the choices.
+old, the new and the choices. Lakemark's own column `_lakemark` grows with the columns: a column that changes may leave
+out has a place in it. All else in it says what kind of table it is and how changes are ordered, and never changes.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
+from include.pipeline_file import LINEAGE
 from include.protocol.errors import SchemaChanged
 from include.schema_ddl import Column, fields_of, nested, split
 
@@ -25,6 +27,18 @@ _WORDS = {
     "NUMERIC": "DECIMAL",
     "TIMESTAMP_LTZ": "TIMESTAMP",
 }
+COLUMN_ORDER, KNOWS, ABSENT = "column_order", "knows", "absent"  # fields of the lineage, of columns
+_GROWING = (COLUMN_ORDER, KNOWS, ABSENT)
+
+
+class Added(NamedTuple):
+    """A column that a table is to get, or a field of its column `_lakemark`."""
+
+    path: tuple[str, ...]
+    type: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(_named, self.path))} {self.type}"
 
 
 KEYS = "lakemark.keys"  # table property: JSON list of the columns that a row of the table is known by
@@ -55,8 +69,8 @@ def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str |
 
 def columns_to_add(
     pipeline: str, where: str, declared: Sequence[Column], found: Mapping[str, str], policy: Policy
-) -> tuple[Column, ...]:
-    """The columns that the table lacks.
+) -> tuple[Added, ...]:
+    """The columns that the table lacks, and the fields that its lineage lacks.
 
     Args:
         declared: what the pipeline file says, and the lineage. found: the table's columns and their types, as
@@ -66,23 +80,21 @@ def columns_to_add(
         SchemaChanged: a type differs, the policy is `fail`, or a column may have been renamed.
     """
     by_name = {name.lower(): type_ for name, type_ in found.items()}
-    added = tuple(column for column in declared if column.name.lower() not in by_name)
+    added = tuple(Added((column.name,), column.type) for column in declared if column.name.lower() not in by_name)
+    fields: list[Added] = []
     for column in declared:
         old, new = by_name.get(column.name.lower()), canonical(column.type)
-        if old is not None and old != new:
-            raise _changed(
-                f"{where}, column {column.name}",
-                old,
-                new,
-                f"declare the old type again; or {_anew(pipeline)}",
-            )
+        if old is not None and old != new and column.name == LINEAGE:
+            fields += _fields_to_add(pipeline, where, old, new)
+        elif old is not None and old != new:
+            raise _other_type(pipeline, f"{where}, column {column.name}", old, new)
     known = {column.name.lower() for column in declared}
     left = [name for name in found if name.lower() not in known]
     if added and left:
         raise _changed(
             where,
             f"columns {', '.join(left)}, which the file does not declare",
-            f"columns {', '.join(column.name for column in added)}, which the table lacks",
+            f"columns {', '.join(column.path[0] for column in added)}, which the table lacks",
             "one may be the other's new name, which nobody can tell but you. If so, rename it in the table, or "
             f"{_anew(pipeline)}; if not, declare the old columns too, or drop them "
             "from the table, and then add the new ones",
@@ -91,10 +103,42 @@ def columns_to_add(
         raise _changed(
             where,
             "no such columns",
-            ", ".join(f"{column.name} {column.type}" for column in added),
+            ", ".join(map(str, (*added, *fields))),
             "add them to the table yourself, or say `on_schema_change: add_columns`",
         )
-    return added
+    return (*added, *fields)
+
+
+def _fields_to_add(pipeline: str, where: str, old: str, new: str) -> Iterator[Added]:
+    """Raises SchemaChanged: the two are of different kinds of table, or of different orders."""
+    there, wanted = struct_fields(old), struct_fields(new)
+    if [f for f in there.items() if f[0] not in _GROWING] != [f for f in wanted.items() if f[0] not in _GROWING]:
+        raise _other_type(pipeline, f"{where}, column {LINEAGE}", old, new)
+    for name, type_ in wanted.items():
+        if name not in there:
+            yield Added((LINEAGE, name), type_)
+        elif there[name] != type_:
+            yield from _inner_to_add(pipeline, f"{where}, column {LINEAGE}.{name}", (LINEAGE, name), there[name], type_)
+
+
+def _inner_to_add(pipeline: str, where: str, path: tuple[str, ...], old: str, new: str) -> Iterator[Added]:
+    there = {name.lower(): type_ for name, type_ in struct_fields(old).items()}
+    if not there:
+        raise _other_type(pipeline, where, old, new)
+    for name, type_ in struct_fields(new).items():
+        if name.lower() not in there:
+            yield Added((*path, name), type_)
+        elif there[name.lower()] != type_:
+            raise _other_type(pipeline, where, old, new)
+
+
+def struct_fields(type_: str) -> dict[str, str]:
+    """Names and types of a STRUCT's fields, in order; none of any other type."""
+    match nested(type_):
+        case ("STRUCT", inner):
+            return {field.name: field.type for field in fields_of(inner)}
+        case _:
+            return {}
 
 
 def canonical(type_: str) -> str:
@@ -110,7 +154,7 @@ def canonical(type_: str) -> str:
         return name + given
     kind, parts = found
     if kind == "STRUCT":
-        inner = ",".join(f"{field.name}:{canonical(field.type)}" for field in fields_of(parts))
+        inner = ",".join(f"{_named(field.name)}:{canonical(field.type)}" for field in fields_of(parts))
     else:
         inner = ",".join(map(canonical, split(parts)))
     return f"{kind}<{inner}>"
@@ -120,13 +164,21 @@ def of_delta(type_: Any) -> str:
     """A type of a Delta table's schema (Delta protocol, "Schema Serialization Format"), as `canonical` writes it."""
     match type_:
         case {"type": "struct", "fields": fields}:
-            return "STRUCT<" + ",".join(f"{field['name']}:{of_delta(field['type'])}" for field in fields) + ">"
+            return "STRUCT<" + ",".join(f"{_named(f['name'])}:{of_delta(f['type'])}" for f in fields) + ">"
         case {"type": "array", "elementType": element}:
             return f"ARRAY<{of_delta(element)}>"
         case {"type": "map", "keyType": key, "valueType": value}:
             return f"MAP<{of_delta(key)},{of_delta(value)}>"
         case _:
             return canonical(str(type_))
+
+
+def _named(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII) else f"`{name}`"
+
+
+def _other_type(pipeline: str, where: str, old: str, new: str) -> SchemaChanged:
+    return _changed(where, old, new, f"declare the old type again; or {_anew(pipeline)}")
 
 
 def _anew(pipeline: str) -> str:

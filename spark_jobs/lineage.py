@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from include.pipeline_file import LINEAGE, Pipeline
+from include.schema_change import KNOWS
 from include.schema_ddl import Column
 from spark_jobs.quoting import quoted
 
@@ -30,6 +31,20 @@ def lineage_fields(pipeline: Pipeline) -> tuple[Column, ...]:
         Column("change_order", order_type(pipeline)),
         Column("deleted", "BOOLEAN"),
     )
+
+
+def knows(pipeline: Pipeline, there: Collection[str] | None) -> list[Column]:
+    """The lineage's field for columns that a table gets when it has rows: true of rows that were written since.
+
+    Nobody knows whether a change from before held such a column. It is taken for one that did not. So a change that is
+    read later, or again, and holds it says what the column is, also an older change (I9).
+
+    Args:
+        there: the table's columns; None: it is made now, and every row will know all of them.
+    """
+    known = {name.lower() for name in (pipeline.partial_columns if there is None else there)}
+    new = [Column(name, "BOOLEAN") for name in pipeline.partial_columns if name.lower() not in known]
+    return [Column(KNOWS, f"STRUCT<{_fields(new)}>")] if new else []
 
 
 def lineage_column(pipeline: Pipeline, more: Iterable[Column] = ()) -> Column:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.delta_tables import open_table, verify_alone
+from include.delta_tables import file_of_int96, open_table, verify_alone
 from include.ledger import Ledger
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.protocol.batch import FENCE
@@ -41,8 +41,8 @@ from include.storage import Tables
 from include.table_upkeep import keep_appended, remove_spent_tables, shape_of
 from include.target_log import TableLog
 from spark_jobs.failures import classed, is_conflict
-from spark_jobs.marking import with_metadata
-from spark_jobs.quoting import literal, table_name
+from spark_jobs.marking import settings_of, with_metadata
+from spark_jobs.quoting import literal, quoted, table_name
 
 _TRIES = 5
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
@@ -56,6 +56,10 @@ _IS_OLD = (
 )
 _MARKS = "marks of purged tombstones"
 _LEFT = "left the tombstones: a backfill is under way, or a reset"
+_REWRITTEN = "rewrote INT96"
+# Delta asks for statistics of the column that it sorts by, and leaves alone what it has clustered into 100 GB.
+_ANY_COLUMN = {"spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false"}
+_ANY_SIZE = {"spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(1 << 62)}
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -85,8 +89,8 @@ class Maintenance:
         before = {role: self._shape(role) for role in self._paths}
         forgot = self._forget_judgements()
         did = {
-            "target": [*self._purge(), *self._optimize("target"), *self._vacuum("target")],
-            **{role: [*self._optimize(role), *self._vacuum(role)] for role in self._tables.beside_target},
+            "target": [*self._purge(), *self._keep("target")],
+            **{role: self._keep(role) for role in self._tables.beside_target},
             **{role: keep_appended(self._paths[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         did["quality"] = [*forgot, *did["quality"]]
@@ -101,6 +105,43 @@ class Maintenance:
             "removed": remove_spent_tables(self._tables, self._state()),
             "seconds": round(time.monotonic() - began, 1),
         }
+
+    def _keep(self, role: str) -> list[str]:
+        return [*self._rewrite_int96(role), *self._optimize(role), *self._vacuum(role)]
+
+    def _rewrite_int96(self, role: str) -> list[str]:
+        """Files that hold timestamps as INT96, as Spark writes them unless told otherwise, are written anew."""
+        if not self._holds_int96(role):
+            return []
+        table, keys = table_name(self._paths[role]), self._keys(role)
+        clusters = self.spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").collect()[0][0]
+        if not clusters:
+            # A plain OPTIMIZE leaves large files alone, and single ones.
+            every, settings = f"OPTIMIZE {table} ZORDER BY ({quoted(keys[0])})", _ANY_COLUMN
+            return self._commit(role, _REWRITTEN, every, settings)
+        every = f"OPTIMIZE {table} FULL"
+        done = self._commit(role, _REWRITTEN, every, _ANY_SIZE)
+        if self._holds_int96(role):
+            # What one OPTIMIZE has clustered it leaves alone until there is a file beside it. So one row gets a file of
+            # its own, as it is.
+            same = " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in keys)
+            self._commit(
+                role,
+                _REWRITTEN,
+                f"MERGE INTO {table} AS t USING (SELECT {', '.join(map(quoted, keys))} FROM {table} LIMIT 1) AS s "
+                f"ON {same} WHEN MATCHED THEN UPDATE SET t.{quoted(keys[0])} = s.{quoted(keys[0])}",
+            )
+            done = self._commit(role, _REWRITTEN, every, _ANY_SIZE)
+        return done
+
+    def _holds_int96(self, role: str) -> bool:
+        table = open_table(self._paths[role])
+        return table is not None and file_of_int96(table) is not None
+
+    def _keys(self, role: str) -> Sequence[str]:
+        """Columns that tell a row of the table from others, or nearly so."""
+        is_of_records = role in ("archive", "quarantine") or self.pipeline.is_landing
+        return ("offset", "partition", "topic") if is_of_records else self.pipeline.change.keys
 
     def _optimize(self, role: str) -> list[str]:
         """Small files become large ones, rows that deletion vectors hide are dropped, clustered tables clustered."""
@@ -184,13 +225,13 @@ class Maintenance:
         forgotten = forget(self._tables.quality, datetime.now(UTC) - timedelta(days=days))
         return [f"forgot {forgotten} old results of rules"] if forgotten else []
 
-    def _commit(self, role: str, name: str, statement: str) -> list[str]:
+    def _commit(self, role: str, name: str, statement: str, settings: Mapping[str, str] | None = None) -> list[str]:
         """Runs one statement, again when a batch was faster."""
         self.say({"progress": f"{name.lower()} of the {role}"})
         metadata = {"lakemark": FORMAT, "role": MAINTENANCE_ROLE, "pipeline": self.pipeline.name}
         for _ in range(_TRIES):
             try:
-                with with_metadata(self.spark, json.dumps(metadata)):
+                with with_metadata(self.spark, json.dumps(metadata)), settings_of(self.spark, settings or {}):
                     self.spark.sql(statement).collect()
                 return [name]
             except Exception as error:

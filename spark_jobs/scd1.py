@@ -3,33 +3,40 @@
 Columns that a change may leave out (`absent: keep`) have an order of their own each, that of the change which set them
 last: a register per column where the last writer wins, so that patches may come in any order, too (I9). Source: Shapiro
 et al., "A comprehensive study of Convergent and Commutative Replicated Data Types" (2011), LWW-Register.
+
+The table says which registers there are, not the pipeline file. One whose column is declared no longer, or is always
+set today, is kept up to date: it is right should the file change again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
+from include.schema_change import COLUMN_ORDER, KNOWS, struct_fields
 from include.schema_ddl import Column
 from spark_jobs.fates import ABSENT, FATE, OF_FATE, tallied
-from spark_jobs.lineage import lineage_column, lineage_fields, order_fields, order_type
+from spark_jobs.lineage import knows, lineage_column, order_fields, order_type
 from spark_jobs.quoting import literal, quoted
 
 SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
 _NEWEST = f"{LINEAGE}_newest"
-_COLUMN_ORDER = "column_order"  # in the lineage: the same of the row, null where it is the row's own
 
 
-def columns(pipeline: Pipeline) -> tuple[Column, ...]:
-    """Of the table."""
+def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[Column, ...]:
+    """Of the table. Of the lineage, COLUMN_ORDER is as SET_AT, of the row: null where it is the row's own.
+
+    Args:
+        there: the columns that it has already; None: there is no table yet.
+    """
     partial = pipeline.partial_columns
     orders = ", ".join(f"{quoted(name)}: {order_type(pipeline)}" for name in partial)
-    own = [Column(_COLUMN_ORDER, f"STRUCT<{orders}>")] if partial else []
-    return (*pipeline.columns, lineage_column(pipeline, own))
+    own = [Column(COLUMN_ORDER, f"STRUCT<{orders}>")] if partial else []
+    return (*pipeline.columns, lineage_column(pipeline, [*own, *knows(pipeline, there)]))
 
 
 def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
@@ -82,12 +89,15 @@ def _is_absent(name: str) -> Expression:
     return F.coalesce(F.array_contains(ABSENT, name), F.lit(False))
 
 
-def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool, within: str | None = None) -> str:
+def merge_statement(
+    table: str, source: str, pipeline: Pipeline, lineage: str, again: bool, within: str | None = None
+) -> str:
     """MERGE that applies a batch's changes only where they are newer than what is there (I9).
 
     A delete leaves a tombstone: the row's keys and lineage stay, `_lakemark.deleted` is true, all else is null.
 
     Args:
+        lineage: type of the table's lineage.
         again: a change that is there already is written anew; it may be decoded otherwise today.
         within: a condition on `target` that every match fulfils.
     """
@@ -98,8 +108,8 @@ def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool, wi
         f"OR source.{LINEAGE}.change_order {newer} target.{LINEAGE}.change_order)"
     )
     names = [column.name for column in pipeline.columns]
-    if pipeline.partial_columns:
-        update, insert, takes = _by_column(pipeline, names, is_newer, newer)
+    if COLUMN_ORDER in struct_fields(lineage):
+        update, insert, takes = _by_column(pipeline, names, lineage, is_newer, newer)
     else:
         insert = {name: f"source.{quoted(name)}" for name in (*names, LINEAGE)}
         update, takes = insert, []
@@ -115,37 +125,52 @@ def merge_statement(table: str, source: str, pipeline: Pipeline, again: bool, wi
 
 
 def _by_column(
-    pipeline: Pipeline, names: Sequence[str], is_newer: str, newer: str
+    pipeline: Pipeline, names: Sequence[str], lineage: str, is_newer: str, newer: str
 ) -> tuple[dict[str, str], dict[str, str], list[str]]:
     """What an update and an insert write, by column, and when a column is taken from the source though the row is
     newer."""
-    never = (
-        "named_struct(" + ", ".join(f"{literal(f.name)}, CAST(NULL AS {f.type})" for f in order_fields(pipeline)) + ")"
-    )
+    fields = struct_fields(lineage)
+    registers, late = struct_fields(fields[COLUMN_ORDER]), struct_fields(fields.get(KNOWS, ""))
+    never = _struct({f.name: f"CAST(NULL AS {f.type})" for f in order_fields(pipeline)})
     there, come = f"target.{LINEAGE}", f"source.{LINEAGE}"
     order = f"IF({is_newer}, {come}.change_order, {there}.change_order)"
-    held = {
-        name: f"coalesce({there}.{_COLUMN_ORDER}.{quoted(name)}, {there}.change_order, {never})"
-        for name in pipeline.partial_columns
-    }
-    takes = {name: f"source.{SET_AT}.{quoted(name)} {newer} {at}" for name, at in held.items()}
+    partial, declared = ({name.lower() for name in those} for those in (pipeline.partial_columns, names))
+
+    def set_by_row(name: str) -> str:
+        at = f"{there}.change_order"
+        return f"IF({there}.{KNOWS}.{quoted(name)}, {at}, NULL)" if name in late else at
+
+    def set_by_change(name: str) -> str:
+        if name.lower() not in declared:
+            return never
+        return f"source.{SET_AT}.{quoted(name)}" if name.lower() in partial else f"{come}.change_order"
+
+    held = {n: f"coalesce({there}.{COLUMN_ORDER}.{quoted(n)}, {set_by_row(n)}, {never})" for n in registers}
+    takes = {n: f"{set_by_change(n)} {newer} {held[n]}" for n in registers if n.lower() in declared}
 
     def unless_equal(at: str, row: str) -> str:
         return f"IF({at} = {row}, NULL, {at})"
 
-    def lineage(fields: dict[str, str], column_orders: dict[str, str]) -> str:
-        orders = ", ".join(f"{literal(name)}, {at}" for name, at in column_orders.items())
-        written = ", ".join(f"'{name}', {value}" for name, value in fields.items())
-        return f"named_struct({written}, '{_COLUMN_ORDER}', named_struct({orders}))"
+    def written(own: dict[str, str], column_orders: dict[str, str]) -> str:
+        """The lineage, its fields as the table has them."""
+        of_columns = {COLUMN_ORDER: _struct(column_orders), KNOWS: _struct(dict.fromkeys(late, "true"))}
+        return _struct({name: of_columns.get(name) or own[name] for name in fields})
 
-    base = [field.name for field in lineage_fields(pipeline)]
+    base = [name for name in fields if name not in (COLUMN_ORDER, KNOWS)]
     new_orders = {
-        name: unless_equal(f"IF({take}, source.{SET_AT}.{quoted(name)}, {held[name]})", order)
-        for name, take in takes.items()
+        n: unless_equal(f"IF({takes[n]}, {set_by_change(n)}, {at})" if n in takes else at, order)
+        for n, at in held.items()
     }
-    own_orders = {name: unless_equal(f"source.{SET_AT}.{quoted(name)}", f"{come}.change_order") for name in takes}
-    update = {name: f"IF({takes.get(name, is_newer)}, source.{quoted(name)}, target.{quoted(name)})" for name in names}
-    update[LINEAGE] = lineage({f: f"IF({is_newer}, {come}.{f}, {there}.{f})" for f in base}, new_orders)
+    own_orders = {n: unless_equal(set_by_change(n), f"{come}.change_order") for n in registers}
+    taken = {name.lower(): take for name, take in takes.items()}
+    update = {
+        name: f"IF({taken.get(name.lower(), is_newer)}, source.{quoted(name)}, target.{quoted(name)})" for name in names
+    }
+    update[LINEAGE] = written({f: f"IF({is_newer}, {come}.{f}, {there}.{f})" for f in base}, new_orders)
     insert = {name: f"source.{quoted(name)}" for name in names}
-    insert[LINEAGE] = lineage({f: f"{come}.{f}" for f in base}, own_orders)
+    insert[LINEAGE] = written({f: f"{come}.{f}" for f in base}, own_orders)
     return update, insert, list(takes.values())
+
+
+def _struct(fields: dict[str, str]) -> str:
+    return "named_struct(" + ", ".join(f"{literal(name)}, {value}" for name, value in fields.items()) + ")"

@@ -12,7 +12,7 @@ account when it looks for conflicts (`test_a_merge_whose_source_reads_the_target
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window, WindowSpec
@@ -20,9 +20,11 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO, Pipeline
 from include.protocol.batch import Batch
+from include.schema_change import ABSENT as WITHOUT
+from include.schema_change import KNOWS, struct_fields
 from include.schema_ddl import Column
 from spark_jobs.fates import ABSENT, FATE, OF_FATE, VALID_AT, tallied
-from spark_jobs.lineage import lineage_column, lineage_fields
+from spark_jobs.lineage import knows, lineage_column, lineage_fields
 from spark_jobs.quoting import quoted
 
 _OWN, _WAS, _BEGINS, _GONE = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins", "gone"))
@@ -31,11 +33,16 @@ _WHOLE = f"{LINEAGE}_whole"
 _SHOWN = (VALID_FROM, VALID_TO, IS_CURRENT)
 
 
-def columns(pipeline: Pipeline) -> tuple[Column, ...]:
-    """Of the table."""
+def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[Column, ...]:
+    """Of the table.
+
+    Args:
+        there: the columns that it has already; None: there is no table yet.
+    """
     at = pipeline.valid_from.type
     own = [Column("valid_at", at)]
-    own += [Column("absent", "ARRAY<STRING>")] if pipeline.partial_columns else []
+    own += [Column(WITHOUT, "ARRAY<STRING>")] if pipeline.partial_columns else []
+    own += knows(pipeline, there)
     shown = Column(VALID_FROM, at), Column(VALID_TO, at), Column(IS_CURRENT, "BOOLEAN")
     return (*pipeline.columns, *shown, lineage_column(pipeline, own))
 
@@ -51,7 +58,7 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     """
     own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(pipeline)]
     own += [F.col(VALID_AT).alias("valid_at")]
-    own += [F.col(ABSENT).alias("absent")] if pipeline.partial_columns else []
+    own += [F.col(ABSENT).alias(WITHOUT)] if pipeline.partial_columns else []
     names = [quoted(column.name) for column in pipeline.columns]
     changes = rows.select(*names, F.struct(*own).alias(LINEAGE), *OF_FATE)
     if pipeline.transform is None:
@@ -64,11 +71,11 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     return found.select(f"{_WHOLE}.*", *OF_FATE)
 
 
-def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, again: Batch | None) -> DataFrame:
+def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, lineage: str, again: Batch | None) -> DataFrame:
     """The rows that MERGE has to write: changes that the table lacks, and rows that show something else for them.
 
     Args:
-        table: the target. changes: as `folded` makes them.
+        table: the target. changes: as `folded` makes them. lineage: type of the table's lineage.
         again: the batch, if some of its changes may be there already: they are written anew where they differ, and
             what is there of it and is none of its changes any more goes.
 
@@ -81,12 +88,13 @@ def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, again: Bat
         changes.select(*keys).distinct(), list(pipeline.change.keys), "left_semi"
     )
     old = there.select(*names, LINEAGE, was, F.lit(False).alias(_OWN))
-    new = changes.select(*names, LINEAGE, F.lit(None).alias(_WAS), F.lit(True).alias(_OWN))
+    new = changes.select(*names, _lineage_in(lineage, pipeline), F.lit(None).alias(_WAS), F.lit(True).alias(_OWN))
     in_order = Window.partitionBy(*keys).orderBy(f"{LINEAGE}.change_order", _OWN)
     both = _one_of_two(old.unionByName(new), in_order, again)
     gone = F.lit(False) if again is None else ~F.col(_OWN) & _is_of(again)
     whole = both.select("*", gone.alias(_GONE))
-    seen = _with_periods(_with_images(whole.where(~F.col(_GONE)), pipeline, in_order), pipeline, in_order)
+    late = _late(lineage)
+    seen = _with_periods(_with_images(whole.where(~F.col(_GONE)), pipeline, late, in_order), pipeline, in_order)
     compared = [column.name for column in pipeline.columns]
     now = F.struct(*_comparable(pipeline, compared), *_SHOWN, LINEAGE)
     before = F.struct(*_comparable(pipeline, compared, f"{_WAS}."), *(f"{_WAS}.{name}" for name in (*_SHOWN, LINEAGE)))
@@ -116,7 +124,23 @@ def _is_of(batch: Batch) -> Expression:
     return F.coalesce(own, F.lit(False))
 
 
-def _with_images(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> DataFrame:
+def _late(lineage: str) -> dict[str, str]:
+    """Columns that the table got when it had rows, by their names in small letters."""
+    return {name.lower(): name for name in struct_fields(struct_fields(lineage).get(KNOWS, ""))}
+
+
+def _lineage_in(lineage: str, pipeline: Pipeline) -> Expression:
+    """The lineage of changes as the table has it: fields of columns are the table's, whatever the file says today."""
+    declared = {column.name.lower() for column in pipeline.columns}
+    of_columns = {
+        KNOWS: F.struct(*(F.lit(name in declared).alias(own) for name, own in _late(lineage).items())),
+        WITHOUT: F.col(f"{LINEAGE}.{WITHOUT}") if pipeline.partial_columns else F.lit(None).cast("array<string>"),
+    }
+    fields = {name: of_columns.get(name, F.col(f"{LINEAGE}.{name}")) for name in struct_fields(lineage)}
+    return F.struct(*(value.alias(name) for name, value in fields.items())).alias(LINEAGE)
+
+
+def _with_images(rows: DataFrame, pipeline: Pipeline, late: Collection[str], in_order: WindowSpec) -> DataFrame:
     """Columns that a change leaves out are what they were after the change before it."""
     if not pipeline.partial_columns:
         return rows
@@ -125,7 +149,9 @@ def _with_images(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> D
     def image(name: str) -> Expression:
         if name not in pipeline.partial_columns:
             return F.col(quoted(name))
-        is_set = ~F.coalesce(F.array_contains(f"{LINEAGE}.absent", name), F.lit(False))
+        is_set = ~F.coalesce(F.array_contains(f"{LINEAGE}.{WITHOUT}", name), F.lit(False))
+        if name.lower() in late:
+            is_set &= F.coalesce(F.col(f"{LINEAGE}.{KNOWS}.{quoted(name)}"), F.lit(False))
         held = F.when(is_set, F.struct(F.col(quoted(name)).alias("value")))
         return F.last(held, ignorenulls=True).over(until_now)["value"].alias(name)
 

@@ -26,6 +26,10 @@ _SESSION = {
     "spark.sql.caseSensitive": "false",
     # `${...}` in a statement stays what it is. (No value of a record is ever part of one; this is the second wall.)
     "spark.sql.variable.substitute": "false",
+    # By default Spark writes INT96. Readers on Arrow take that for nanoseconds of 64 bits, which end in the year 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # And days before 1582-10-15 as ISO 8601 counts them, like all others do.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 
 # For a Spark Connect server that does not answer: ten minutes as by default, but asked every five seconds at last, not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -12,9 +12,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 
 from include.delta_tables import open_table, verify_alone
-from include.pipeline_file import Pipeline
+from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.commit_metadata import CommitMetadata
-from include.schema_change import KEYS, columns_to_add, of_delta, verify_keys
+from include.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
 from include.schema_ddl import Column
 from include.target_log import TableLog
 from spark_jobs import scd1, scd2
@@ -43,31 +43,32 @@ def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline, name: str 
     Raises:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
     """
-    _ensure(spark, path, pipeline, name or pipeline.target.table, _kind(pipeline).columns(pipeline))
+    _ensure(spark, path, pipeline, name or pipeline.target.table, _kind(pipeline))
 
 
 def ensure_history(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
     """The same for the table of history beside the target."""
-    _ensure(spark, path, pipeline, pipeline.target.history_table or "", scd2.columns(pipeline))
+    _ensure(spark, path, pipeline, pipeline.target.history_table or "", scd2)
 
 
-def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, declared: Sequence[Column]) -> None:
+def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, kind: ModuleType) -> None:
     """Deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them."""
     cluster_by = ", ".join(map(quoted, pipeline.target.cluster_by))
     create_table(
         spark,
         path,
-        f"({_definitions(declared)}) USING delta "
+        f"({_definitions(kind.columns(pipeline))}) USING delta "
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
         + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_keys_of(pipeline)})",
     )
     tell_keys(spark, path, pipeline, name)
-    added = _missing_columns(path, pipeline, name, declared)
+    added = _missing_columns(path, pipeline, name, kind)
     if added:
+        columns = ", ".join(f"{'.'.join(map(quoted, column.path))} {column.type}" for column in added)
         try:
-            spark.sql(f"ALTER TABLE {table_name(path)} ADD COLUMNS ({_definitions(added)})")
+            spark.sql(f"ALTER TABLE {table_name(path)} ADD COLUMNS ({columns})")
         except Exception:
-            if _missing_columns(path, pipeline, name, declared):  # else another attempt has just added them
+            if _missing_columns(path, pipeline, name, kind):  # else another attempt has just added them
                 raise
 
 
@@ -95,11 +96,16 @@ def _keys(pipeline: Pipeline) -> str:
     return json.dumps(list(pipeline.change.keys))
 
 
-def _missing_columns(path: str, pipeline: Pipeline, name: str, declared: Sequence[Column]) -> tuple[Column, ...]:
+def _missing_columns(path: str, pipeline: Pipeline, name: str, kind: ModuleType) -> tuple[Added, ...]:
+    found = _columns_of(path)
+    return columns_to_add(pipeline.name, name, kind.columns(pipeline, found), found, pipeline.change.on_schema_change)
+
+
+def _columns_of(path: str) -> dict[str, str]:
+    """Of a table that is there, by name, their types."""
     table = open_table(path)
-    assert table is not None, "it has just been created"
-    found = {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
-    return columns_to_add(pipeline.name, name, declared, found, pipeline.change.on_schema_change)
+    assert table is not None, "it has been created"
+    return {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
 
 
 def _kind(pipeline: Pipeline) -> ModuleType:
@@ -203,15 +209,17 @@ def _merge(
 ) -> _Merge:
     """The MERGE of a table's kind."""
     within = key_condition(changes, pipeline, "target") if prunes else None
+    lineage = _columns_of(path)[LINEAGE]
     if metadata.of_history:
         table = spark.read.format("delta").load(path).alias("target").where(within or "true")
-        changes = scd2.spliced(table, changes, pipeline, metadata.batch if again else None)
+        changes = scd2.spliced(table, changes, pipeline, lineage, metadata.batch if again else None)
         merge = _Merge(scd2.merge_statement(table_name(path), _CHANGES, pipeline, within))
     elif pipeline.change.truncates == "apply":
         changes = with_truncates(spark.read.format("delta").load(path), changes, pipeline, scd1.SET_AT)
-        merge = _Merge(scd1.merge_statement(table_name(path), _CHANGES, pipeline, again))
+        merge = _Merge(scd1.merge_statement(table_name(path), _CHANGES, pipeline, lineage, again))
     else:
-        merge = _Merge(scd1.merge_statement(table_name(path), _CHANGES, pipeline, again, within), _KEPT_SOURCE)
+        statement = scd1.merge_statement(table_name(path), _CHANGES, pipeline, lineage, again, within)
+        merge = _Merge(statement, _KEPT_SOURCE)
     changes.createOrReplaceTempView(_CHANGES)
     return merge
 

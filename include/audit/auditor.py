@@ -4,7 +4,7 @@ adds up. Needs no Spark; reads metadata and the quarantine's counts, and with `d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from include.audit.batches import (
     batch_findings,
@@ -18,7 +18,7 @@ from include.audit.batches import (
 )
 from include.audit.recompute import recompute
 from include.audit.report import AuditReport, Finding, Recomputed
-from include.delta_tables import query
+from include.delta_tables import file_of_int96, query
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import LedgerState
@@ -64,8 +64,10 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
             for finding in batch_findings(records.get(key), by_key.get(key), entries, quarantined.get(key, 0))
         ),
     ]
+    other_times = list(_int96_findings(pipeline, {"target": steps.tables.target}))
+    findings += [*other_times, *_int96_findings(pipeline, steps.tables.beside_target)]
     recomputed: Recomputed | None = None
-    if deep and log is not None and not pipeline.is_landing:
+    if deep and not other_times and log is not None and not pipeline.is_landing:
         try:
             unapplied = Quarantine.of(steps).set_aside()
             recomputed, deep_findings = recompute(pipeline, state, commits, log.table, unapplied)
@@ -109,6 +111,28 @@ def _beside_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:
                 yield from beside_findings(name, state, role, log.marker(name, state.generation), log.entries(name))
         except LakemarkError as error:
             yield _finding(error)
+
+
+def _int96_findings(pipeline: Pipeline, tables: Mapping[str, str]) -> Iterator[Finding]:
+    """Tables whose timestamps readers without Spark, and so --deep, may take for other times than were written.
+
+    Args:
+        tables: paths by role.
+    """
+    for role, path in tables.items():
+        try:
+            log = TableLog.open(path)
+            name = file_of_int96(log.table) if log is not None else None
+        except LakemarkError as error:
+            yield _finding(error)
+            continue
+        if name is not None:
+            yield Finding(
+                "timestamps are stored as INT96: readers without Spark take those before 1677-09-21 and after "
+                "2262-04-11 for other times (of a target, --deep compares no rows then)",
+                f"{pipeline.name}, {role}, file {name}",
+                f"`lakemark maintain {pipeline.name}` writes these files anew; no row changes",
+            )
 
 
 def _source_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:

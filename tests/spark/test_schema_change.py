@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.errors import SchemaChanged
-from tests.support.world import World, as_dict
+from tests.support.world import World, as_dict, read_table
 
 
 def declared(world: World, schema: str, again: Pipeline | None = None, **change: Any) -> Pipeline:
@@ -39,6 +40,92 @@ def test_a_declared_column_is_added_and_what_is_no_longer_declared_stays(world: 
     world.run_batch(fewer)
     rows = as_dict(world.rows(fewer))
     assert [rows[n]["name"] for n in (1, 2, 3)] == ["a", "a", None]
+
+
+def test_i9_patches_get_a_column_and_late_patches_still_find_their_place(world: World) -> None:
+    pipeline = declared(world, "id BIGINT, seq BIGINT, name STRING", absent="keep")
+    topic = pipeline.source.topics[0]
+    world.produce(topic, [{"id": 1, "seq": 10, "name": "a"}, {"id": 1, "seq": 20}], 1)
+    world.produce(topic, [{"id": 2, "seq": 20, "name": "b", "more": "x"}], 1)
+    world.run_batch(pipeline)
+    pipeline = declared(world, "id BIGINT, seq BIGINT, name STRING, more STRING, last STRING", pipeline, absent="keep")
+    late = [
+        {"id": 1, "seq": 15, "name": "c", "more": "m"},  # newer than what set the name, older than the row
+        {"id": 1, "seq": 12, "name": "never", "more": "never"},
+        {"id": 2, "seq": 5, "name": "never", "last": "l"},
+        {"id": 3, "seq": 1, "more": "n"},
+    ]
+    for patch in late:
+        world.produce(topic, [patch], 1)
+    world.run_batch(pipeline)
+    expected = {
+        1: {"id": 1, "seq": 20, "name": "c", "more": "m", "last": None},
+        2: {"id": 2, "seq": 20, "name": "b", "more": None, "last": "l"},
+        3: {"id": 3, "seq": 1, "name": None, "more": "n", "last": None},
+    }
+    assert as_dict(world.rows(pipeline)) == expected
+    assert world.counts(pipeline).applied == 3
+    world.produce(topic, [{"id": 2, "seq": 4, "more": "old", "last": "never"}], 1)
+    world.run_batch(pipeline)
+    assert as_dict(world.rows(pipeline))[2]["more"] == "old"  # nothing that was read says more
+    assert world.lakemark("backfill", pipeline.name, "--batches", "0").returncode == 0
+    expected[2]["more"] = "x"
+    assert as_dict(world.rows(pipeline)) == expected
+    assert audit(world.settings, pipeline).findings == ()
+
+    # Whole rows from now on, and then patches again: the registers have been kept.
+    world.produce(topic, [{"id": 1, "seq": 30, "name": "w", "more": "w"}], 1)
+    world.run_batch(declared(world, "id BIGINT, seq BIGINT, name STRING, more STRING", pipeline))
+    for patch in ({"id": 1, "seq": 25, "more": "never", "last": "q"}, {"id": 1, "seq": 40, "name": "z"}):
+        world.produce(topic, [patch], 1)
+    world.run_batch(pipeline)
+    assert as_dict(world.rows(pipeline))[1] == {"id": 1, "seq": 40, "name": "z", "more": "w", "last": "q"}
+    other_order = declared(
+        world, "id BIGINT, seq BIGINT, name STRING, more STRING", pipeline, absent="keep", order_by=["name"]
+    )
+    world.produce(topic, [{"id": 1, "seq": 50, "name": "a"}], 1)
+    with pytest.raises(SchemaChanged, match="column _lakemark"):
+        world.run_batch(other_order)
+
+
+def test_i9_debezium_gets_a_column_with_and_without_history(world: World) -> None:
+    unavailable = "__debezium_unavailable_value"
+
+    def pipeline(schema: str, again: Pipeline | None = None) -> Pipeline:
+        topic, name = (again.source.topics[0], again.name) if again else (world.topic(1), f"d_{uuid.uuid4().hex[:8]}")
+        return world.pipeline(
+            topic,
+            name,
+            source={"format": "debezium-json", "schema": schema},
+            change={"order_by": ["source.lsn"]},
+            target={"table": f"lake://silver/{name}", "history_table": f"lake://silver/{name}_history"},
+        )
+
+    def event(lsn: int, **row: Any) -> dict[str, Any]:
+        return {"op": "c", "before": None, "after": row, "source": {"lsn": lsn}}
+
+    first = pipeline("id BIGINT, name STRING")
+    topic = first.source.topics[0]
+    world.produce(topic, [event(10, id=1, name="a", note="n"), event(20, id=1, name=unavailable, note=unavailable)], 1)
+    world.run_batch(first)
+    second = pipeline("id BIGINT, name STRING, note STRING, size INT", first)
+    world.produce(topic, [event(30, id=1, name=unavailable, note=unavailable, size=3)], 1)
+    world.produce(topic, [event(15, id=1, name="b", note="m", size=1)], 1)
+    world.run_batch(second)
+
+    def assert_row(**row: Any) -> None:
+        shown = {name: row[name] for name in ("id", "name", "note", "size")}
+        assert as_dict(world.rows(second)) == {1: shown}
+        [now] = [r for r in read_table(f"{world.settings.lake}/silver/{second.name}_history") if r["is_current"]]
+        assert {name: now[name] for name in shown} == shown
+
+    assert_row(id=1, name="b", note="m", size=3)
+    world.produce(topic, [event(25, id=1, name="c", note=unavailable, size=2)], 1)
+    world.run_batch(second)
+    assert_row(id=1, name="c", note="m", size=3)
+    assert world.lakemark("backfill", second.name, "--batches", "0").returncode == 0
+    assert_row(id=1, name="c", note="m", size=3)
+    assert audit(world.settings, second).findings == ()
 
 
 def test_another_type_or_order_lands_nothing_and_says_what_to_do(world: World) -> None:

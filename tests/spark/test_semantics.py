@@ -52,7 +52,7 @@ class Semantics:
     track: tuple[str, ...] | None = None  # None: no history; (): of all columns
     by_tombstone: bool = False  # how rows are deleted
 
-    def pipeline(self) -> Pipeline:
+    def pipeline(self, note: str = "note STRING, ") -> Pipeline:
         change = {
             "keys": ["case_id", "id"],
             "order_by": list(self.order),
@@ -65,7 +65,7 @@ class Semantics:
         source = {
             "bootstrap_servers": "k",
             "topics": ["t"],
-            "schema": "case_id INT, id INT, seq INT, name STRING, note STRING, old_id INT, op STRING",
+            "schema": f"case_id INT, id INT, seq INT, name STRING, {note}old_id INT, op STRING",
             "key": "json",
         }
         history = None if self.track is None else "lake://silver/p_history"
@@ -278,6 +278,37 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
     if semantics.track is not None:
         assert history_of(replica.history) == history(everything, semantics)
         assert_one_current_row_per_key_at_every_version(replica.history)
+
+
+@pytest.mark.parametrize("patches", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_i9_a_column_that_is_declared_later_is_right_once_all_is_read_again(
+    world: World, tmp_path: Path, patches: bool
+) -> None:
+    semantics = Semantics(("seq",), patches=patches, track=())
+    chance = Random(f"later {patches}")
+    streams = [stream(case, chance, semantics) for case in range(40)]
+    before = [change for changes in streams for change in changes[: len(changes) // 2]]
+    since = [change for changes in streams for change in changes[len(changes) // 2 :]]
+    with world.session() as spark:
+        fit(spark, records=0, rows=0)
+        replica = Replica(spark, semantics.pipeline(note=""), tmp_path)
+        replica.merge(before)
+        replica = Replica(spark, semantics.pipeline(), tmp_path, replica.landed)
+        replica.merge(since)
+        first = {change.case for change in before if chance.random() < 0.1}
+        # An older change that holds the column may be read again before the newer one that does not, or does.
+        for again in (lambda change: change.case in first, lambda change: change.case not in first):
+            replica.merge([change for change in before if again(change)], again=True)
+        newer = semantics.pipeline(note="")
+        replica = Replica(spark, newer, tmp_path, replica.landed, replica.read_again)
+        replica.merge(since, again=True)  # by an attempt that does not know the column: it stays as it is
+    everything = [*before, *since]
+    found = {
+        (row["case_id"], row["id"]): {name: row[name] for name in _SHOWN}
+        for row in read_table(replica.table)
+        if not row["_lakemark"]["deleted"]
+    }
+    assert found == newest(everything, semantics)
 
 
 def history_of(path: str) -> dict[Key, list[tuple[Any, ...]]]:

@@ -84,14 +84,13 @@ def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> N
         def do(*_: object, **__: object) -> Any:
             if error is not None:
                 raise error
-            return Volume(3, 30)
+            return None, Volume(3, 30)
 
         return do
 
     patched.setattr(spark_jobs.attempt, "fit", lambda *_: None)
     patched.setattr(Attempt, "_read", done(read))
     patched.setattr(Attempt, "_verify_source", lambda *_: None)
-    patched.setattr(spark_jobs.attempt, "volume_of", done(None))
     patched.setattr(spark_jobs.attempt, "append_archive", done(append))
 
 

@@ -6,12 +6,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
+from include.delta_tables import file_of_int96, open_table
 from include.ledger import Ledger
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
-from include.protocol.errors import TerminalError
+from include.protocol.errors import TableDamaged, TerminalError
 from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchPlanned, GenerationStarted, fold
 from include.protocol.maintenance import (
     Purgeable,
@@ -175,3 +179,27 @@ def test_a_ledger_of_many_files_becomes_few_and_says_the_same(tmp_path: Path) ->
     assert ledger.rows() == rows
     ledger.append(lambda state: [BatchPlanned(batch(25))])
     assert keep_appended(str(tmp_path / "none"), 168) == []
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_file_that_holds_int96_is_found(tmp_path: Path, inside: bool) -> None:
+    at = pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    rows = pa.table({"id": [1], "at": pa.StructArray.from_arrays([at], ["at"]) if inside else at})
+    write_deltalake(tmp_path / "t", rows)
+    write_deltalake(tmp_path / "t", rows, mode="append")
+    table = open_table(str(tmp_path / "t"))
+    assert file_of_int96(table) is None
+    name = sorted(file.name for file in (tmp_path / "t").glob("*.parquet"))[1]
+    pq.write_table(rows, tmp_path / "t" / name, use_deprecated_int96_timestamps=True)
+    assert file_of_int96(table) == name
+    (tmp_path / "t" / name).unlink()
+    with pytest.raises(TableDamaged):
+        file_of_int96(table)
+
+
+def test_a_table_without_timestamps_is_not_asked_for_int96(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": [1], "day": [NOW.date()]}))
+    table = open_table(str(tmp_path / "t"))
+    for file in (tmp_path / "t").glob("*.parquet"):
+        file.unlink()  # whoever looked would fail
+    assert file_of_int96(table) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from include.protocol.errors import SchemaChanged
-from include.schema_change import canonical, columns_to_add, of_delta, verify_keys
+from include.schema_change import Added, canonical, columns_to_add, of_delta, verify_keys
 from include.schema_ddl import Column, parse_ddl, type_at
 
 TABLE = {"id": "BIGINT", "name": "STRING"}
@@ -36,7 +36,7 @@ TABLE = {"id": "BIGINT", "name": "STRING"}
                     {"name": "b c", "type": {"type": "struct", "fields": [{"name": "d", "type": "byte"}]}},
                 ],
             },
-            "STRUCT<a:INT,b c:STRUCT<d:TINYINT>>",
+            "STRUCT<a:INT,`b c`:STRUCT<d:TINYINT>>",
         ),
     ],
 )
@@ -46,7 +46,7 @@ def test_a_type_is_written_one_way(ddl: str, delta: object, expected: str) -> No
 
 def test_new_columns_are_added() -> None:
     declared = parse_ddl("id LONG, Name STRING, at TIMESTAMP")
-    assert columns_to_add("p", "t", declared, TABLE, "add_columns") == (Column("at", "TIMESTAMP"),)
+    assert columns_to_add("p", "t", declared, TABLE, "add_columns") == (Added(("at",), "TIMESTAMP"),)
     assert columns_to_add("p", "t", declared[:2], TABLE, "fail") == ()
 
 
@@ -67,6 +67,62 @@ def test_what_may_mean_something_else_is_refused_with_old_new_and_choices(ddl: s
         columns_to_add("p", "lake://silver/t", parse_ddl(ddl), TABLE, policy)
     for text in shown:
         assert text in str(refused.value)
+
+
+ORDER = "STRUCT<seq: BIGINT, `kafka.timestamp`: TIMESTAMP>"
+BASE = f"offset: BIGINT, change_order: {ORDER}, deleted: BOOLEAN"
+
+
+def grown(there: str, wanted: str, *more: Column) -> tuple[Added, ...]:
+    declared = [*parse_ddl("id BIGINT, name STRING"), *more, Column("_lakemark", f"STRUCT<{wanted}>")]
+    found = {**TABLE, "_lakemark": canonical(f"STRUCT<{there}>")}
+    return columns_to_add("p", "t", declared, found, "add_columns")
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "paths"),
+    [
+        ("", f"column_order: STRUCT<name: {ORDER}>", ["column_order"]),  # all changes were whole rows
+        ("", "absent: ARRAY<STRING>", ["absent"]),
+        (f"column_order: STRUCT<Name: {ORDER}>", f"column_order: STRUCT<name: {ORDER}>", []),
+        (
+            f"column_order: STRUCT<name: {ORDER}>",
+            f"column_order: STRUCT<more: {ORDER}, name: {ORDER}>, knows: STRUCT<more: BOOLEAN>",
+            ["column_order.more", "knows"],
+        ),
+        ("knows: STRUCT<name: BOOLEAN>", "knows: STRUCT<more: BOOLEAN>", ["knows.more"]),
+        (f"column_order: STRUCT<name: {ORDER}>, knows: STRUCT<name: BOOLEAN>", "", []),  # what is there stays
+    ],
+)
+def test_i9_the_lineage_gets_a_place_for_a_column_that_changes_may_leave_out(
+    there: str, wanted: str, paths: list[str]
+) -> None:
+    added = grown(", ".join(filter(None, (BASE, there))), ", ".join(filter(None, (BASE, wanted))))
+    assert [".".join(column.path) for column in added] == [f"_lakemark.{path}" for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        (BASE, BASE.replace(ORDER, "STRUCT<seq: BIGINT>")),  # another order_by
+        (BASE.replace(ORDER, "STRUCT<seq: BIGINT>"), BASE),
+        (BASE, f"{BASE}, valid_at: BIGINT"),  # history, and a table of one row per key
+        (f"{BASE}, valid_at: BIGINT", BASE),
+        (f"{BASE}, absent: STRING", f"{BASE}, absent: ARRAY<STRING>"),
+        (f"{BASE}, column_order: STRUCT<name: STRUCT<seq: INT>>", f"{BASE}, column_order: STRUCT<name: {ORDER}>"),
+    ],
+)
+def test_i9_another_order_or_kind_of_table_is_refused(there: str, wanted: str) -> None:
+    with pytest.raises(SchemaChanged, match=r"column _lakemark.*--into-new-table"):
+        grown(there, wanted)
+
+
+def test_a_column_that_is_refused_is_shown_with_its_place_in_the_lineage() -> None:
+    wanted = f"{BASE}, column_order: STRUCT<`a b`: {ORDER}>"
+    declared = [*parse_ddl("id BIGINT, name STRING, `a b` INT"), Column("_lakemark", f"STRUCT<{wanted}>")]
+    found = {**TABLE, "_lakemark": canonical(f"STRUCT<{BASE}, column_order: STRUCT<name: {ORDER}>>")}
+    with pytest.raises(SchemaChanged, match=r"`a b` INT, _lakemark.column_order.`a b` STRUCT<seq:BIGINT"):
+        columns_to_add("p", "t", declared, found, "fail")
 
 
 def test_a_field_of_a_struct_has_its_type() -> None:
