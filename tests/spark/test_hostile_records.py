@@ -1,0 +1,167 @@
+"""Records that no producer should send: each becomes the row that it says it is, or goes to the quarantine; none fails
+an attempt. What is expected is said by an oracle that shares no code with Lakemark (`tests/hostile`).
+
+`HOSTILE_SEED=...` runs the fresh seed of a test that has failed once more.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyspark.sql import SparkSession
+
+from include.installation.stack import Stack
+from include.pipeline_file import Pipeline
+from include.protocol.batch import Batch
+from include.protocol.ranges import OffsetRange
+from spark_jobs.decode import decode
+from tests.conftest import world_in
+from tests.hostile import oracle
+from tests.hostile.generator import JsonRecords, Record
+from tests.hostile.oracle import NoRow, Row
+from tests.hostile.types import SCHEMA, Schema, Type, ddl, decimal
+
+FRESH = os.environ.get("HOSTILE_SEED") or secrets.token_hex(4)
+SEEDS = ["fixed", FRESH]
+_NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_SHOWN = 20  # differences
+
+
+@pytest.fixture(scope="module")
+def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with world_in(tmp_path_factory.mktemp("hostile"), stack).session() as session:
+        yield session
+
+
+def a_pipeline(schema: Schema, change: dict[str, Any] | None = None, **source: Any) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "p",
+            "source": {"bootstrap_servers": "k", "topics": ["t"], "schema": ddl(schema), **source},
+            "change": {"keys": ["id"], "order_by": ["seq"], **(change or {})},
+            "target": {"table": "lake://silver/p"},
+        }
+    )
+
+
+def decoded(spark: SparkSession, pipeline: Pipeline, records: list[Record], folder: Path) -> list[dict[str, Any]]:
+    """`decode` of the records as one batch, in their order."""
+    count = len(records)
+    table = pa.table(
+        {
+            "key": pa.array([record.key for record in records], pa.binary()),
+            "value": pa.array([record.value for record in records], pa.binary()),
+            "topic": pa.array(["t"] * count),
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([_NOW] * count, pa.timestamp("us", "UTC")),
+        }
+    )
+    path = folder / "records.parquet"
+    pyarrow.parquet.write_table(table, path)
+    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, count),), {"t": "id"}, "cluster")
+    found = decode(spark.read.parquet(str(path)), pipeline, batch).select("offset", "row", "reason", "filtered")
+    return sorted(found.toArrow().to_pylist(), key=lambda row: row["offset"])
+
+
+def differences(
+    records: list[Record], found: list[dict[str, Any]], expected: Callable[[Record], Row]
+) -> list[tuple[Any, ...]]:
+    """Records that are not what the oracle says. Raises AssertionError if records are missing, or there twice."""
+    assert [row["offset"] for row in found] == list(range(len(records)))
+    return [
+        difference
+        for record, row in zip(records, found, strict=True)
+        if (difference := different(record, expected, row["row"] if row["reason"] is None else None, row["reason"]))
+    ]
+
+
+def different(record: Record, expected: Callable[[Record], Row], held: Row | None, reason: str | None) -> Any:
+    """What is not as the oracle says; None: all is."""
+    try:
+        row = expected(record)
+    except NoRow as error:
+        return None if held is None else (_short(record), f"a row, but: {error}", _short(held))
+    if held is None:
+        return (_short(record), f"set aside ({reason}), but is a row")
+    wrong = [name for name, value in row.items() if not oracle.is_same(value, held[name])]
+    return (_short(record), *((name, _short(row[name]), _short(held[name])) for name in wrong)) if wrong else None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 1_500 else f"{text[:700]} ... {text[-300:]}"
+
+
+def assert_same(found: list[tuple[Any, ...]]) -> None:
+    shown = "\n".join(map(str, found[:_SHOWN]))
+    assert not found, f"{len(found)} records are not what they say (HOSTILE_SEED={FRESH}):\n{shown}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("unit", [None, "seconds", "millis", "micros", "nanos"])
+def test_json(spark: SparkSession, tmp_path: Path, seed: str, unit: str | None) -> None:
+    records = JsonRecords(f"{seed} {unit}", SCHEMA).records(1_000)
+    pipeline = a_pipeline(SCHEMA, **({"timestamps": unit} if unit else {}))
+
+    def expected(record: Record) -> Row:
+        return oracle.completed(oracle.json_row(record.value, SCHEMA, unit), None, ("id",), ("seq",))
+
+    assert_same(differences(records, decoded(spark, pipeline, records, tmp_path), expected))
+
+
+_LATER = "a record's numbers pass through a double where a text is to be kept of them"
+_ENDLESS = "Spark writes such a number out as a decimal: hours, or all memory"
+
+
+@pytest.mark.parametrize(
+    ("type_", "fields"),
+    [
+        (Type("TINYINT"), '"x": 200'),  # was -56
+        (Type("TINYINT"), '"x": -129'),
+        (Type("STRUCT", fields=(("t", Type("TINYINT")),)), '"x": {"t": 255}'),
+        (Type("FLOAT"), '"x": 3.4028235e38'),  # how Java writes its greatest float: was set aside
+        (Type("FLOAT"), '"x": 3.4028236e38'),
+        (Type("FLOAT"), '"x": -3.4028236e38'),
+        (Type("FLOAT"), '"x": "NaN"'),
+        (Type("FLOAT"), '"x": "-Infinity"'),
+    ],
+)
+def test_the_smallest_records_that_once_were_other_rows(
+    spark: SparkSession, tmp_path: Path, type_: Type, fields: str
+) -> None:
+    schema = {"id": Type("BIGINT"), "seq": Type("BIGINT"), "x": type_}
+    record = Record(None, f'{{"id": 1, "seq": 1, {fields}}}'.encode())
+    [row] = decoded(spark, a_pipeline(schema), [record], tmp_path)
+    assert_same(differences([record], [row], lambda record: oracle.json_row(record.value, schema, None)))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pytest.param('"name": 0.12345678901234567890', marks=pytest.mark.xfail(reason=_LATER, strict=True)),
+        pytest.param('"name": [1.50]', marks=pytest.mark.xfail(reason=_LATER, strict=True)),
+        pytest.param(
+            '"wide": 12345678901234567890.5, "more": "1e1000"', marks=pytest.mark.xfail(reason=_LATER, strict=True)
+        ),
+        pytest.param('"wide": "1\\u00652999999"', marks=pytest.mark.xfail(reason=_ENDLESS, run=False)),
+        pytest.param('"wide": "1e\\u0032999999"', marks=pytest.mark.xfail(reason=_ENDLESS, run=False)),
+        pytest.param('"wide": "1e٢٩٩٩٩٩٩"', marks=pytest.mark.xfail(reason=_ENDLESS, run=False)),
+    ],
+)
+def test_a_number_is_kept_as_it_is_written_or_set_aside_at_once(
+    spark: SparkSession, tmp_path: Path, field: str
+) -> None:
+    schema = {"id": Type("BIGINT"), "name": Type("STRING"), "wide": decimal(38, 10)}
+    record = Record(None, f'{{"id": 1, {field}}}'.encode())
+    [row] = decoded(spark, a_pipeline(schema, {"order_by": []}), [record], tmp_path)
+    held = row["row"]
+    assert row["reason"] or (held["name"] or str(held["wide"])) in field
