@@ -335,7 +335,7 @@ class JsonRecords:
                 yield json_text({**fields, name: "9" * digits}).encode()
                 yield json_text({**fields, name: "0." + "0" * digits + "1"}).encode()
             yield json_text({**fields, name: f'"{"9" * 20_000}"'}).encode()
-            yield json_text({**fields, name: f'"{"9" * MEGABYTE}"'}).encode()
+            yield json_text({**fields, name: f'"{"9" * 50_000}"'}).encode()
         for length in (49_000, 60_000):
             yield json_text({**fields, "x" * length: "1"}).encode()
         yield (" " * MEGABYTE + whole).encode()
@@ -359,3 +359,74 @@ class JsonRecords:
         self.random.shuffle(values)
         keys = self.keys() if self.key else iter(lambda: None, 0)
         return [Record(key, value) for key, value in zip(keys, values, strict=False)]
+
+
+# Lines
+
+
+def plain_text(random: Random, type_: Type) -> str:
+    """A valid value, as it stands in a line."""
+    lexeme = valid_lexeme(random, type_)
+    return str(json.loads(lexeme)) if lexeme.startswith('"') else lexeme
+
+
+class CsvRecords:
+    """Lines of semicolons; without quotes and escapes, which programs read in different ways."""
+
+    def __init__(self, seed: int | str, schema: Schema) -> None:
+        self.random, self.schema = Random(seed), schema
+
+    def line(self, strange: int = 0) -> bytes:
+        fields = {name: plain_text(self.random, type_) for name, type_ in self.schema.items()}
+        fields["name"] = "".join(character for character in fields["name"] if character not in '"\\\n')
+        fields |= {"id": str(self.random.randrange(2**40)), "seq": str(self.random.randrange(2**40))}
+        for name in self.random.sample(list(fields), strange):
+            fields[name] = self.random.choice(PLAIN)
+        return ";".join(fields.values()).encode("utf-8", "surrogatepass")
+
+    def records(self, count: int) -> list[Record]:
+        lines: list[bytes | None] = [self.line() for _ in range(count // 10)]
+        lines += [self.line(self.random.choice((1, 1, 2))) for _ in range(count // 2)]
+        lines += [hurt(self.random, self.line(), self.line()) for _ in range(count - len(lines))]
+        whole = self.line()
+        lines += [
+            None,
+            b"",
+            b";",
+            b"\n",
+            whole + b"\n",
+            whole + b"\r\n",
+            whole + b";",
+            b";" + whole,
+            whole + b"\n" + whole,
+        ]
+        lines += [*encoded(whole.decode()), b";" * MEGABYTE, b"a" * MEGABYTE, whole.replace(b";", b",")]
+        self.random.shuffle(lines)
+        return [Record(None, line) for line in lines]
+
+
+# Debezium
+
+
+class DebeziumRecords(JsonRecords):
+    """Envelopes whose row images are hostile."""
+
+    def fields(self) -> dict[str, str]:
+        """Decimals as numbers: texts are base64 here."""
+        found = super().fields()
+        return {name: text.strip('"') if name in ("money", "wide") else text for name, text in found.items()}
+
+    def records(self, count: int) -> list[Record]:
+        def envelope(row: bytes) -> bytes:
+            op = self.random.choice((b'"c"', b'"u"', b'"r"'))
+            inner = b'{"op": %s, "before": null, "after": %s}' % (op, row)
+            return inner if self.random.random() < 0.5 else b'{"schema": null, "payload": %s}' % inner
+
+        values: list[bytes] = [envelope(json_text(self.fields()).encode()) for _ in range(count // 10)]
+        values += map(envelope, self.lexemes(count // 2))
+        values += [hurt(self.random, values[n], values[n + 1]) for n in range(count // 4)]
+        values += [envelope(value) for value in self.hurt(count // 8)]
+        for op in ('"x"', '"m"', "null", "1", '"C"', '""', "[]"):
+            values.append(b'{"op": %s, "after": %s}' % (op.encode(), json_text(self.fields()).encode()))
+        self.random.shuffle(values)
+        return [Record(None, value) for value in (*values, None)]
