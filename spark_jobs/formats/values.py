@@ -7,7 +7,7 @@ that cannot be. `is_lost` tells such a null from one that the record holds.
 | declared | what is taken |
 | --- | --- |
 | DATE | year-month-day; with a time only if that is midnight |
-| TIMESTAMP | year-month-day with or without a time; a whole number where the pipeline file gives its unit |
+| TIMESTAMP | year-month-day, with or without a time and an offset from UTC; a whole number where its unit is known |
 | DECIMAL, FLOAT, DOUBLE | a number; one with more decimal places than are declared is rounded, as Spark's casts round |
 | STRING | text; bytes that are not UTF-8 are none |
 
@@ -31,12 +31,14 @@ _DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 _DOUBLES = ("FLOAT", "REAL", "DOUBLE")
 _TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _BYTES = ("TINYINT", "BYTE")
+_INTEGERS = (*_BYTES, "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG")
 _INFINITE = float("inf")
 
 _DATE = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ]00:00(:00(\.0+)?)?Z?)?$"
 _WHOLE = r"^-?[0-9]{1,19}$"
 # Few digits, and a small exponent: a computer needs days for `1e999999999` as a decimal.
 _NUMBER = r"^[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?$"
+_INTEGER = r"^[+-]?[0-9]+$"
 _NOT_FINITE = r"^([+-]?(Infinity|INF|Inf)|NaN)$"
 
 Spoken = Callable[[str], str | None]  # the type that a format reads a simple type as; None: as itself
@@ -143,6 +145,8 @@ def of_text(text: Column, type_: str, unit: str | None = None) -> Column:
         finite = F.when(F.abs(number) != _INFINITE, number)
         found = F.coalesce(finite, F.when(text.rlike(_NOT_FINITE), text).try_cast("double"))
         return found if word == "DOUBLE" else _float(found)
+    if word in _INTEGERS:  # a cast passes over white space and control characters around it
+        return F.when(text.rlike(_INTEGER), text).try_cast(type_)
     return text.try_cast(type_)
 
 
@@ -153,7 +157,9 @@ def _timestamp(text: Column, word: str, unit: str | None) -> Column:
     )
     # Where the year is not the first or the last one, no offset from UTC leads beyond them.
     inside = (text >= "0002") & (text < "9999")
-    read = text.try_cast(word)
+    # Names of zones are not read: to Java BST is in Bangladesh, and some hours come twice a year, or never.
+    is_named = F.translate(F.substr(text, F.lit(11)), "0123456789:.+-TZ ", "") != ""
+    read = F.when(~is_named, text).try_cast(word)
     found = F.when(begins_with_day & inside, read).when(begins_with_day, within_years(read))
     if unit is None:
         return found

@@ -373,13 +373,14 @@ def plain_text(random: Random, type_: Type) -> str:
 class CsvRecords:
     """Lines of semicolons; without quotes and escapes, which programs read in different ways."""
 
-    def __init__(self, seed: int | str, schema: Schema) -> None:
-        self.random, self.schema = Random(seed), schema
+    def __init__(self, seed: int | str, schema: Schema, ids: int = 2**40) -> None:
+        """Args: ids: so many keys there are."""
+        self.random, self.schema, self.ids = Random(seed), schema, ids
 
     def line(self, strange: int = 0) -> bytes:
         fields = {name: plain_text(self.random, type_) for name, type_ in self.schema.items()}
         fields["name"] = "".join(character for character in fields["name"] if character not in '"\\\n')
-        fields |= {"id": str(self.random.randrange(2**40)), "seq": str(self.random.randrange(2**40))}
+        fields |= {"id": str(self.random.randrange(self.ids)), "seq": str(self.random.randrange(2**40))}
         for name in self.random.sample(list(fields), strange):
             fields[name] = self.random.choice(PLAIN)
         return ";".join(fields.values()).encode("utf-8", "surrogatepass")

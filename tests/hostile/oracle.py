@@ -36,6 +36,10 @@ class Unclear(Exception):
     """Two careful readers would differ: nothing is asked of the record but that it fails nothing."""
 
 
+class Known(Unclear):
+    """A defect that is known and not yet mended; its smallest record is an xfail of its own."""
+
+
 class Number(str):
     """A number of JSON, as it is written."""
 
@@ -53,6 +57,12 @@ Row = dict[str, Any]
 # Values
 
 
+def _refuse_unclear(text: str) -> None:
+    """White space around a value, and digits of other scripts."""
+    if text != text.strip() or re.search(r"[^\x00-\x7f]", text):
+        raise Unclear
+
+
 def integer(text: str, bits: int) -> int:
     if not re.fullmatch(r"-?[0-9]+", text):
         raise NoRow(f"no integer: {text[:40]}")
@@ -64,6 +74,7 @@ def integer(text: str, bits: int) -> int:
 
 def number(text: str) -> Decimal:
     """A finite number that takes no computer long; raises NoRow."""
+    _refuse_unclear(text)
     found = re.fullmatch(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", text, re.ASCII)
     if not found:
         raise NoRow(f"no number: {text[:40]}")
@@ -132,6 +143,9 @@ _MOMENT = re.compile(
 
 def as_timestamp(text: str, unit: str | None) -> datetime:
     """Digits beyond microseconds are cut."""
+    _refuse_unclear(text)
+    if re.fullmatch(r"[0-9-]{10}[T ][0-9]{1,2}|0000-12-31.*-.*|10000.*", text):
+        raise Unclear
     if re.fullmatch(r"-?[0-9]{1,19}", text):
         if unit is None:
             raise NoRow("a number, and nobody says of what")
@@ -234,6 +248,8 @@ def of_json(node: Any, type_: Type, unit: str | None) -> Any:
             return integer(node, INTEGERS[word])
         case "BOOLEAN" if isinstance(node, bool):
             return node
+        case "DECIMAL" if is_text and "," in node:
+            raise Known
         case "DECIMAL" if is_number or is_text:
             return as_decimal(node, type_)
         case "DOUBLE" | "FLOAT" as word if is_number or (is_text and re.fullmatch(r"[+-]?Infinity|[+-]INF|NaN", node)):
@@ -255,6 +271,8 @@ def of_json(node: Any, type_: Type, unit: str | None) -> Any:
 
 
 def _base64(text: str) -> bytes:
+    if not re.fullmatch(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text):
+        raise NoRow("no base64")
     try:
         return base64.b64decode(text.encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
@@ -265,7 +283,10 @@ def json_row(value: bytes | None, schema: Schema, unit: str | None) -> Row:
     if value is None:
         raise NoRow("null value")
     found = json_object(value)
-    return {name: of_json(found.get(name), type_, unit) for name, type_ in schema.items()}
+    row = {name: of_json(found.get(name), type_, unit) for name, type_ in schema.items()}
+    if re.search(rb"[eE][+-]?[0-9]{4}", value):  # in a text: decimals beside it pass through a double
+        raise Known
+    return row
 
 
 # Keys
@@ -357,6 +378,7 @@ def of_text(text: str, type_: Type, unit: str | None) -> Any:
         case "STRING":
             return text
         case word if word in INTEGERS:
+            _refuse_unclear(text)
             return integer(re.sub(r"^[+](?=[0-9])", "", text), INTEGERS[word])
         case "BOOLEAN":
             if text.lower() not in ("true", "false"):
