@@ -34,12 +34,13 @@ _BYTES = ("TINYINT", "BYTE")
 _INTEGERS = (*_BYTES, "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG")
 _INFINITE = float("inf")
 
-_DATE = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ]00:00(:00(\.0+)?)?Z?)?$"
-_WHOLE = r"^-?[0-9]{1,19}$"
+# `\z` is the end; before a last line feed, too, is `$`.
+_DATE = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ]00:00(:00(\.0+)?)?Z?)?\z"
+_WHOLE = r"^-?[0-9]{1,19}\z"
 # Few digits, and a small exponent: a computer needs days for `1e999999999` as a decimal.
-_NUMBER = r"^[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?$"
-_INTEGER = r"^[+-]?[0-9]+$"
-_NOT_FINITE = r"^([+-]?(Infinity|INF|Inf)|NaN)$"
+_NUMBER = r"^[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?\z"
+_INTEGER = r"^[+-]?[0-9]+\z"
+_NOT_FINITE = r"^([+-]?(Infinity|INF|Inf)|NaN)\z"
 
 Spoken = Callable[[str], str | None]  # the type that a format reads a simple type as; None: as itself
 

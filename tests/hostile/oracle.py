@@ -440,6 +440,8 @@ def _of_image(node: Any, type_: Type, unit: str) -> Any:
             return as_decimal(f"{exact:f}", type_)
         case "DECIMAL" if isinstance(node, dict):
             raise Unclear
+        case "DECIMAL" if is_number and ("e" in node.lower() or len(node) > 38):
+            raise Known
         case "DATE" if is_number or (is_text and re.fullmatch(r"-?[0-9]{1,19}", node)):
             try:
                 return date.fromordinal(_EPOCH.date().toordinal() + integer(node, 32))
