@@ -28,6 +28,7 @@ _SCHEMA = "STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<STRUCT<field
 )
 _DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 _CONVERTED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", *_DECIMALS)
+_BASE64 = r"^([A-Za-z0-9+/]{4}){0,15}([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _SHOWN_MAX = 100  # characters of a value
 
 
@@ -123,7 +124,9 @@ def _precise(column: Column, raw: Expression) -> Expression:
     kind = F.schema_of_variant(raw)
     whole = F.when(kind == "STRING", F.try_variant_get(raw, "$", "string"))
     unscaled = F.coalesce(F.try_variant_get(raw, "$.value", "string"), whole)
-    digits = F.hex(F.try_to_binary(unscaled, F.lit("base64")))
+    # With its padding, as Kafka Connect writes it: Spark would take `12` for base64, and make -41 of it.
+    encoded = F.when(unscaled.rlike(_BASE64), unscaled)
+    digits = F.hex(F.try_to_binary(encoded, F.lit("base64")))
     number = F.when(~kind.startswith("OBJECT") & (kind != "STRING"), F.try_variant_get(raw, "$", "string"))
     return F.coalesce(decimal_text(digits, scale).try_cast(column.type), of_text(number, column.type))
 

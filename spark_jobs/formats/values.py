@@ -7,7 +7,7 @@ that cannot be. `is_lost` tells such a null from one that the record holds.
 | declared | what is taken |
 | --- | --- |
 | DATE | year-month-day; with a time only if that is midnight |
-| TIMESTAMP | year-month-day with or without a time; a whole number where the pipeline file gives its unit |
+| TIMESTAMP | year-month-day, with or without a time and an offset from UTC; a whole number where its unit is known |
 | DECIMAL, FLOAT, DOUBLE | a number; one with more decimal places than are declared is rounded, as Spark's casts round |
 | STRING | text; bytes that are not UTF-8 are none |
 
@@ -30,21 +30,27 @@ from spark_jobs.formats.moments import moment, within_years
 _DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 _DOUBLES = ("FLOAT", "REAL", "DOUBLE")
 _TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
-_FLOAT_MAX = 3.4028234663852886e38
+_BYTES = ("TINYINT", "BYTE")
+_INTEGERS = (*_BYTES, "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG")
+_INFINITE = float("inf")
 
-_DATE = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ]00:00(:00(\.0+)?)?Z?)?$"
-_WHOLE = r"^-?[0-9]{1,19}$"
+# `\z` is the end; before a last line feed, too, is `$`.
+_DATE = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ]00:00(:00(\.0+)?)?Z?)?\z"
+_WHOLE = r"^-?[0-9]{1,19}\z"
 # Few digits, and a small exponent: a computer needs days for `1e999999999` as a decimal.
-_NUMBER = r"^[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?$"
-_NOT_FINITE = r"^([+-]?(Infinity|INF|Inf)|NaN)$"
+_NUMBER = r"^[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?\z"
+_INTEGER = r"^[+-]?[0-9]+\z"
+_NOT_FINITE = r"^([+-]?(Infinity|INF|Inf)|NaN)\z"
 
 Spoken = Callable[[str], str | None]  # the type that a format reads a simple type as; None: as itself
 
 
 def in_json(word: str) -> str | None:
-    """Spark reads JSON's numbers as well, and sooner."""
+    """Spark reads JSON's numbers as well, and sooner; but it takes 200 for the TINYINT -56."""
     if word in _TIMESTAMPS or word == "DATE":
         return "STRING"
+    if word in _BYTES:
+        return "SMALLINT"
     return "DOUBLE" if word in ("FLOAT", "REAL") else None
 
 
@@ -88,7 +94,7 @@ def typed(raw: Column, type_: str, read_as: Spoken, unit: str | None) -> Column:
             of_value = split(inner)[1]
             return F.transform_values(raw, lambda _, value: typed(value, of_value, read_as, unit))
         case _:
-            return of_text(raw, type_, unit) if read_as(word_of(type_)) == "STRING" else as_float(raw)
+            return of_text(raw, type_, unit) if read_as(word_of(type_)) == "STRING" else _narrowed(raw, type_)
 
 
 def is_lost(raw: Column, value: Column, type_: str, read_as: Spoken) -> Column:
@@ -137,9 +143,11 @@ def of_text(text: Column, type_: str, unit: str | None = None) -> Column:
         return F.when(plain, text.try_cast(type_)).when(text.rlike(_NUMBER), text.try_cast(type_))
     if word in _DOUBLES:
         number = F.when(text.rlike(_NUMBER), text).try_cast("double")
-        finite = F.when(F.abs(number) != float("inf"), number)
+        finite = F.when(F.abs(number) != _INFINITE, number)
         found = F.coalesce(finite, F.when(text.rlike(_NOT_FINITE), text).try_cast("double"))
         return found if word == "DOUBLE" else as_float(found)
+    if word in _INTEGERS:  # a cast passes over white space and control characters around it
+        return F.when(text.rlike(_INTEGER), text).try_cast(type_)
     return text.try_cast(type_)
 
 
@@ -150,7 +158,9 @@ def _timestamp(text: Column, word: str, unit: str | None) -> Column:
     )
     # Where the year is not the first or the last one, no offset from UTC leads beyond them.
     inside = (text >= "0002") & (text < "9999")
-    read = text.try_cast(word)
+    # Names of zones are not read: to Java BST is in Bangladesh, and some hours come twice a year, or never.
+    is_named = F.translate(F.substr(text, F.lit(11)), "0123456789:.+-TZ ", "") != ""
+    read = F.when(~is_named, text).try_cast(word)
     found = F.when(begins_with_day & inside, read).when(begins_with_day, within_years(read))
     if unit is None:
         return found
@@ -158,7 +168,12 @@ def _timestamp(text: Column, word: str, unit: str | None) -> Column:
     return found.otherwise(moment(count, F.lit(unit)).cast(word))
 
 
+def _narrowed(number: Column, type_: str) -> Column:
+    """A number of a wider type than is declared; null where the declared one has none like it."""
+    return number.try_cast(type_) if word_of(type_) in _BYTES else as_float(number)
+
+
 def as_float(number: Column) -> Column:
-    """A DOUBLE as a FLOAT; null where that would be infinite and the number is not."""
-    is_within = number.between(-_FLOAT_MAX, _FLOAT_MAX) | F.isnan(number) | (F.abs(number) == float("inf"))
-    return F.when(is_within, number).cast("float")
+    """A DOUBLE as the nearest FLOAT; null where that would be infinite and the number is not."""
+    found = number.cast("float")
+    return F.when((F.abs(found) != _INFINITE) | (F.abs(number) == _INFINITE), found)
