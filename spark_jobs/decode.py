@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from operator import and_, or_
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -184,8 +184,8 @@ def _with_deletes(named: DataFrame, pipeline: Pipeline) -> DataFrame:
     if condition:
         named = named.withColumn(_DELETES, asked(condition))
         says_so = is_true(F.col(_DELETES))
-        others = (F.col(f"`{name}`").isNull() for name in pipeline.beyond_deletes)
-        deleted, bare = deleted | says_so, bare | (says_so & reduce(and_, others, F.lit(True)))
+        others = F.array(F.lit(False), *(F.col(f"`{name}`").isNotNull() for name in pipeline.beyond_deletes))
+        deleted, bare = deleted | says_so, bare | (says_so & ~F.array_contains(others, True))
     return named.drop(_BARE).select("*", deleted.alias(_DELETED), bare.alias(_BARE))
 
 

@@ -56,25 +56,25 @@ class _Written:
 
     def chosen(self, make: _Make, type_: str) -> Expression:
         """What is made of a record by its own schema; null of one that has none."""
-        found = F.lit(None).cast(type_)
+        none = F.lit(None).cast(type_)
+        found = F.when(F.lit(False), none)
         for number, schema in self.schemas.items():
             if isinstance(schema, AvroSchema):
                 row = F.col(_row(number))
-                found = F.when((F.col(_ID) == number) & row.isNotNull(), make(row, schema)).otherwise(found)
-        return found
+                found = found.when((F.col(_ID) == number) & row.isNotNull(), make(row, schema))
+        return found.otherwise(none)
 
     @property
     def undecodable(self) -> Expression:
         """Why bytes, which are not null, are no record; null: they are one."""
-        problem = unreadable(F.col(_ID), self.schemas)
+        problems = [unreadable(F.col(_ID), self.schemas)]
         for number, schema in self.schemas.items():
             if isinstance(schema, AvroSchema):
                 row = F.col(_row(number))
                 # What Spark makes of bytes that are no record of the schema: a row of nulls.
                 held = F.array_contains(F.array(*(row[name].isNotNull() for name in schema.fields)), True)
-                is_none = (F.col(_ID) == number) & (row.isNull() | ~held)
-                problem = F.coalesce(problem, F.when(is_none, UNDECODABLE))
-        return problem
+                problems.append(F.when((F.col(_ID) == number) & (row.isNull() | ~held), UNDECODABLE))
+        return F.coalesce(*problems)
 
 
 def _read(bare: Expression, schema: AvroSchema) -> Expression:
@@ -170,12 +170,12 @@ def _lost(
     columns: Sequence[Column], row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline
 ) -> Expression:
     """What the first value is not that cannot be what is declared, string; null: all can."""
-    found = F.lit(None).cast("string")
-    for column in reversed(columns):
+    found = F.when(F.lit(False), F.lit(None).cast("string"))
+    for column in columns:
         if column.name in fields:
             value = _value(column, row, fields, pipeline)
             lost = is_lost(row[column.name], value, fields[column.name], column.type)
-            found = F.when(lost, f"column {column.name} is no {column.type}").otherwise(found)
+            found = found.when(lost, f"column {column.name} is no {column.type}")
     return found
 
 

@@ -13,9 +13,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -68,7 +65,7 @@ def is_lost(raw: Column, value: Column, avro: AvroField, type_: str) -> Column:
         case ("STRUCT", inner) if avro.kind == "record":
             fields = [f for f in fields_of(inner) if f.name in avro.fields]
             parts = (is_lost(raw[f.name], value[f.name], avro.fields[f.name], f.type) for f in fields)
-            return F.coalesce(reduce(or_, parts, whole), F.lit(False))
+            return F.array_contains(F.array(whole, *parts), True)
         case ("ARRAY", inner) if avro.kind == "array":
             lost = F.zip_with(raw, value, lambda one, other: is_lost(one, other, avro.inner, inner))
         case ("MAP", inner) if avro.kind == "map":

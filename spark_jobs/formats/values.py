@@ -17,8 +17,6 @@ Years beyond 1 to 9999 are none: most readers of tables have no such moments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -104,7 +102,7 @@ def is_lost(raw: Column, value: Column, type_: str, read_as: Spoken) -> Column:
             return F.lit(False)
         case ("STRUCT", inner):
             lost = (is_lost(raw[f.name], value[f.name], f.type, read_as) for f in fields_of(inner))
-            return F.coalesce(reduce(or_, lost), F.lit(False))
+            return F.array_contains(F.array(*lost), True)
         case ("ARRAY", inner):
             return _any_lost(raw, value, inner, read_as)
         case ("MAP", inner):

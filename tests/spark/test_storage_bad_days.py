@@ -114,7 +114,7 @@ def no_log(log: list[Path]) -> None:
 
 @pytest.mark.parametrize("damage", [cut, emptied, gap, no_log])
 def test_a_damaged_log_is_said_to_be_damaged(tmp_path: Path, damage: Damage) -> None:
-    path = tmp_path / "ledger"
+    path = tmp_path / "_lakemark" / "ledger" / "orders"
     ledger = Ledger(str(path))
     for n in range(3):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
@@ -122,7 +122,7 @@ def test_a_damaged_log_is_said_to_be_damaged(tmp_path: Path, damage: Damage) -> 
     for use in (ledger.state, lambda: ledger.append(lambda state: [])):
         with pytest.raises(TableDamaged, match="ledger") as failure:
             use()
-        assert "rebuild" in failure.value.action
+        assert "`lakemark ledger rebuild orders`" in failure.value.action
 
 
 def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:
