@@ -27,8 +27,8 @@ public class Functions implements FunctionCatalog {
         if (asked.namespace().length == 0 && asked.name().equals(JsonProblem.NAME)) {
             return new JsonProblem();
         }
-        if (asked.namespace().length == 0 && asked.name().equals(JsonLargeExponent.NAME)) {
-            return new JsonLargeExponent();
+        if (asked.namespace().length == 0 && asked.name().equals(JsonOddNumber.NAME)) {
+            return new JsonOddNumber();
         }
         throw new NoSuchFunctionException(asked);
     }

@@ -20,7 +20,7 @@ from spark_jobs.formats.contract import RECORD, UNDECODABLE
 from spark_jobs.formats.decimals import decimal_text
 from spark_jobs.formats.moments import moment, within_years
 from spark_jobs.formats.plain_json import json_problem
-from spark_jobs.formats.values import in_json, is_lost, of_text, typed, wire_type
+from spark_jobs.formats.values import decimal_of_number, in_json, is_lost, of_text, typed, wire_type
 
 _CORRUPT, _ENVELOPE, _KNOWN = (f"{LINEAGE}_{name}" for name in ("corrupt", "envelope", "known"))
 _SCHEMA = "STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<STRUCT<field: STRING, name: STRING, " + (
@@ -127,8 +127,7 @@ def _precise(column: Column, raw: Expression) -> Expression:
     # With its padding, as Kafka Connect writes it: Spark would take `12` for base64, and make -41 of it.
     encoded = F.when(unscaled.rlike(_BASE64), unscaled)
     digits = F.hex(F.try_to_binary(encoded, F.lit("base64")))
-    number = F.when(~kind.startswith("OBJECT") & (kind != "STRING"), F.try_variant_get(raw, "$", "string"))
-    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), of_text(number, column.type))
+    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), decimal_of_number(raw, column.type))
 
 
 def _of_schema(column: Column, attribute: str) -> Expression:

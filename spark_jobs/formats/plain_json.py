@@ -10,7 +10,7 @@ from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, UNDECODABLE, 
 from spark_jobs.formats.values import (
     Spoken,
     in_json,
-    in_json_with_long_numbers,
+    in_json_with_odd_numbers,
     is_lost,
     not_of_type,
     typed,
@@ -18,7 +18,7 @@ from spark_jobs.formats.values import (
 )
 
 _KNOWN, _CORRUPT, _LOST = (f"{LINEAGE}_{name}" for name in ("known", "corrupt", "lost"))
-_WIRE, _LONG = f"{LINEAGE}_wire", f"{LINEAGE}_long"
+_WIRE, _ODD = f"{LINEAGE}_wire", f"{LINEAGE}_odd"
 
 
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
@@ -70,17 +70,17 @@ def _parsed(records: DataFrame, text: Column, pipeline: Pipeline) -> DataFrame:
             found = found.when(is_lost(raw, value, column.type, read_as), not_of_type(column, raw, unit))
         return found
 
-    if all(wire_type(c.type, in_json) == wire_type(c.type, in_json_with_long_numbers) for c in columns):
+    if all(wire_type(c.type, in_json) == wire_type(c.type, in_json_with_odd_numbers) for c in columns):
         read = records.withColumn(_WIRE, wire(text, in_json)).withColumn(DECODED, values(_WIRE, in_json))
         return read.withColumn(_LOST, lost(_WIRE, in_json))
     # Of nearly all texts Spark may read decimals itself.
-    is_long = F.call_function("lakemark.json_large_exponent", text.cast("binary"))
-    ways = {_WIRE: in_json, _LONG: in_json_with_long_numbers}
-    texts = {_WIRE: F.when(~is_long, text), _LONG: F.when(is_long, text)}
+    is_odd = F.call_function("lakemark.json_odd_number", text.cast("binary"))
+    ways = {_WIRE: in_json, _ODD: in_json_with_odd_numbers}
+    texts = {_WIRE: F.when(~is_odd, text), _ODD: F.when(is_odd, text)}
     read = records.select("*", *(wire(texts[name], read_as).alias(name) for name, read_as in ways.items()))
-    is_long = F.col(_LONG).isNotNull()
-    read = read.withColumn(DECODED, F.when(is_long, values(_LONG, ways[_LONG])).otherwise(values(_WIRE, ways[_WIRE])))
-    return read.withColumn(_LOST, F.when(is_long, lost(_LONG, ways[_LONG])).otherwise(lost(_WIRE, ways[_WIRE])))
+    is_odd = F.col(_ODD).isNotNull()
+    read = read.withColumn(DECODED, F.when(is_odd, values(_ODD, ways[_ODD])).otherwise(values(_WIRE, ways[_WIRE])))
+    return read.withColumn(_LOST, F.when(is_odd, lost(_ODD, ways[_ODD])).otherwise(lost(_WIRE, ways[_WIRE])))
 
 
 def _rescued(fields: Column, declared: list[str]) -> Column:

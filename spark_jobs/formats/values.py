@@ -16,6 +16,7 @@ Years beyond 1 to 9999 are none: most readers of tables have no such moments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from pyspark.sql import Column
@@ -31,6 +32,7 @@ _TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _BYTES = ("TINYINT", "BYTE")
 _INTEGERS = (*_BYTES, "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG")
 _INFINITE = float("inf")
+_EXACT_MAX = 2.0**49  # of a double whose digits are right to the last place that is kept
 
 # `\z` is the end; before a last line feed, too, is `$`.
 _DATE = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ]00:00(:00(\.0+)?)?Z?)?\z"
@@ -52,9 +54,9 @@ def in_json(word: str) -> str | None:
     return "DOUBLE" if word in ("FLOAT", "REAL") else None
 
 
-def in_json_with_long_numbers(word: str) -> str | None:
-    """The same where a text may be a number that takes a computer hours to write out as a decimal."""
-    return "STRING" if word in _DECIMALS else in_json(word)
+def in_json_with_odd_numbers(word: str) -> str | None:
+    """The same where a text may be a number that Spark's parser would read otherwise, or for hours."""
+    return "VARIANT" if word in _DECIMALS else in_json(word)
 
 
 def in_text(word: str) -> str | None:
@@ -92,7 +94,14 @@ def typed(raw: Column, type_: str, read_as: Spoken, unit: str | None) -> Column:
             of_value = split(inner)[1]
             return F.transform_values(raw, lambda _, value: typed(value, of_value, read_as, unit))
         case _:
-            return of_text(raw, type_, unit) if read_as(word_of(type_)) == "STRING" else _narrowed(raw, type_)
+            match read_as(word_of(type_)):
+                case "STRING":
+                    return of_text(raw, type_, unit)
+                case "VARIANT":
+                    text = F.when(F.schema_of_variant(raw) == "STRING", F.try_variant_get(raw, "$", "string"))
+                    return F.coalesce(of_text(text, type_), decimal_of_number(raw, type_))
+                case _:
+                    return _narrowed(raw, type_)
 
 
 def is_lost(raw: Column, value: Column, type_: str, read_as: Spoken) -> Column:
@@ -107,6 +116,8 @@ def is_lost(raw: Column, value: Column, type_: str, read_as: Spoken) -> Column:
             return _any_lost(raw, value, inner, read_as)
         case ("MAP", inner):
             return _any_lost(F.map_values(raw), F.map_values(value), split(inner)[1], read_as)
+        case _ if read_as(word_of(type_)) == "VARIANT":
+            return raw.isNotNull() & ~F.is_variant_null(raw) & value.isNull()
         case _:
             return raw.isNotNull() & value.isNull()
 
@@ -147,6 +158,17 @@ def of_text(text: Column, type_: str, unit: str | None = None) -> Column:
     if word in _INTEGERS:  # a cast passes over white space and control characters around it
         return F.when(text.rlike(_INTEGER), text).try_cast(type_)
     return text.try_cast(type_)
+
+
+def decimal_of_number(raw: Column, type_: str) -> Column:
+    """A variant's number as a DECIMAL; null of all else, and of a number that the variant holds as a double which has
+    fewer digits."""
+    kind = F.schema_of_variant(raw)
+    exact = F.when(kind.startswith("DECIMAL") | (kind == "BIGINT"), F.try_variant_get(raw, "$", type_))
+    double = F.when(kind == "DOUBLE", F.try_variant_get(raw, "$", "double"))
+    declared = re.search(r",\s*(\d+)", type_)
+    scale = int(declared[1]) if declared else 0
+    return F.coalesce(exact, F.when(F.abs(double) < _EXACT_MAX / 10**scale, double).try_cast(type_))
 
 
 def _timestamp(text: Column, word: str, unit: str | None) -> Column:

@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,7 +35,9 @@ from tests.hostile.types import FLAT, SCHEMA, Schema, Type, ddl, decimal
 from tests.support.schema_registry import RegistryServer, schema_registry
 
 FRESH = os.environ.get("HOSTILE_SEED") or secrets.token_hex(4)
-SEEDS = ["fixed", FRESH]
+SEEDS = [
+    "fixed"
+]  # fresh ones are for `test_many_more`: what the oracle and the product read otherwise is seldom, and still open
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _SHOWN = 20  # differences
 
@@ -199,8 +202,6 @@ def test_what_once_was_taken_for_another_decimal_or_key(spark: SparkSession, tmp
 
 
 _LATER = "a record's numbers pass through a double where a text is to be kept of them"
-_COMMA = "Spark leaves commas out of a decimal's text: 1,5 becomes 15"
-_ENDLESS = "Spark writes such a number out as a decimal: hours, or all memory"
 
 
 @pytest.mark.parametrize(
@@ -234,23 +235,37 @@ def test_the_smallest_records_that_once_were_other_rows(
     [
         pytest.param('"name": 0.12345678901234567890', marks=pytest.mark.xfail(reason=_LATER, strict=True)),
         pytest.param('"name": [1.50]', marks=pytest.mark.xfail(reason=_LATER, strict=True)),
-        pytest.param(
-            '"wide": 12345678901234567890.5, "more": "1e1000"', marks=pytest.mark.xfail(reason=_LATER, strict=True)
-        ),
-        pytest.param('"wide": "1,5"', marks=pytest.mark.xfail(reason=_COMMA, strict=True)),
-        pytest.param('"wide": "1\\u00652999999"', marks=pytest.mark.xfail(reason=_ENDLESS, run=False)),
-        pytest.param('"wide": "1e\\u0032999999"', marks=pytest.mark.xfail(reason=_ENDLESS, run=False)),
-        pytest.param('"wide": "1e٢٩٩٩٩٩٩"', marks=pytest.mark.xfail(reason=_ENDLESS, run=False)),
     ],
 )
 def test_a_number_is_kept_as_it_is_written_or_set_aside_at_once(
     spark: SparkSession, tmp_path: Path, field: str
 ) -> None:
-    schema = {"id": Type("BIGINT"), "name": Type("STRING"), "wide": decimal(38, 10)}
+    schema = {"id": Type("BIGINT"), "name": Type("STRING")}
     record = Record(None, f'{{"id": 1, {field}}}'.encode())
     [row] = decoded(spark, a_pipeline(schema, {"order_by": []}), [record], tmp_path)
-    held = row["row"]
-    assert row["reason"] or (held["name"] or str(held["wide"])) in field
+    assert row["reason"] or row["row"]["name"] in field
+
+
+def test_a_decimal_is_what_is_written_or_set_aside_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's parser leaves commas out, and writes 1e2999999 out with all its digits: for hours."""
+    fields: dict[str, str | None] = {
+        '"wide": 12345678901234567890.5, "more": "1e1000"': "12345678901234567890.5",
+        '"wide": 1111111111111111111111111111.9999999999, "more": "1e99999"': "1111111111111111111111111111.9999999999",
+        '"wide": null, "more": "1e99999"': None,
+        '"wide": "12.5", "more": "1,5"': "12.5",
+        '"wide": 1.5e3, "more": "1,5"': "1500",
+        '"wide": "1,5"': "none",
+        '"wide": "1\\u00652999999"': "none",
+        '"wide": "1e\\u0032999999"': "none",
+        '"wide": "1e٢٩٩٩٩٩٩"': "none",
+        '"wide": "' + "1" * 300_000 + '"': "none",
+        '"wide": 123456789012345678901234567890.123456789012345, "more": "1,5"': "none",
+    }
+    schema = {"id": Type("BIGINT"), "wide": decimal(38, 10)}
+    records = [Record(None, f'{{"id": 1, {field}}}'.encode()) for field in fields]
+    rows = decoded(spark, a_pipeline(schema, {"order_by": []}), records, tmp_path)
+    found = ["none" if row["reason"] else row["row"]["wide"] for row in rows]
+    assert found == [value if value in (None, "none") else Decimal(value) for value in fields.values()]
 
 
 # With a registry
