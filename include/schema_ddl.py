@@ -16,6 +16,10 @@ _SIMPLE = frozenset(
         *("STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
     )
 )
+# Types by their first words.
+WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
+DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
+TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)
 
 _FIELD = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s*(?::|\s)\s*(?P<type>.+)$", re.DOTALL)
@@ -40,6 +44,12 @@ def word_of(type_: str) -> str:
     word = re.match(r"\s*(\w+)", type_)
     assert word is not None, "types are checked where they are read"
     return word[1].upper()
+
+
+def scale_of(type_: str) -> int:
+    """How many places behind the point a DECIMAL declares."""
+    declared = re.search(r",\s*(\d+)", type_)
+    return int(declared[1]) if declared else 0
 
 
 def nested(type_: str) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
-from include.schema_ddl import Column
+from include.schema_ddl import DECIMALS, WHOLE, Column
 from spark_jobs.quoting import quoted
 
 _PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from which on looking for ranges pays (docs/performance.md)
@@ -30,14 +30,12 @@ def _number(word: str) -> Callable[[Expression], Expression] | None:
         return lambda value: F.unix_date(value).cast("double")
     if word in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return lambda value: F.unix_micros(value).cast("double")
-    if word in _WHOLE or word in _DECIMAL:
+    if word in WHOLE or word in DECIMALS:
         return lambda value: value.cast("double")
     return None
 
 
-_WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
-_DECIMAL = ("DEC", "DECIMAL", "NUMERIC")
-_ORDERED = (*_WHOLE, *_DECIMAL, "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
+_ORDERED = (*WHOLE, *DECIMALS, "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def pays(rows: int, records: int) -> bool:

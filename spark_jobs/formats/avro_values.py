@@ -19,14 +19,11 @@ from pyspark.sql import functions as F
 from include.avro_schema import AvroField
 from include.debezium import UNIT_BY_SCHEMA
 from include.pipeline_file import Pipeline
-from include.schema_ddl import fields_of, nested, split, word_of
+from include.schema_ddl import DECIMALS, TIMESTAMPS, WHOLE, fields_of, nested, split, word_of
 from spark_jobs.formats.decimals import decimal_text
 from spark_jobs.formats.moments import moment, within_years
 from spark_jobs.formats.values import as_float, of_text
 
-_WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
-_DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
-_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _UNIT_BY_LOGICAL = {"timestamp-nanos": "nanos", "local-timestamp-nanos": "nanos"}
 
 
@@ -85,7 +82,7 @@ def _simple(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Col
             return raw.cast("binary") if word == "BINARY" else of_text(raw, type_, pipeline.source.timestamps)
         case "bytes" | "fixed":
             return {"BINARY": raw, "STRING": F.try_validate_utf8(raw.cast("string"))}.get(word)
-        case "record" if word in _DECIMALS and {"scale", "value"} <= set(avro.fields):  # Kafka Connect's own
+        case "record" if word in DECIMALS and {"scale", "value"} <= set(avro.fields):  # Kafka Connect's own
             return decimal_text(F.hex(raw["value"]), raw["scale"]).try_cast(type_)
         case "boolean":
             return raw if word in ("BOOLEAN", "STRING") else None
@@ -94,20 +91,20 @@ def _simple(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Col
         case "float" | "double" | "decimal":
             return _of_number(raw, avro, type_)
         case "date":
-            return within_years(raw) if word in ("DATE", *_TIMESTAMPS) else raw if word == "STRING" else None
+            return within_years(raw) if word in ("DATE", *TIMESTAMPS) else raw if word == "STRING" else None
         case kind if "timestamp-" in kind:
-            return within_years(raw) if word in _TIMESTAMPS else raw if word == "STRING" else None
+            return within_years(raw) if word in TIMESTAMPS else raw if word == "STRING" else None
         case _:
             return None
 
 
 def _of_whole(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Column | None:
     word = word_of(type_)
-    if word in (*_WHOLE, *_DECIMALS):
+    if word in (*WHOLE, *DECIMALS):
         return raw.try_cast(type_)
     if word == "DATE":
         return within_years(F.date_from_unix_date(raw.try_cast("int")))
-    if word in _TIMESTAMPS:
+    if word in TIMESTAMPS:
         declared = pipeline.source.debezium.timestamps if pipeline.source.is_debezium else pipeline.source.timestamps
         unit = UNIT_BY_SCHEMA.get(avro.connect_name or "") or _UNIT_BY_LOGICAL.get(avro.logical_type or "") or declared
         return moment(raw.cast("bigint"), F.lit(unit)) if unit else None
@@ -120,11 +117,11 @@ def _of_whole(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> C
 
 def _of_number(raw: Column, avro: AvroField, type_: str) -> Column | None:
     word = word_of(type_)
-    if word in _WHOLE:
+    if word in WHOLE:
         whole = raw.try_cast(type_)
         return F.when(whole == raw, whole)
     if word in ("FLOAT", "REAL"):
         return as_float(raw.cast("double"))
-    if word in _DECIMALS:
+    if word in DECIMALS:
         return raw.try_cast(type_)
     return raw if word in ("DOUBLE", "STRING") else None

@@ -6,15 +6,13 @@ along, else the pipeline file.
 
 from __future__ import annotations
 
-import re
-
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.debezium import POSITIONS, UNIT_BY_SCHEMA
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_ddl import Column
+from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
 from spark_jobs.formats import debezium
 from spark_jobs.formats.contract import RECORD, UNDECODABLE
 from spark_jobs.formats.decimals import decimal_text
@@ -26,8 +24,7 @@ _CORRUPT, _ENVELOPE, _KNOWN = (f"{LINEAGE}_{name}" for name in ("corrupt", "enve
 _SCHEMA = "STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<STRUCT<field: STRING, name: STRING, " + (
     "parameters: MAP<STRING, STRING>>>>>>"
 )
-_DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
-_CONVERTED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", *_DECIMALS)
+_CONVERTED = ("DATE", *TIMESTAMPS, *DECIMALS)
 _BASE64 = r"^([A-Za-z0-9+/]{4}){0,15}([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _SHOWN_MAX = 100  # characters of a value
 
@@ -88,7 +85,7 @@ def _envelope(pipeline: Pipeline) -> str:
 
 def _read_as(column: Column, pipeline: Pipeline) -> str:
     """The type by which a column is read. Of `precise` decimals it matters whether they are texts or numbers."""
-    if column.word in _DECIMALS and pipeline.source.debezium.decimals == "precise":
+    if column.word in DECIMALS and pipeline.source.debezium.decimals == "precise":
         return "VARIANT"
     return "STRING" if column.word in _CONVERTED else wire_type(column.type, in_json)
 
@@ -96,7 +93,7 @@ def _read_as(column: Column, pipeline: Pipeline) -> str:
 def _converted(column: Column, raw: Expression, pipeline: Pipeline) -> Expression:
     """A column's value as its declared type; null where that cannot be."""
     word, options = column.word, pipeline.source.debezium
-    if word in _DECIMALS:
+    if word in DECIMALS:
         return of_text(raw, column.type) if options.decimals == "string" else _precise(column, raw)
     if word not in _CONVERTED:
         return typed(raw, column.type, in_json, options.timestamps)
@@ -115,11 +112,10 @@ def _precise(column: Column, raw: Expression) -> Expression:
     Args:
         raw: a variant.
     """
-    declared = re.search(r",\s*(\d+)", column.type)
     scale = F.coalesce(
         F.try_variant_get(raw, "$.scale", "int"),
         _of_schema(column, "parameters")["scale"].try_cast("int"),
-        F.lit(int(declared[1]) if declared else 0),
+        F.lit(scale_of(column.type)),
     )
     kind = F.schema_of_variant(raw)
     whole = F.when(kind == "STRING", F.try_variant_get(raw, "$", "string"))

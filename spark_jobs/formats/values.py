@@ -16,21 +16,17 @@ Years beyond 1 to 9999 are none: most readers of tables have no such moments.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from include.schema_ddl import DECIMALS, TIMESTAMPS, WHOLE, fields_of, nested, scale_of, split, word_of
 from include.schema_ddl import Column as SchemaColumn
-from include.schema_ddl import fields_of, nested, split, word_of
 from spark_jobs.formats.moments import moment, within_years
 
-_DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 _DOUBLES = ("FLOAT", "REAL", "DOUBLE")
-_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _BYTES = ("TINYINT", "BYTE")
-_INTEGERS = (*_BYTES, "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG")
 _INFINITE = float("inf")
 _EXACT_MAX = 2.0**49  # of a double whose digits are right to the last place that is kept
 
@@ -47,7 +43,7 @@ Spoken = Callable[[str], str | None]  # the type that a format reads a simple ty
 
 def in_json(word: str) -> str | None:
     """Spark reads JSON's numbers as well, and sooner; but it takes 200 for the TINYINT -56."""
-    if word in _TIMESTAMPS or word == "DATE":
+    if word in TIMESTAMPS or word == "DATE":
         return "STRING"
     if word in _BYTES:
         return "SMALLINT"
@@ -56,12 +52,12 @@ def in_json(word: str) -> str | None:
 
 def in_json_with_odd_numbers(word: str) -> str | None:
     """The same where a text may be a number that Spark's parser would read otherwise, or for hours."""
-    return "VARIANT" if word in _DECIMALS else in_json(word)
+    return "VARIANT" if word in DECIMALS else in_json(word)
 
 
 def in_text(word: str) -> str | None:
     """Where all values are texts."""
-    return "STRING" if word in (*_DECIMALS, *_DOUBLES, *_TIMESTAMPS, "DATE") else None
+    return "STRING" if word in (*DECIMALS, *_DOUBLES, *TIMESTAMPS, "DATE") else None
 
 
 def wire_type(type_: str, read_as: Spoken) -> str:
@@ -130,7 +126,7 @@ def _any_lost(raw: Column, value: Column, type_: str, read_as: Spoken) -> Column
 def not_of_type(column: SchemaColumn, raw: Column, unit: str | None) -> Column:
     """Why the value of a column is lost, string."""
     reason = F.lit(f"column {column.name} is no {column.type}")
-    if column.word not in _TIMESTAMPS or unit is not None:
+    if column.word not in TIMESTAMPS or unit is not None:
         return reason
     unknown = f"column {column.name} is a number, and source.timestamps does not say what it counts"
     return F.when(raw.rlike(_WHOLE), unknown).otherwise(reason)
@@ -144,9 +140,9 @@ def of_text(text: Column, type_: str, unit: str | None = None) -> Column:
     if word == "DATE":
         day = F.substring_index(F.substring_index(text, "T", 1), " ", 1)
         return within_years(F.when(text.rlike(_DATE), day.try_cast("date")))
-    if word in _TIMESTAMPS:
+    if word in TIMESTAMPS:
         return _timestamp(text, word, unit)
-    if word in _DECIMALS:
+    if word in DECIMALS:
         # Most are short and have no exponent, which is sooner seen than all that a number may be.
         plain = (F.length(text) <= 40) & ~text.contains("e") & ~text.contains("E")
         return F.when(plain, text.try_cast(type_)).when(text.rlike(_NUMBER), text.try_cast(type_))
@@ -155,7 +151,7 @@ def of_text(text: Column, type_: str, unit: str | None = None) -> Column:
         finite = F.when(F.abs(number) != _INFINITE, number)
         found = F.coalesce(finite, F.when(text.rlike(_NOT_FINITE), text).try_cast("double"))
         return found if word == "DOUBLE" else as_float(found)
-    if word in _INTEGERS:  # a cast passes over white space and control characters around it
+    if word in WHOLE:  # a cast passes over white space and control characters around it
         return F.when(text.rlike(_INTEGER), text).try_cast(type_)
     return text.try_cast(type_)
 
@@ -166,9 +162,7 @@ def decimal_of_number(raw: Column, type_: str) -> Column:
     kind = F.schema_of_variant(raw)
     exact = F.when(kind.startswith("DECIMAL") | (kind == "BIGINT"), F.try_variant_get(raw, "$", type_))
     double = F.when(kind == "DOUBLE", F.try_variant_get(raw, "$", "double"))
-    declared = re.search(r",\s*(\d+)", type_)
-    scale = int(declared[1]) if declared else 0
-    return F.coalesce(exact, F.when(F.abs(double) < _EXACT_MAX / 10**scale, double).try_cast(type_))
+    return F.coalesce(exact, F.when(F.abs(double) < _EXACT_MAX / 10 ** scale_of(type_), double).try_cast(type_))
 
 
 def _timestamp(text: Column, word: str, unit: str | None) -> Column:
