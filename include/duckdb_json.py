@@ -10,23 +10,12 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from include.kafka_source import Record
+from include.kafka_source import RECORD_SCHEMA, Record
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 
 _TEXT = "decode({}, 'replace')"
 _HEADERS = f"list_transform(headers, lambda h: struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"
-_RECORDS = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
 
 
 def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]) -> int:
@@ -38,7 +27,7 @@ def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]
     loaded = 0
     for chunk in chunks:
         columns = dict(zip(Record._fields, map(list, zip(*chunk, strict=True)), strict=True))
-        database.register("chunk", pa.table(columns, _RECORDS))
+        database.register("chunk", pa.table(columns, RECORD_SCHEMA))
         database.execute("INSERT INTO records SELECT * FROM chunk")
         loaded += len(chunk)
     return loaded

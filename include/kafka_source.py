@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+import pyarrow as pa
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
@@ -126,6 +127,19 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[dict[str, str | bytes | None]] | None  # key and value of each; None: there are none
+
+
+RECORD_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
 
 
 def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[Record]]:

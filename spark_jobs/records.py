@@ -19,21 +19,10 @@ from include.protocol.ranges import OffsetRange
 from spark_jobs.formats.moments import within_years
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
-# All that is read is there already. Spark asks for a partition's end behind a fetch that waits for new records there:
-# by Kafka's default half a second for every partition that a core reads.
 # Of Spark's Kafka source, about a timestamp in nanoseconds, say.
 _TIMESTAMP_TOO_LARGE = "overflows when converting to Spark's microsecond-precision"
-_RECORD_SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
+# All that is read is there already. Spark asks for a partition's end behind a fetch that waits for new records there:
+# by Kafka's default half a second for every partition that a core reads.
 BOUNDED = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "5000"}
 
 
@@ -102,13 +91,12 @@ def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_
     schema = f"{fields}, headers {HEADERS}" if with_headers else fields
 
     def read(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from include.kafka_source import records_of
+        from include.kafka_source import RECORD_SCHEMA, records_of
 
-        names = [name for name in _RECORD_SCHEMA.names if with_headers or name != "headers"]
         spans = (OffsetRange(**row) for chunk in chunks for row in chunk.to_pylist())
         for found in chain.from_iterable(records_of(source, [span]) for span in spans):
-            table = pa.Table.from_pylist([record._asdict() for record in found], _RECORD_SCHEMA)
-            yield from table.select(names).to_batches()
+            table = pa.Table.from_pylist([record._asdict() for record in found], RECORD_SCHEMA)
+            yield from table.select(record_columns(with_headers)).to_batches()
 
     asked = spark.createDataFrame(ranges, "topic STRING, partition INT, start_offset BIGINT, end_offset BIGINT")
     return asked.repartition(len(ranges)).mapInArrow(read, schema).localCheckpoint(eager=False)
