@@ -6,7 +6,7 @@ Spark itself parses the same string in the job; here it is read so that a wrong 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _SIMPLE = frozenset(
@@ -18,6 +18,7 @@ _SIMPLE = frozenset(
 )
 # Types by their first words.
 WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
+DOUBLES = ("FLOAT", "REAL", "DOUBLE")
 DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)
@@ -74,6 +75,20 @@ def fields_of(inner: str) -> tuple[Column, ...]:
     """The fields of what stands between the brackets of a STRUCT."""
     found = (_FIELD.match(part.strip()) for part in split(inner))
     return tuple(Column(f["quoted"] or f["plain"], f["type"].strip()) for f in found if f)
+
+
+def keys_of_maps(type_: str) -> Iterator[str]:
+    """The types of the keys of all maps in a type."""
+    match nested(type_):
+        case ("STRUCT", inner):
+            for field in fields_of(inner):
+                yield from keys_of_maps(field.type)
+        case ("MAP", inner):
+            keys, values = split(inner)
+            yield keys.strip()
+            yield from keys_of_maps(values)
+        case ("ARRAY", inner):
+            yield from keys_of_maps(inner)
 
 
 def type_at(columns: Sequence[Column], path: str) -> str | None:

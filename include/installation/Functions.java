@@ -6,7 +6,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Lakemark's SQL functions, as a catalog of Spark's: `lakemark.json_problem(BINARY)` and others. */
+/** Lakemark's SQL functions, as a catalog of Spark's: `lakemark.json_row`. */
 public class Functions implements FunctionCatalog {
 
     private String name;
@@ -24,11 +24,8 @@ public class Functions implements FunctionCatalog {
     }
 
     public UnboundFunction loadFunction(Identifier asked) throws NoSuchFunctionException {
-        if (asked.namespace().length == 0 && asked.name().equals(JsonProblem.NAME)) {
-            return new JsonProblem();
-        }
-        if (asked.namespace().length == 0 && asked.name().equals(JsonOddNumber.NAME)) {
-            return new JsonOddNumber();
+        if (asked.namespace().length == 0 && asked.name().equals(JsonRow.NAME)) {
+            return new JsonRow();
         }
         throw new NoSuchFunctionException(asked);
     }

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from include.debezium import UNAVAILABLE
 from include.pipeline_file.section import FILE, SERVERS, URL, Section, only_address, refuse_unreadable, refused
-from include.schema_ddl import Column, parse_ddl
+from include.schema_ddl import Column, keys_of_maps, nested, parse_ddl, word_of
 
 _METADATA = {
     "topic": "STRING",
@@ -198,6 +198,13 @@ class Source(Section):
             raise refused("source.timestamps", "nothing, with Debezium: debezium.timestamps says it", self.timestamps)
         if self.format == "string" and [column.word for column in self.value_columns] != ["STRING"]:
             raise refused("source.schema", "one column of type STRING: the whole value", self.schema_)
+        for column in self.value_columns:
+            if self.format == "csv" and nested(column.type):
+                raise refused(
+                    "source.schema", "simple types: a line's fields are texts", f"{column.name} {column.type}"
+                )
+            if any(word_of(key) != "STRING" for key in keys_of_maps(column.type)):
+                raise refused("source.schema", "maps whose keys are STRING: records have no others", column.type)
         return self
 
     def reads(self, topic: str) -> bool:

@@ -28,7 +28,7 @@ from spark_jobs.formats.contract import (
     no_position,
 )
 
-_ROW = f"{LINEAGE}_row"
+IMAGE = f"{LINEAGE}_image"  # what `Envelope.image` makes of the image that is the row
 _KINDS = {"c": "upsert", "u": "upsert", "r": "upsert", "d": "delete", "t": "truncate", "m": "none"}
 
 
@@ -42,7 +42,15 @@ class Envelope(ABC):
 
     @abstractmethod
     def part(self, path: str) -> Expression:
-        """`op`, `before`, `after` (images: structs of the declared columns), or a position by its name."""
+        """`op`, `before`, `after` (images of the row), or a position by its name."""
+
+    def image(self, part: Expression) -> Expression:
+        """What the other methods take for an image, of a part that is one; null where there is none."""
+        return part
+
+    def raw(self, column: Column, image: Expression) -> Expression:
+        """A column of an image as the encoding has it."""
+        return image[column.name]
 
     @abstractmethod
     def value(self, column: Column, image: Expression) -> Expression:
@@ -58,7 +66,7 @@ def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataF
     columns, positions = pipeline.source.value_columns, pipeline.positions
     of_kind = F.create_map(*(F.lit(text) for pair in _KINDS.items() for text in pair))[envelope.part("op")]
     image = F.when(envelope.part("op") == "d", envelope.part("before")).otherwise(envelope.part("after"))
-    whole = records.select("*", of_kind.alias(KIND), image.alias(_ROW))
+    whole = records.select("*", of_kind.alias(KIND), envelope.image(image).alias(IMAGE))
     values = F.struct(*(_value(column, pipeline, envelope).alias(column.name) for column in columns))
     position = F.struct(*(envelope.part(name).alias(name) for name in positions)) if positions else no_position()
     found = whole.select("*", values.alias(DECODED), position.alias(POSITION))
@@ -67,7 +75,7 @@ def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataF
         DECODED,
         POSITION,
         F.coalesce(KIND, F.lit("none")).alias(KIND),
-        _absent(pipeline).alias(ABSENT),
+        _absent(pipeline, envelope).alias(ABSENT),
         _previous(pipeline, envelope).alias(PREVIOUS),
         _problem(pipeline, envelope).alias(PROBLEM),
     )
@@ -75,15 +83,15 @@ def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataF
 
 def _value(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression:
     """A column of the row image; null where its value is unavailable."""
-    value = envelope.value(column, F.col(_ROW))
+    value = envelope.value(column, F.col(IMAGE))
     if column.name not in pipeline.partial_columns:
         return value
-    return F.when(~F.coalesce(_is_unavailable(column, pipeline), F.lit(False)), value)
+    return F.when(~F.coalesce(_is_unavailable(column, pipeline, envelope), F.lit(False)), value)
 
 
-def _is_unavailable(column: Column, pipeline: Pipeline) -> Expression:
+def _is_unavailable(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression:
     """Whether the placeholder stands in a column's place."""
-    raw, text = field(_ROW, column.name), F.lit(pipeline.source.debezium.unavailable)
+    raw, text = envelope.raw(column, F.col(IMAGE)), F.lit(pipeline.source.debezium.unavailable)
     match column.word:
         case "BINARY":
             return raw == text.cast("binary")
@@ -93,18 +101,18 @@ def _is_unavailable(column: Column, pipeline: Pipeline) -> Expression:
             return raw == text
 
 
-def _absent(pipeline: Pipeline) -> Expression:
+def _absent(pipeline: Pipeline, envelope: Envelope) -> Expression:
     """Large values that the database did not send, because they are as they were (TOAST)."""
     partial = [column for column in pipeline.source.value_columns if column.name in pipeline.partial_columns]
     if not partial:
         return no_names()
-    names = F.array(*(F.when(_is_unavailable(column, pipeline), column.name) for column in partial))
+    names = F.array(*(F.when(_is_unavailable(column, pipeline, envelope), column.name) for column in partial))
     return F.when(F.col(KIND) == "upsert", F.array_compact(names))
 
 
 def _previous(pipeline: Pipeline, envelope: Envelope) -> Expression:
     """The keys in the image of before: PostgreSQL's holds them, where nothing else, when they change."""
-    before, keys = envelope.part("before"), pipeline.change.keys
+    before, keys = envelope.image(envelope.part("before")), pipeline.change.keys
     columns = [column for column in pipeline.source.value_columns if column.name in keys]
     values = (envelope.value(column, before).alias(column.name) for column in columns)
     return F.when((F.col(KIND) == "upsert") & before.isNotNull(), F.struct(*values))
@@ -115,12 +123,12 @@ def _problem(pipeline: Pipeline, envelope: Envelope) -> Expression:
     problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE)
     problem = problem.when(envelope.undecodable.isNotNull(), envelope.undecodable)
     problem = problem.when(F.col(KIND).isNull(), "not an envelope of Debezium: it has no known `op`")
-    problem = problem.when(is_upsert & F.col(_ROW).isNull(), "the envelope has no row in `after`")
+    problem = problem.when(is_upsert & F.col(IMAGE).isNull(), "the envelope has no row in `after`")
     for column in pipeline.source.value_columns:
         if may_be_unavailable(column) and column.name not in pipeline.partial_columns:
-            unknown = is_upsert & _is_unavailable(column, pipeline)
+            unknown = is_upsert & _is_unavailable(column, pipeline, envelope)
             problem = problem.when(unknown, f"column {column.name} is not in the change (unavailable value)")
-        lost = envelope.problem(column, F.col(_ROW), field(DECODED, column.name))
+        lost = envelope.problem(column, F.col(IMAGE), field(DECODED, column.name))
         if lost is not None:
             problem = problem.when(F.col(KIND).isin("upsert", "delete") & lost.isNotNull(), lost)
     return problem

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.formats import avro
 from spark_jobs.formats.contract import RECORD, field
-from spark_jobs.formats.plain_json import json_problem
-from spark_jobs.formats.values import in_json, of_text, typed, wire_type
+from spark_jobs.formats.json_row import json_row
+from spark_jobs.formats.values import of_text
 
 _KEY = f"{LINEAGE}_key"  # struct of the key columns, where the key is Avro
 
@@ -36,11 +36,10 @@ def of_kafkas_key(pipeline: Pipeline) -> Mapping[str, Column]:
             text = F.try_validate_utf8(key.cast("string"))
             return {keys[0]: of_text(text, types[keys[0]], unit)}
         case "json":
-            fields = ", ".join(f"`{name}` {wire_type(type_, in_json)}" for name, type_ in types.items())
-            text = F.when(json_problem(key).isNull(), key.cast("string"))
-            parsed = F.from_json(text, f"{fields}, payload STRUCT<{fields}>")
-            raw = {name: F.coalesce(parsed[name], parsed["payload"][name]) for name in types}
-            return {name: typed(raw[name], type_, in_json, unit) for name, type_ in types.items()}
+            fields = ", ".join(f"`{name}`: {type_}" for name, type_ in types.items())
+            within = "" if "payload" in types else f", payload: STRUCT<{fields}>"
+            row = json_row(key, f"STRUCT<{fields}{within}>", unit)["row"]
+            return {name: F.coalesce(row[name], row["payload"][name]) if within else row[name] for name in types}
         case "avro":
             return {name: field(_KEY, name) for name in types}
         case _:

@@ -33,4 +33,4 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 
     text = known.withColumn(_TEXT, as_json(_ID, value))
     problem = F.coalesce(unreadable(F.col(_ID), schemas), F.when(F.col(_TEXT).isNull(), UNDECODABLE))
-    return plain_json.of_texts(text, F.col(_TEXT), problem, pipeline)
+    return plain_json.of_json(text, F.col(_TEXT).cast("binary"), problem, pipeline)

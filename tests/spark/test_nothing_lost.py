@@ -174,7 +174,7 @@ def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest
         "null value",
         "null in a key column",
         "null in an order column",
-        "not decodable with the declared schema",
+        "column id is no BIGINT",
         "not UTF-8",
     ]
     assert {row["batch_id"] for row in kept} == {0}

@@ -74,6 +74,7 @@ def test_the_projects_own_files_are_good() -> None:
         ("source.format", "string", "source.schema", "one column of type STRING", "id BIGINT"),
         ("source.topics_pattern", "x", "source.topics", "or topics_pattern", "both"),
         ("source.topics", [], "source.topics", "at least one topic; or topics_pattern", "neither"),
+        ("source.schema", "id BIGINT, m MAP<INT, INT>", "source.schema", "maps whose keys are STRING", "MAP<INT, INT>"),
         ("source.topics", ["a", "a"], "source.topics", "every topic once", "a"),
         ("source.schema", "id BIGNT", "source.schema", "BIGINT", "BIGNT"),
         ("source.schema", "id BIGINT, _lakemark INT", "source.schema", "other names", "_lakemark"),
