@@ -7,7 +7,7 @@ tables, the ledger and the target's log: nothing else remembers it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -51,13 +51,14 @@ _READS = {
     "start_offset": pa.int64(),
     "end_offset": pa.int64(),
 }
+_TOPICS = {"generation": pa.int64(), "batch_id": pa.int64(), "topic": pa.string(), "topic_id": pa.string()}
 _EMPTY_QUARANTINE = (
     'CREATE TABLE aside (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, key BLOB, '
     "value BLOB, reason VARCHAR, generation INTEGER, batch_id BIGINT, rules VARCHAR[])"
 )
 
 
-_Landed = tuple[BatchKey, Sequence[OffsetRange]]
+_Landed = tuple[BatchKey, Sequence[OffsetRange], Mapping[str, str]]  # what it read whole, ids of its topics
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class Quarantine:
         """Pending records, the oldest first: topic, partition, offset, timestamp, key, value, reason, rules; generation
         and batch_id of the batch that set it aside last."""
         return self._rows(
-            f"SELECT * EXCLUDE (state, headers) FROM records WHERE state = 'pending' AND {chosen.condition()} "
+            "SELECT * EXCLUDE (state, headers, topic_id) FROM records "
+            f"WHERE state = 'pending' AND {chosen.condition()} "
             f'ORDER BY timestamp, topic, partition, "offset" LIMIT {limit}'
         )
 
@@ -121,8 +123,10 @@ class Quarantine:
         return row["n"]
 
     def set_aside(self) -> pa.Table:
-        """Records that no batch has applied: topic, partition, offset, value."""
-        query = "SELECT topic, partition, \"offset\", value FROM records WHERE state IN ('pending', 'discarded')"
+        """Records that no batch has applied: topic, topic_id, partition, offset, value."""
+        query = (
+            "SELECT topic, topic_id, partition, \"offset\", value FROM records WHERE state IN ('pending', 'discarded')"
+        )
         return self._database.sql(query).to_arrow_table()
 
     def freeze(self, chosen: Chosen, path: str, records_per_chunk: int) -> tuple[Chunks, int]:
@@ -209,8 +213,9 @@ class Quarantine:
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
-        """Tables: aside, resolved, landed (batches, in order), reads (which of them read what offsets whole), and
-        `records`: every record once, with its state."""
+        """Tables: aside, resolved, landed (batches, in order), reads (which of them read what offsets whole), topics
+        (theirs), and `records`: every record once, with its state. A topic that was created anew has other records
+        under the names of the old ones."""
         database = duckdb.connect()
         database.execute("SET TimeZone = 'UTC'")
         leave_out = () if self.with_bytes else ("key", "value")
@@ -227,28 +232,33 @@ class Quarantine:
                 ]
         database.execute(f"CREATE TABLE resolved AS {' UNION ALL '.join(resolved)}")
         landed = [*self._landed_before(database), *self._landed()]
-        database.register("landed", _table(_LANDED, [(*key, place) for place, (key, _) in enumerate(landed)]))
-        reads = [(*key, *r) for key, ranges in landed for r in map(_parts, ranges)]
+        database.register("landed", _table(_LANDED, [(*key, place) for place, (key, *_) in enumerate(landed)]))
+        reads = [(*key, *r) for key, ranges, _ in landed for r in map(_parts, ranges)]
         database.register("reads", _table(_READS, reads))
+        topics = [(*key, *topic) for key, _, ids in landed for topic in {**self.state.topic_ids, **ids}.items()]
+        database.register("topics", _table(_TOPICS, topics))
         columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
         optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}  # not of every batch
         more = ", ".join(n if n in columns else f"CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items())
         database.execute(
             f"""CREATE TABLE records AS
             WITH judged AS (
-                SELECT topic, partition, "offset", timestamp, key, value, reason, {more}, generation, batch_id, place
+                SELECT topic, topic_id, partition, "offset", timestamp, key, value, reason, {more}, generation,
+                    batch_id, place
                 FROM aside JOIN landed USING (generation, batch_id)
+                LEFT JOIN topics USING (generation, batch_id, topic)
             ),
             found_good AS (
-                SELECT DISTINCT j.topic, j.partition, j."offset" FROM judged j JOIN reads r
-                ON j.topic = r.topic AND j.partition = r.partition
+                SELECT DISTINCT j.topic, j.topic_id, j.partition, j."offset"
+                FROM judged j JOIN (SELECT * FROM reads JOIN topics USING (generation, batch_id, topic)) r
+                ON j.topic = r.topic AND j.topic_id = r.topic_id AND j.partition = r.partition
                 AND j."offset" >= r.start_offset AND j."offset" < r.end_offset
                 WHERE (r.generation, r.batch_id, j.topic, j.partition, j."offset") NOT IN
                     (SELECT (generation, batch_id, topic, partition, "offset") FROM judged)
             ),
             newest AS (
                 SELECT * EXCLUDE (place) FROM judged
-                QUALIFY row_number() OVER (PARTITION BY topic, partition, "offset" ORDER BY place DESC) = 1
+                QUALIFY row_number() OVER (PARTITION BY topic, topic_id, partition, "offset" ORDER BY place DESC) = 1
             ),
             last_word AS (
                 SELECT topic, partition, "offset", arg_max(resolution, resolved_at) AS resolution
@@ -258,7 +268,9 @@ class Quarantine:
                 WHEN l.resolution IS NOT NULL THEN l.resolution WHEN g.topic IS NOT NULL THEN 'applied' ELSE 'pending'
             END AS state
             FROM newest n LEFT JOIN last_word l USING (topic, partition, "offset")
-            LEFT JOIN found_good g USING (topic, partition, "offset")"""
+            LEFT JOIN found_good g
+            ON n.topic = g.topic AND n.topic_id = g.topic_id AND n.partition = g.partition AND n."offset" = g."offset"
+            """
         )
         return database
 
@@ -272,17 +284,16 @@ class Quarantine:
         known = {event.batch.generation for event in self.events if isinstance(event, BatchPlanned)}
         known |= {-number for number in self.state.backfills}
         found = database.execute("SELECT DISTINCT generation, batch_id FROM aside ORDER BY ALL").fetchall()
-        unknown = {BatchKey(*key): () for key in found if key[0] not in known}
+        unknown = [BatchKey(*key) for key in found if key[0] not in known]
         if not unknown:
             return
-        told: dict[BatchKey, Sequence[OffsetRange]] = {}
+        told: dict[BatchKey, _Landed] = {}
         for commit in self._target_log.landed_commits(self.pipeline) if self._target_log else ():
             batch = commit.metadata.batch
             if batch.generation not in known:
-                told[batch.key] = () if batch.is_chunk else batch.ranges
-        untold = {key: ranges for key, ranges in unknown.items() if key not in told}
-        yield from untold.items()
-        yield from reversed(told.items())
+                told[batch.key] = (batch.key, () if batch.is_chunk else batch.ranges, batch.topic_ids)
+        yield from ((key, (), {}) for key in unknown if key not in told)  # of the present topics, as far as one can say
+        yield from reversed(told.values())
 
     def _landed(self) -> Iterator[_Landed]:
         """Every batch that has landed, of all generations and backfills, in order, and the offsets that it read."""
@@ -293,10 +304,10 @@ class Quarantine:
                     planned[batch.key] = batch
                 case BatchCommitted():
                     batch = planned[event.generation, event.batch_id]
-                    yield batch.key, batch.ranges
+                    yield batch.key, batch.ranges, batch.topic_ids
                 case BackfillPlanned(backfill) if backfill.into == "same" or self._is_swapped(backfill):
                     for batch in self._landed_chunks(backfill):  # a replay's read but single records of its ranges
-                        yield batch.key, batch.ranges if backfill.records is None else ()
+                        yield batch.key, batch.ranges if backfill.records is None else (), batch.topic_ids
 
     def _landed_chunks(self, backfill: Backfill) -> list[Batch]:
         return list(filter(self._has_landed, map(backfill.batch, range(len(backfill.chunks)))))

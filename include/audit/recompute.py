@@ -38,7 +38,7 @@ def recompute(
 
     Args:
         commits: batches in the target's log; together with the ledger's committed ones they are what was applied.
-        aside: records of the quarantine that no batch has applied: topic, partition, offset, value.
+        aside: records of the quarantine that no batch has applied: topic, topic_id, partition, offset, value.
 
     Raises:
         RetryableError: Kafka does not answer. TerminalError: a condition or type is beyond this second opinion.
@@ -50,10 +50,11 @@ def recompute(
     database.execute("SET TimeZone = 'UTC'")
     read = load(database, records_of(pipeline.source, held))
     _register(database, "target", target)
-    database.register("aside", aside)
+    database.register("set_aside", aside)
+    database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {_of_present_topics(source)}")
     _compute(database, pipeline)
     marks = purged_from(target.metadata().configuration)
-    _compare(database, pipeline, held, purged_offsets(marks, source.topic_ids))
+    _compare(database, pipeline, held, purged_offsets(marks, source.topic_ids), _gone(state, commits, source))
     findings = [*_record_findings(database, pipeline), *_row_findings(database, pipeline, target.version())]
     [(equal, beyond)] = database.execute(
         "SELECT count(*) FILTER (verdict = 'equal'), count(*) FILTER (verdict = 'beyond reach') FROM compared"
@@ -106,6 +107,29 @@ def _same_topics(batch: Batch, source: SourceExtent) -> list[OffsetRange]:
     return [r for r in batch.ranges if batch.topic_ids[r.topic] == source.topic_ids.get(r.topic)]
 
 
+def _of_present_topics(source: SourceExtent) -> str:
+    """Condition on a quarantined record: its topic is the one that Kafka has under the name."""
+    present = ", ".join(f"({literal(topic)}, {literal(id_)})" for topic, id_ in sorted(source.topic_ids.items()))
+    return f"topic_id IS NULL OR (topic, topic_id) IN ({present})" if present else "false"
+
+
+def _gone(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
+    """Condition on a row: it is of a topic that was created anew since, whose offsets name other records now."""
+    lineage = f"t.{LINEAGE}"
+    found = {
+        f"({lineage}.topic = {literal(topic)} AND {lineage}.generation > 0 AND {lineage}.generation < {g.generation})"
+        for g in state.generations
+        for topic in g.recreated
+    }
+    batches = [commit.metadata.batch for commit in commits]
+    batches += [record.backfill.batch(0) for record in state.backfills.values()]
+    for batch in batches:
+        for topic, id_ in batch.topic_ids.items():
+            if id_ != source.topic_ids.get(topic):
+                found.add(f"({lineage}.topic = {literal(topic)} AND {lineage}.generation = {batch.generation})")
+    return " OR ".join(sorted(found)) or "false"
+
+
 def _held(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
     """What Kafka still holds of them, merged where they touch or overlap."""
     held: list[OffsetRange] = []
@@ -154,11 +178,13 @@ def _compare(
     pipeline: Pipeline,
     held: Sequence[OffsetRange],
     purged: Mapping[TopicPartition, int],
+    gone: str,
 ) -> None:
     """`compared`: the verdict on every row of the target, and on every key that has none.
 
     Args:
         purged: offsets, end exclusive, below which maintenance may have removed tombstones.
+        gone: condition on a row: its record is of a topic that is gone.
     """
     lineage = f"t.{LINEAGE}"
     keys = " AND ".join(f"t.{quoted(key)} IS NOT DISTINCT FROM e.{quoted(key)}" for key in pipeline.change.keys)
@@ -174,7 +200,7 @@ def _compare(
         f'AND {lineage}."offset" >= {r.start_offset} AND {lineage}."offset" < {r.end_offset})'
         for r in held
     )
-    gone = " OR ".join(
+    forgotten = " OR ".join(
         f"(e._topic = {literal(tp.topic)} AND e._partition = {tp.partition} AND e._offset < {offset})"
         for tp, offset in sorted(purged.items())
     )
@@ -182,13 +208,14 @@ def _compare(
     partition = ", ".join(f"t.{quoted(key)}" for key in pipeline.change.keys)
     database.execute(
         f"""CREATE TABLE compared AS SELECT row({named})::VARCHAR AS key, CASE
-            WHEN t._present IS NULL AND e._deleted AND ({gone or "false"}) THEN 'purged'
+            WHEN t._present IS NULL AND e._deleted AND ({forgotten or "false"}) THEN 'purged'
             WHEN t._present IS NULL THEN 'missing'
             WHEN {lineage}.change_order IS NULL THEN 'foreign'
             WHEN count(*) OVER (PARTITION BY t._present, {partition}) > 1 AND t._present THEN 'double'
+            WHEN e._topic IS NOT NULL AND ({", ".join(of_row)}) < ({", ".join(of_change)}) THEN 'older'
+            WHEN {gone} THEN 'beyond reach'
             WHEN ({", ".join(of_row)}) = ({", ".join(of_change)}) AND NOT ({differs}) THEN 'equal'
             WHEN ({", ".join(of_row)}) = ({", ".join(of_change)}) THEN 'other values'
-            WHEN e._topic IS NOT NULL AND ({", ".join(of_row)}) < ({", ".join(of_change)}) THEN 'older'
             WHEN {within or "false"} THEN 'not from the source'
             ELSE 'beyond reach' END AS verdict
         FROM (SELECT *, true AS _present FROM target) t FULL JOIN expected e ON {keys}"""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -19,9 +20,12 @@ from include.fault_points import FAULT_POINTS
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from tests.soak.load import Expected
+from tests.support.advice import advised, follow
 from tests.support.world import LAKEMARK, World, wait_until
 
 RUN_SECONDS_MAX = 300
+PARTITIONS = 3
+NEW_KEYS = 2 * 10**9  # no other change is of these
 
 
 @dataclass
@@ -33,6 +37,12 @@ class Victim:
     pipeline: Pipeline
     expected: Expected
     chance: random.Random
+    forgets: bool = True  # Kafka may lose records of its topic
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """Fields that its changes have beside those of all pipelines."""
+        return {"kind": "a", "old_id": None} if self.expected.moves else {}
 
     @property
     def topic(self) -> str:
@@ -228,6 +238,33 @@ def table_restored(victim: Victim) -> bool:
     return True
 
 
+def topic_created_anew(victim: Victim) -> bool:
+    """Under the same name, with offsets from 0; a person does what the errors say."""
+    victim.drain()
+    victim.world.recreate_topic(victim.topic, PARTITIONS)
+    values = [
+        {"id": key, "seq": 10**9, "name": "anew", "op": "u", **victim.more} for key in range(NEW_KEYS, NEW_KEYS + 9)
+    ]
+    victim.expected.add(victim.world.produce(victim.topic, values, PARTITIONS))
+    met = follow(victim.world, victim.pipeline)
+    assert {error["error"] for error in met} == {"TopicRecreated"}, met
+    victim.world.sent.clear()
+    return True
+
+
+def backfill_over_purged_deletes(victim: Victim) -> bool:
+    """Tombstones are purged; reading again into the table itself is refused; what the error says instead works."""
+    victim.drain()
+    assert "purged tombstones" in victim.command("maintain", victim.pipeline.name)
+    [end, *_] = [r.end_offset for r in victim.world.steps(victim.pipeline).ledger.state().batches[-1].batch.ranges]
+    again = f"--range={victim.topic}-0:0-{max(1, end // 2)}"
+    said = victim.command("backfill", victim.pipeline.name, again, "--reason", "soak", code=1)
+    assert "rows that are deleted could come back" in said, said
+    [command, *_] = advised(said, victim.pipeline)
+    victim.command(*command)
+    return True
+
+
 KINDS: dict[str, Fault] = {
     **{f"killed at {point}": partial(killed_at, point) for point in FAULT_POINTS},
     "killed at random": killed_at_random,
@@ -244,7 +281,15 @@ KINDS: dict[str, Fault] = {
     "transaction aborted": transaction_aborted,
     "table maintained": table_maintained,
     "table restored": table_restored,
+    "topic created anew": topic_created_anew,
+    "backfill over purged deletes": backfill_over_purged_deletes,
 }
+
+
+def can_suffer(kind: str, victim: Victim) -> bool:
+    if kind in ("records expired", "topic created anew"):
+        return victim.forgets
+    return kind != "backfill over purged deletes" or not victim.forgets
 
 
 def _later(seconds: float, act: Callable[[], None]) -> threading.Timer:

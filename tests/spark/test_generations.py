@@ -25,6 +25,7 @@ from include.protocol.errors import (
     TopicRecreated,
 )
 from include.protocol.ranges import TopicPartition
+from include.quarantine import Chosen, Quarantine
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
@@ -149,6 +150,29 @@ def test_i7_a_reset_is_the_way_out_of_a_topic_that_was_recreated(world: World, l
     assert_right(world, pipeline)
     assert all(as_dict(world.rows(pipeline))[r.value["id"]] == r.value for r in again)
     assert "re-created" in " ".join(audit(world.settings, pipeline).on_record)
+
+
+def test_i8_records_of_a_topic_that_was_made_anew_are_not_those_of_the_old_one(world: World, lakemark) -> None:
+    """Though they have the same names, topic, partition and offset."""
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, [b"{", *changes(range(9), 5, "old"), b"{"], 1)
+    world.drain(pipeline)
+    world.recreate_topic(topic, 1)
+    world.produce(topic, [*changes(range(20, 23), 1, "new"), b"[", *changes(range(7), 3, "late")], 1)
+    lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "x")
+    world.drain(pipeline)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(r for r in world.sent if isinstance(r.value, dict))
+    waiting = Quarantine.of(world.steps(pipeline)).pending(Chosen(), 10)
+    assert sorted((record["offset"], record["value"]) for record in waiting) == [(0, b"{"), (3, b"["), (10, b"{")]
+    report = audit(world.settings, pipeline, deep=True)
+    assert (report.findings, str(report.recomputed)) == (
+        (),
+        "recomputed from 11 records: 3 rows are equal; 9 rows are of records that Kafka no longer holds",
+    )
+    shutil.rmtree(world.steps(pipeline).ledger.path)
+    lakemark("ledger", "rebuild", pipeline.name)
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 @pytest.mark.slow

@@ -167,21 +167,6 @@ def test_i8_a_record_of_a_topic_made_anew_is_pending_whatever_became_of_the_old_
     assert reasons(world, pipeline)[PRICE].get("pending") == 1
 
 
-@pytest.mark.slow
-@known("a batch that found no fault with a position of the new topic takes the old topic's record for applied")
-def test_i8_a_record_of_a_lost_topic_waits_on_whatever_the_new_one_holds_at_its_offset(world: World) -> None:
-    pipeline = with_suite(world, CHEAP)
-    send(world, pipeline, {"id": 1, "price": 500})
-    world.run_batch(pipeline)
-    world.recreate_topic(pipeline.source.topics[0], 1)
-    send(world, pipeline, {"id": 2, "seq": 2})
-    done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "made anew")
-    given(done.returncode == 0, done.stderr)
-    world.run_batch(pipeline)
-    given(prices(world, pipeline) == {2: 1})
-    assert reasons(world, pipeline) == {PRICE: {"pending": 1}}
-
-
 @known("a retry merges into a table beside the target what it finds good, and takes no row away that it sets aside")
 def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside(
     world: World, monkeypatch: pytest.MonkeyPatch
