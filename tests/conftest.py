@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from include.installation.stack import Stack
+from include.installation.stack import PORTS, Stack
 from include.settings import PROJECT_ROOT, Settings
 from tests.support.world import World
 
@@ -26,9 +29,20 @@ def settings_in(home: Path, **more: str) -> Settings:
     return Settings.from_environment({**os.environ, **places, **more})
 
 
+def stack_in(home: Path, **more: str) -> Stack:
+    """Services of an installation in `home`, at ports that nobody asks for by name: several suites may run at once, and
+    a broker's port is nobody else's while it is dead."""
+    settings, chosen = settings_in(home, **more), home / "ports.json"
+    if not chosen.exists():
+        with ExitStack() as probes:
+            sockets = {name: probes.enter_context(socket.create_server(("127.0.0.1", 0))) for name in PORTS}
+            chosen.write_text(json.dumps({name: socket_.getsockname()[1] for name, socket_ in sockets.items()}))
+    return Stack.of(settings)
+
+
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    stack = Stack.of(settings_in(tmp_path_factory.mktemp("services")))
+    stack = stack_in(tmp_path_factory.mktemp("services"))
     try:
         stack.up(print, ("kafka", "spark"))
         yield stack

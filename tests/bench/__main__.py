@@ -44,7 +44,7 @@ from tests.bench.contenders.lakemark import Lakemark, LakemarkMergeEvery, Lakema
 from tests.bench.feeds import AvroOrders, Feed, Flights, JsonOrders
 from tests.bench.orders import Orders
 from tests.bench.report import add_to_report, figures
-from tests.conftest import settings_in, world_in
+from tests.conftest import stack_in, world_in
 from tests.support.schema_registry import RegistryServer, schema_registry
 
 PARTITIONS = 4
@@ -136,7 +136,7 @@ def main() -> int:
     options = parser.parse_args()
     names = options.works or list(LARGE_WORKS if options.large else WORKS)
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
-    stack = Stack.of(settings_in(home))
+    stack = stack_in(home)
     ends = ExitStack()
     registries = cache(lambda: ends.enter_context(schema_registry(stack.settings, home / "registry")))
     try:

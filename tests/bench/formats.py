@@ -23,14 +23,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protobuf_schema import ProtobufSchema
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.decode import decode
 from spark_jobs.session import fit, open_session
-from tests.conftest import settings_in
+from tests.conftest import settings_in, stack_in
 from tests.support.schema_registry import RegistryServer, schema_registry
 
 _SCHEMA = "id BIGINT, customer STRING, amount DECIMAL(12, 2), changed_at TIMESTAMP, note STRING"
@@ -76,7 +75,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="after one that warms up")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        stack = Stack.of(settings_in(Path(scratch) / "services"))
+        stack = stack_in(Path(scratch) / "services")
         try:
             stack.up(print, ("spark",))
             settings = settings_in(stack.settings.home, **stack.addresses(("spark",)))

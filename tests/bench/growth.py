@@ -25,7 +25,7 @@ from tests.bench.contenders.contender import Arena
 from tests.bench.contenders.lakemark import Lakemark
 from tests.bench.feeds import JsonOrders
 from tests.bench.orders import Orders
-from tests.conftest import settings_in, world_in
+from tests.conftest import stack_in, world_in
 
 _AGE = 5_000
 _BATCH = 8_000
@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument("--pile", type=int, default=100, help="batches without upkeep, into the first table (100)")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
-    stack = Stack.of(settings_in(home))
+    stack = stack_in(home)
     try:
         stack.up(say, ("kafka",))
         spark = session(stack.settings)

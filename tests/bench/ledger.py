@@ -20,13 +20,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from include.delta_tables import commit_markers, open_table
-from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
-from tests.conftest import settings_in, world_in
+from tests.conftest import stack_in, world_in
 from tests.support.long_ledgers import even_batches, write_ledger
 from tests.support.world import World
 
@@ -41,7 +40,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=60, help="measured batches")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakemark-bench-") as home:
-        stack = Stack.of(settings_in(Path(home)))
+        stack = stack_in(Path(home))
         try:
             stack.up(lambda text: print(text, file=sys.stderr), ("kafka",))
             for number in options.batches:

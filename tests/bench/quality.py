@@ -18,10 +18,9 @@ from pathlib import Path
 import yaml
 
 from include.demo.replay import PARTITIONS, TOPIC, flight_events, flights_csv, produce, records
-from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
-from tests.conftest import settings_in, world_in
+from tests.conftest import stack_in, world_in
 from tests.support.world import World
 
 BATCH = 200_000
@@ -35,7 +34,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes the figures there, too")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
-    stack = Stack.of(settings_in(home))
+    stack = stack_in(home)
     try:
         stack.up(say, ("kafka", "spark"))
         figures = quality(world_in(home, stack), options.rounds)

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.settings import Settings
 from include.steps import Steps
@@ -25,7 +24,7 @@ from include.target_log import TableLog
 from tests.bench.__main__ import PARTITIONS, say, send
 from tests.bench.feeds import JsonOrders
 from tests.bench.orders import Orders
-from tests.conftest import settings_in, world_in
+from tests.conftest import stack_in, world_in
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.world import World
 
@@ -41,7 +40,7 @@ def main() -> int:
     parser.add_argument("--driver-memory", default="1g")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
-    stack = Stack.of(settings_in(home))
+    stack = stack_in(home)
     jobs = {
         "spark.cores.max": str(options.workers),
         "spark.executor.cores": "1",

@@ -22,7 +22,7 @@ from typing import Any
 
 from include.audit.auditor import audit
 from include.installation.stack import Stack
-from tests.conftest import settings_in, world_in
+from tests.conftest import stack_in, world_in
 from tests.soak.faults import KINDS, PARTITIONS, Victim, can_suffer
 from tests.soak.load import Expected, changes
 from tests.support.world import World, as_dict, read_table
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     print(f"seed {options.seed}; to replay: python -m tests.soak {again}", flush=True)
     with tempfile.TemporaryDirectory(prefix="lakemark-soak-") as folder:
-        stack = Stack.of(settings_in(Path(folder) / "services"))
+        stack = stack_in(Path(folder) / "services")
         try:
             stack.up(print, ("kafka", "spark"))
             verdict = _soak(Path(folder), stack, random.Random(options.seed), options)

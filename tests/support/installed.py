@@ -13,10 +13,9 @@ from pathlib import Path
 import psutil
 
 from include.airflow_api import AirflowApi
-from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
-from tests.conftest import settings_in
+from tests.conftest import settings_in, stack_in
 from tests.support.world import World, wait_until
 
 NETWORK_WATCH = Path(__file__).with_name("network_watch")
@@ -56,7 +55,7 @@ class Installed:
         path = os.pathsep.join(filter(None, (str(NETWORK_WATCH), os.environ.get("PYTHONPATH"))))
         watched = {"PYTHONPATH": path, "LAKEMARK_TEST_FOREIGN_HOSTS": str(self.foreign_hosts)}
         self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines"), **self.metrics.environment, **watched, **settings}
-        self.stack = Stack.of(settings_in(home, **self.places))
+        self.stack = stack_in(home, **self.places)
         self.facts = json.loads(self.lakemark("up", "--json"))
         self.world = World(settings_in(home, **self.places), self.facts["KAFKA_BOOTSTRAP_SERVERS"])
         user, password = self.facts["login"].split(" / ")
