@@ -42,6 +42,7 @@ class JsonText {
             .disable(JsonFactory.Feature.FAIL_ON_SYMBOL_HASH_OVERFLOW)
             .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
             .build();
+    private static final int EXPONENT_DIGITS_MAX = 3;
     private static final int EXPONENT_MAX = 400; // of a number that is worth computing
     private static final int DIGITS_MAX = 300; // of a number that no double is too small for
 
@@ -232,9 +233,12 @@ class JsonText {
         if (exponent == to) {
             return to - from > DIGITS_MAX && Double.isInfinite(Double.parseDouble(new String(characters, from, to - from)));
         }
-        int digits = to - exponent - 1; // with a sign, perhaps
-        return digits > 5
-            || Math.abs(Integer.parseInt(new String(characters, exponent + 1, digits))) > EXPONENT_MAX
+        int digit = exponent + 1;
+        while (digit < to - 1 && (characters[digit] < '1' || characters[digit] > '9')) {
+            digit++; // its sign, and zeros
+        }
+        return to - digit > EXPONENT_DIGITS_MAX
+            || Integer.parseInt(new String(characters, digit, to - digit)) > EXPONENT_MAX
             || Double.isInfinite(Double.parseDouble(new String(characters, from, to - from)));
     }
 
