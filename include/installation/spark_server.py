@@ -20,8 +20,8 @@ from include.installation.java import Java, find_java
 from include.settings import PROJECT_ROOT, Settings
 
 _MAIN = PROJECT_ROOT / "spark_jobs" / "connect_server.py"
-# A record of Avro says how long its parts are before they come, and its reader takes memory for that at once: a few bytes
-# that claim gigabytes would end the JVM. What claims more than this is no record.
+# A record of Avro says how long its parts are before they come, and its reader takes memory for that at once: a few
+# bytes that claim gigabytes would end the JVM. What claims more than this is no record.
 _AVRO_LIMITS = {"bytes.maxLength": 64 << 20, "string.maxLength": 64 << 20, "collectionItems.maxLength": 4_000_000}
 _JAVA_OPTIONS = " ".join(f"-Dorg.apache.avro.limits.{name}={most}" for name, most in _AVRO_LIMITS.items())
 _EVENTS_MAX_BYTES = 256 << 20  # of Spark's event log, which `lakemark profile` reads: some thousand batches

@@ -88,7 +88,9 @@ def _readable(records: DataFrame, number: int, schema: AvroSchema | NoSchema, ma
     if not schema.is_record:
         return NoSchema(f"schema {number} is no record")
     if not schema.is_bounded:
-        return NoSchema(f"schema {number} has arrays of what takes no bytes, so that a record may claim any number of it")
+        return NoSchema(
+            f"schema {number} has arrays of what takes no bytes, so that a record may claim any number of it"
+        )
     try:
         row = records.sparkSession.range(0).select(_read(F.lit(None).cast("binary"), schema).alias("row"))
         fields = (F.col("row")[name] for name in schema.fields)

@@ -4,8 +4,8 @@
 | --- | --- |
 | whole numbers | numbers that are whole and fit |
 | DECIMAL, FLOAT, DOUBLE | numbers; a decimal is rounded to its declared places |
-| TIMESTAMP | timestamps; numbers whose unit the schema or the pipeline file says, unless they are times of a day, or days |
-| DATE | dates; bare numbers are days, those of times and moments are none |
+| TIMESTAMP | timestamps; numbers whose unit the schema or the pipeline file says; times of a day, or days, are none |
+| DATE | dates; bare numbers are days; times and moments are none |
 | STRING | texts, enums, bytes that are UTF-8, and whatever else is simple |
 | STRUCT, ARRAY, MAP | records, by the names of their fields; arrays; maps |
 | anything | a union of several, of which one at a time is there |

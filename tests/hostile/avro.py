@@ -99,8 +99,12 @@ DEBEZIUM = [
         **logical("bytes", "decimal", precision=12, scale=2),
         "connect.name": "org.apache.kafka.connect.data.Decimal",
     },
-    {**record("VariableScaleDecimal", {"scale": "int", "value": "bytes"}), "connect.name": "io.debezium.data.VariableScaleDecimal"},
+    {
+        **record("VariableScaleDecimal", {"scale": "int", "value": "bytes"}),
+        "connect.name": "io.debezium.data.VariableScaleDecimal",
+    },
 ]
+CONNECT_MOMENTS = [of_connect("long", f"io.debezium.time.{name}Timestamp") for name in ("", "Micro", "Nano")]
 
 
 def natural(random: Random, type_: Type) -> Avro:
@@ -121,7 +125,7 @@ def natural(random: Random, type_: Type) -> Avro:
         case "DATE":
             return random.choice((*DATES, of_connect("int", "io.debezium.time.Date")))
         case "TIMESTAMP":
-            return random.choice((*MOMENTS, *(of_connect("long", f"io.debezium.time.{name}Timestamp") for name in ("", "Micro", "Nano"))))
+            return random.choice((*MOMENTS, *CONNECT_MOMENTS))
         case "BINARY":
             return random.choice(("bytes", {"type": "fixed", "name": "Four", "size": 4}))
         case "STRING":
@@ -224,7 +228,9 @@ _TEXTS = ["", " ", "a", "\0", "ä😀", "x" * 300, "5", "-7", "1.5", "true", "20
 
 def whole(random: Random, bits: int) -> int:
     found = [number for number in _WHOLE if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1)]
-    return random.choice((random.choice(found), random.randrange(-100, 100), random.randrange(-(2 ** (bits - 1)), 2 ** (bits - 1))))
+    return random.choice(
+        (random.choice(found), random.randrange(-100, 100), random.randrange(-(2 ** (bits - 1)), 2 ** (bits - 1)))
+    )
 
 
 def unscaled(random: Random, precision: int, size: int | None) -> bytes:
@@ -235,7 +241,9 @@ def unscaled(random: Random, precision: int, size: int | None) -> bytes:
     number = random.choice(numbers) if random.random() < 0.5 else random.randrange(min(limit, 10**10))
     if size is None:
         length = (number.bit_length() + 8) // 8 + random.choice((0, 0, 0, 1, 9))
-        return random.choice((b"", b"\0" * 40)) if random.random() < 0.02 else number.to_bytes(length, "big", signed=True)
+        return (
+            random.choice((b"", b"\0" * 40)) if random.random() < 0.02 else number.to_bytes(length, "big", signed=True)
+        )
     limit = 2 ** (8 * size - 1)
     return max(-limit, min(limit - 1, number)).to_bytes(size, "big", signed=True)
 
@@ -264,7 +272,8 @@ def valid(random: Random, schema: Avro, wild: float) -> Any:
         case "long" if "imestamp" in f"{kind}{connect}":
             each = {"s": 1_000, "o": 10**6, "a": 10**9}[_unit(f"{kind}{connect}")]
             if is_wild:
-                return random.choice((random.choice(_SECONDS) * each + random.choice((0, 1, -1)), whole(random, 64))) % 2**63
+                limit = random.choice(_SECONDS) * each + random.choice((0, 1, -1))
+                return limit if -(2**63) <= limit < 2**63 and random.random() < 0.7 else whole(random, 64)
             return random.randrange(-9_000_000_000, 9_000_000_000) * each + random.randrange(each)
         case "long":
             return whole(random, 64) if is_wild else random.randrange(-1_000, 1_000)
@@ -277,23 +286,34 @@ def valid(random: Random, schema: Avro, wild: float) -> Any:
             except OverflowError:
                 return float("inf")
         case "bytes" | "fixed" if kind == "decimal":
-            return unscaled(random, schema["precision"], schema.get("size")) if is_wild else (
-                random.randrange(-999, 1_000).to_bytes(schema.get("size", 2), "big", signed=True)
+            return (
+                unscaled(random, schema["precision"], schema.get("size"))
+                if is_wild
+                else (random.randrange(-999, 1_000).to_bytes(schema.get("size", 2), "big", signed=True))
             )
         case "bytes":
-            return random.choice((b"", b"abc", b"\xc3\xa4", *ENCODINGS)) if is_wild else random.randbytes(random.randrange(5))
+            return (
+                random.choice((b"", b"abc", b"\xc3\xa4", *ENCODINGS))
+                if is_wild
+                else random.randbytes(random.randrange(5))
+            )
         case "fixed":
-            return random.choice((b"abcdefghijkl"[: schema["size"]].ljust(schema["size"], b"x"), random.randbytes(schema["size"])))
+            return random.choice(
+                (b"abcdefghijkl"[: schema["size"]].ljust(schema["size"], b"x"), random.randbytes(schema["size"]))
+            )
         case "string":
             if not is_wild:
                 return random.choice(_TEXTS).encode()
-            return random.choice(ENCODINGS) if random.random() < 0.2 else random.choice(PLAIN).encode("utf-8", "replace")
+            return (
+                random.choice(ENCODINGS) if random.random() < 0.2 else random.choice(PLAIN).encode("utf-8", "replace")
+            )
         case "enum":
             return random.randrange(len(schema["symbols"]))
         case "array":
             return [valid(random, schema["items"], wild) for _ in range(random.choice((0, 1, 2, 3)))]
         case "map":
-            names = [random.choice((b"a", b"b", "ü".encode(), b"", *([b"\xff"] if is_wild else []))) for _ in range(random.randrange(4))]
+            some = (b"a", b"b", "ü".encode(), b"", *([b"\xff"] if is_wild else []))
+            names = random.choices(some, k=random.randrange(4))
             return [(name, valid(random, schema["values"], wild)) for name in names]  # the same name twice, too
         case _:
             return {field["name"]: valid(random, field["type"], wild) for field in schema["fields"]}

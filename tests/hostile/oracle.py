@@ -101,7 +101,7 @@ def number(text: str) -> Decimal:
 
 def as_decimal(text: str, type_: Type) -> Decimal:
     value = number(text).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP, EXACT)
-    if abs(value) >= 10 ** (type_.precision - type_.scale):
+    if value.copy_abs() >= 10 ** (type_.precision - type_.scale):  # `abs` rounds to 28 digits
         raise NoRow(f"beyond {type_.ddl}: {text[:40]}")
     return value
 

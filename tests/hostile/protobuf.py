@@ -155,7 +155,17 @@ PROTOBUF_COLUMNS: Schema = {
 
 _WHOLE = [sign * 2**bits + by for bits in (0, 7, 15, 31, 32, 63) for sign in (1, -1) for by in (-1, 0, 1)]
 _DOUBLES = [0.0, -0.0, 1.5, 0.1, 1e308, 5e-324, 3.4e38, 1e22, 123456789.125, float("nan"), float("inf"), float("-inf")]
-_SECONDS = [-62_135_596_800, -62_135_596_801, 253_402_300_799, 253_402_300_800, 0, -1, 2**63 - 1, -(2**63), 1_709_210_096]
+_SECONDS = [
+    -62_135_596_800,
+    -62_135_596_801,
+    253_402_300_799,
+    253_402_300_800,
+    0,
+    -1,
+    2**63 - 1,
+    -(2**63),
+    1_709_210_096,
+]
 _NANOS = [0, 1, 999_999_999, 1_000_000_000, -1, 789_012_345, 2**31 - 1]
 
 
@@ -295,7 +305,7 @@ class ProtobufRecords:
             yield tagged(99, 3, b"") * levels + tagged(99, 4, b"") * levels
             yield tagged(28, 3, b"") * levels
         yield tagged(20, 2, b"\0") * (MEGABYTE // 3)
-        yield tagged(21, 2, sized(b"\x01" * MEGABYTE))
+        yield tagged(21, 2, sized(b"\x01" * (MEGABYTE // 4)))
         yield tagged(23, 2, b"\0") * (MEGABYTE // 3)
         yield b"".join(tagged(22, 2, sized(tagged(1, 2, sized(b"%d" % n)))) for n in range(MEGABYTE // 10))
         yield tagged(22, 2, sized(tagged(1, 2, sized(b"k" * 60_000))))

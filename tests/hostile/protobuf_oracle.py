@@ -116,6 +116,8 @@ def _parsed(kind: str, data: bytes, into: dict[str, Any], depth: int) -> dict[st
         bare = marked.lstrip("*?")
         own = WIRE.get(bare, 2)
         if not marked or (wire != own and not (marked[0] == "*" and wire == 2)):
+            if kind.startswith("map "):
+                raise Unclear  # C++'s own decoder, and so Python's, leaves such an entry out; Java's takes it
             continue  # unknown
         if name in ONE_OF:
             for other in ONE_OF:

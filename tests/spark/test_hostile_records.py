@@ -18,7 +18,7 @@ from tests.conftest import world_in
 from tests.hostile import oracle
 from tests.hostile.generator import CsvRecords, DebeziumRecords, JsonRecords, Record
 from tests.hostile.oracle import Row
-from tests.hostile.types import FLAT, SCHEMA, Schema, Type, decimal
+from tests.hostile.types import FLAT, SCHEMA, Type, decimal
 from tests.support.hostile import FRESH, SEEDS, a_pipeline, assert_same, decoded, differences
 
 
