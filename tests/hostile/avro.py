@@ -500,7 +500,7 @@ class DebeziumAvroRecords(AvroRecords):
 
     def unavailable(self, row: Avro, image: Any) -> None:
         """Sometimes a large text has not been sent."""
-        [schema] = (field["type"] for field in row["fields"] if field["name"] == "name")
+        schema = next((field["type"] for field in row["fields"] if field["name"] == "name"), None)
         if image and self.random.random() < 0.1:
             if schema == "string":
                 image["name"] = UNAVAILABLE
