@@ -19,6 +19,8 @@ _LOGICAL = {
     **{f"{local}timestamp-{unit}": ("long",) for local in ("", "local-") for unit in ("millis", "micros")},
 }
 
+_LONG = 19  # digits of a decimal that are more than 64 bits
+
 
 @dataclass(frozen=True)
 class AvroSchema:
@@ -42,6 +44,17 @@ class AvroSchema:
     @property
     def is_record(self) -> bool:
         return bool(self.fields)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether all that is counted takes bytes: a few could claim billions of items that take none."""
+        return _is_bounded(self._root, self._definitions)
+
+    @property
+    def read_as(self) -> str:
+        """The text that Spark is to read records by. It cuts decimals of up to 18 digits to 64 bits, whatever their
+        bytes hold, and makes 5 of 2^64 + 5; longer ones it reads as they are."""
+        return json.dumps(_with_long_decimals(self._root))
 
     @cached_property
     def _root(self) -> Any:
@@ -130,6 +143,53 @@ def _without_null(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(schema, str):
         return definitions.get(schema, definitions.get(schema.rpartition(".")[2], schema))
     return schema
+
+
+def _is_bounded(schema: Any, definitions: Mapping[str, Any]) -> bool:
+    match schema:
+        case list():
+            return all(_is_bounded(option, definitions) for option in schema)
+        case {"type": "array", "items": inner}:
+            return not _takes_none(inner, definitions) and _is_bounded(inner, definitions)
+        case {"type": "map", "values": inner} | {"type": dict() | list() as inner}:
+            return _is_bounded(inner, definitions)
+        case {"type": "record", "fields": fields}:
+            return all(_is_bounded(field["type"], definitions) for field in fields)
+        case _:
+            return True  # a name: what it stands for is looked at where it is defined
+
+
+def _takes_none(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...] = ()) -> bool:
+    """Whether a value takes no bytes."""
+    match schema:
+        case "null":
+            return True
+        case str() if schema in definitions and schema not in within:
+            return _takes_none(definitions[schema], definitions, (*within, schema))
+        case {"type": "fixed", "size": size}:
+            return size == 0
+        case {"type": "record", "fields": fields}:
+            return all(_takes_none(field["type"], definitions, within) for field in fields)
+        case {"type": "null" | dict() as inner}:
+            return _takes_none(inner, definitions, within)
+        case _:
+            return False
+
+
+def _with_long_decimals(schema: Any) -> Any:
+    match schema:
+        case list():
+            return [_with_long_decimals(option) for option in schema]
+        case {"logicalType": "decimal", "precision": int() as digits} if digits < _LONG and schema.get("size", 9) > 8:
+            return {**schema, "precision": _LONG}
+        case dict():
+            found = {name: _with_long_decimals(schema[name]) for name in ("type", "items", "values") if name in schema}
+            if schema.get("type") == "record":
+                fields = [{**field, "type": _with_long_decimals(field["type"])} for field in schema["fields"]]
+                found["fields"] = fields
+            return {**schema, **found}
+        case _:
+            return schema
 
 
 def _define(schema: Any, namespace: str, definitions: dict[str, Any]) -> None:

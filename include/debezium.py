@@ -34,6 +34,20 @@ UNIT_BY_SCHEMA = {
     "org.apache.kafka.connect.data.Timestamp": "millis",
 }
 
+_DATES = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
+
+
+def is_date(connect_name: str | None) -> bool:
+    """Whether a number of that schema is a day, counted since 1970."""
+    return connect_name in _DATES
+
+
+def counts_other(connect_name: str | None, logical_type: str | None) -> bool:
+    """Whether a schema says that a number is a day, a time of a day, a year, a span: anything but a moment."""
+    is_of_time = (connect_name or "").startswith(("io.debezium.time.", "org.apache.kafka.connect.data."))
+    is_moment = connect_name in UNIT_BY_SCHEMA
+    return (is_of_time and not is_moment) or (logical_type or "").startswith("time-")
+
 
 def may_be_unavailable(column: Column) -> bool:
     """Whether the placeholder can stand in its place: only large values of variable length are left out."""

@@ -73,9 +73,12 @@ def json_decoder(descriptors: bytes) -> Callable[[bytes], str | None]:
     def decoded(framed: bytes) -> str | None:
         try:
             indexes, start = _indexes(framed, 5)
-            descriptor = top[indexes[0]]
-            for index in indexes[1:]:
-                descriptor = descriptor.nested_types[index]
+            types = top
+            for index in indexes:
+                if not 0 <= index < len(types):  # Python would count from the end
+                    return None
+                descriptor = types[index]
+                types = descriptor.nested_types
             message = message_factory.GetMessageClass(descriptor).FromString(framed[start:])
             return json.dumps(_as_json(message))
         except (DecodeError, IndexError, ValueError, RecursionError):  # also a Timestamp in the year 50,000
@@ -89,6 +92,8 @@ def _indexes(framed: bytes, at: int) -> tuple[list[int], int]:
     count, at = _varint(framed, at)
     if count == 0:
         return [0], at
+    if count < 0:
+        raise ValueError("a negative count")
     found = []
     for _ in range(count):
         index, at = _varint(framed, at)
@@ -97,15 +102,16 @@ def _indexes(framed: bytes, at: int) -> tuple[list[int], int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint; IndexError where bytes end too soon."""
-    value = shift = 0
-    while True:
+    """A zigzag varint; IndexError where bytes end too soon, ValueError beyond 64 bits: without that limit a megabyte of
+    such bytes is a number that takes minutes."""
+    value = 0
+    for shift in range(0, 64, 7):
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        shift += 7
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
+    raise ValueError("a number without end")
 
 
 def _as_json(message: Any) -> Any:

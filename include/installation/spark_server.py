@@ -20,6 +20,10 @@ from include.installation.java import Java, find_java
 from include.settings import PROJECT_ROOT, Settings
 
 _MAIN = PROJECT_ROOT / "spark_jobs" / "connect_server.py"
+# A record of Avro says how long its parts are before they come, and its reader takes memory for that at once: a few
+# bytes that claim gigabytes would end the JVM. What claims more than this is no record.
+_AVRO_LIMITS = {"bytes.maxLength": 64 << 20, "string.maxLength": 64 << 20, "collectionItems.maxLength": 4_000_000}
+_JAVA_OPTIONS = " ".join(f"-Dorg.apache.avro.limits.{name}={most}" for name, most in _AVRO_LIMITS.items())
 _EVENTS_MAX_BYTES = 256 << 20  # of Spark's event log, which `lakemark profile` reads: some thousand batches
 
 
@@ -34,6 +38,9 @@ def driver_options(jars: Path, home: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "3g",
+        # Before what a cluster's own `extraJavaOptions` say.
+        "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
+        "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
         # A batch compiles about a hundred classes, and Spark would keep a hundred in all.
         "spark.sql.codegen.cache.maxEntries": "5000",

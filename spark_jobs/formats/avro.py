@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, ArithmeticException, PySparkException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -78,7 +78,7 @@ class _Written:
 
 
 def _read(bare: Expression, schema: AvroSchema) -> Expression:
-    return from_avro(bare, schema.text, {"mode": "PERMISSIVE"})
+    return from_avro(bare, schema.read_as, {"mode": "PERMISSIVE"})
 
 
 def _readable(records: DataFrame, number: int, schema: AvroSchema | NoSchema, make: _Make) -> AvroSchema | NoSchema:
@@ -87,12 +87,17 @@ def _readable(records: DataFrame, number: int, schema: AvroSchema | NoSchema, ma
         return schema
     if not schema.is_record:
         return NoSchema(f"schema {number} is no record")
+    if not schema.is_bounded:
+        return NoSchema(
+            f"schema {number} has arrays of what takes no bytes, so that a record may claim any number of it"
+        )
     try:
         row = records.sparkSession.range(0).select(_read(F.lit(None).cast("binary"), schema).alias("row"))
         fields = (F.col("row")[name] for name in schema.fields)
         row.select(make(F.col("row"), schema), F.struct(*fields)).schema  # noqa: B018 - Spark looks at the plan
     except PySparkException as error:
-        if not isinstance(error, AnalysisException) and not _OF_AVRO.search(str(error)):
+        # An ArithmeticException: a decimal of more digits than Spark has.
+        if not isinstance(error, AnalysisException | ArithmeticException) and not _OF_AVRO.search(str(error)):
             raise  # a server that went away says nothing about a schema
         return NoSchema(f"schema {number} is none that Spark can read")
     return schema

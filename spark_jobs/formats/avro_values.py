@@ -4,8 +4,8 @@
 | --- | --- |
 | whole numbers | numbers that are whole and fit |
 | DECIMAL, FLOAT, DOUBLE | numbers; a decimal is rounded to its declared places |
-| TIMESTAMP | timestamps; numbers whose unit the schema or the pipeline file says |
-| DATE | dates; bare numbers are days |
+| TIMESTAMP | timestamps; numbers whose unit the schema or the pipeline file says; times of a day, or days, are none |
+| DATE | dates; bare numbers are days; times and moments are none |
 | STRING | texts, enums, bytes that are UTF-8, and whatever else is simple |
 | STRUCT, ARRAY, MAP | records, by the names of their fields; arrays; maps |
 | anything | a union of several, of which one at a time is there |
@@ -17,7 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from include.avro_schema import AvroField
-from include.debezium import UNIT_BY_SCHEMA
+from include.debezium import UNIT_BY_SCHEMA, counts_other, is_date
 from include.pipeline_file import Pipeline
 from include.schema_ddl import DECIMALS, TIMESTAMPS, WHOLE, fields_of, nested, split, word_of
 from spark_jobs.formats.decimals import decimal_text
@@ -58,6 +58,9 @@ def typed(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Colum
 def is_lost(raw: Column, value: Column, avro: AvroField, type_: str) -> Column:
     """Whether `typed` has made null of anything that is not."""
     whole = raw.isNotNull() & value.isNull()
+    if avro.kind == "union":  # of which one is there, and may have lost a part
+        parts = (is_lost(raw[f"member{n}"], value, option, type_) for n, option in enumerate(avro.options))
+        return F.array_contains(F.array(whole, *parts), True)
     match nested(type_):
         case ("STRUCT", inner) if avro.kind == "record":
             fields = [f for f in fields_of(inner) if f.name in avro.fields]
@@ -102,14 +105,19 @@ def _of_whole(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> C
     word = word_of(type_)
     if word in (*WHOLE, *DECIMALS):
         return raw.try_cast(type_)
+    known_unit = UNIT_BY_SCHEMA.get(avro.connect_name or "") or _UNIT_BY_LOGICAL.get(avro.logical_type or "")
     if word == "DATE":
-        return within_years(F.date_from_unix_date(raw.try_cast("int")))
+        is_other = known_unit or counts_other(avro.connect_name, avro.logical_type)
+        is_days = not is_other or is_date(avro.connect_name)
+        return within_years(F.date_from_unix_date(raw.try_cast("int"))) if is_days else None
     if word in TIMESTAMPS:
         declared = pipeline.source.debezium.timestamps if pipeline.source.is_debezium else pipeline.source.timestamps
-        unit = UNIT_BY_SCHEMA.get(avro.connect_name or "") or _UNIT_BY_LOGICAL.get(avro.logical_type or "") or declared
+        unit = known_unit or (None if counts_other(avro.connect_name, avro.logical_type) else declared)
         return moment(raw.cast("bigint"), F.lit(unit)) if unit else None
     if word in ("FLOAT", "REAL", "DOUBLE"):
-        return F.when(raw.cast(type_).try_cast("bigint") == raw, raw.cast(type_))
+        found = raw.cast(type_)
+        # What rounds up to 2^63 is cast back to the last BIGINT.
+        return F.when((found.try_cast("bigint") == raw) & (raw != 2**63 - 1), found)
     if word == "BOOLEAN":
         return F.when(raw.isin(0, 1), raw == 1)
     return raw if word == "STRING" else None

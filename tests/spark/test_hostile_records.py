@@ -6,115 +6,26 @@ an attempt. What is expected is said by an oracle that shares no code with Lakem
 
 from __future__ import annotations
 
-import io
-import os
-import secrets
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from random import Random
-from typing import Any
 
-import fastavro
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
 from include.installation.stack import Stack
-from include.pipeline_file import Pipeline
-from include.protocol.batch import Batch
-from include.protocol.ranges import OffsetRange
-from spark_jobs.decode import decode
 from tests.conftest import world_in
 from tests.hostile import oracle
-from tests.hostile.generator import CsvRecords, DebeziumRecords, JsonRecords, Record, hurt
-from tests.hostile.oracle import NoRow, Row, Unclear
-from tests.hostile.types import FLAT, SCHEMA, Schema, Type, ddl, decimal
-from tests.support.schema_registry import RegistryServer, schema_registry
-
-FRESH = os.environ.get("HOSTILE_SEED") or secrets.token_hex(4)
-SEEDS = [
-    "fixed"
-]  # fresh ones are for `test_many_more`: what the oracle and the product read otherwise is seldom, and still open
-_NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-_SHOWN = 20  # differences
+from tests.hostile.generator import CsvRecords, DebeziumRecords, JsonRecords, Record
+from tests.hostile.oracle import Row
+from tests.hostile.types import FLAT, SCHEMA, Type, decimal
+from tests.support.hostile import FRESH, SEEDS, a_pipeline, assert_same, decoded, differences
 
 
 @pytest.fixture(scope="module")
 def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with world_in(tmp_path_factory.mktemp("hostile"), stack).session() as session:
         yield session
-
-
-def a_pipeline(schema: Schema, change: dict[str, Any] | None = None, **source: Any) -> Pipeline:
-    return Pipeline.model_validate(
-        {
-            "name": "p",
-            "source": {"bootstrap_servers": "k", "topics": ["t"], "schema": ddl(schema), **source},
-            "change": {"keys": ["id"], "order_by": ["seq"], **(change or {})},
-            "target": {"table": "lake://silver/p"},
-        }
-    )
-
-
-def decoded(spark: SparkSession, pipeline: Pipeline, records: list[Record], folder: Path) -> list[dict[str, Any]]:
-    """`decode` of the records as one batch, in their order."""
-    count = len(records)
-    table = pa.table(
-        {
-            "key": pa.array([record.key for record in records], pa.binary()),
-            "value": pa.array([record.value for record in records], pa.binary()),
-            "topic": pa.array(["t"] * count),
-            "partition": pa.array([0] * count, pa.int32()),
-            "offset": pa.array(range(count), pa.int64()),
-            "timestamp": pa.array([_NOW] * count, pa.timestamp("us", "UTC")),
-        }
-    )
-    path = folder / "records.parquet"
-    pyarrow.parquet.write_table(table, path)
-    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, count),), {"t": "id"}, "cluster")
-    found = decode(spark.read.parquet(str(path)), pipeline, batch).select("offset", "row", "reason", "filtered")
-    return sorted(found.toArrow().to_pylist(), key=lambda row: row["offset"])
-
-
-def differences(
-    records: list[Record], found: list[dict[str, Any]], expected: Callable[[Record], Row | None]
-) -> list[tuple[Any, ...]]:
-    """Records that are not what the oracle says. Raises AssertionError if records are missing, or there twice."""
-    assert [row["offset"] for row in found] == list(range(len(records)))
-    return [
-        difference
-        for record, row in zip(records, found, strict=True)
-        if (difference := different(record, expected, row["row"] if row["reason"] is None else None, row["reason"]))
-    ]
-
-
-def different(record: Record, expected: Callable[[Record], Row | None], held: Row | None, reason: str | None) -> Any:
-    """What is not as the oracle says; None: all is."""
-    try:
-        row = expected(record)
-    except Unclear:
-        return None
-    except NoRow as error:
-        return None if held is None else (_short(record), f"a row, but: {error}", _short(held))
-    if row is None:
-        return None if reason is None else (_short(record), f"set aside ({reason}), but is to be left out")
-    if held is None:
-        return (_short(record), f"set aside ({reason}), but is a row")
-    wrong = [name for name, value in row.items() if not oracle.is_same(value, held[name])]
-    return (_short(record), *((name, _short(row[name]), _short(held[name])) for name in wrong)) if wrong else None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 1_500 else f"{text[:700]} ... {text[-300:]}"
-
-
-def assert_same(found: list[tuple[Any, ...]]) -> None:
-    shown = "\n".join(map(str, found[:_SHOWN]))
-    assert not found, f"{len(found)} records are not what they say (HOSTILE_SEED={FRESH}):\n{shown}"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -258,70 +169,6 @@ def test_a_decimal_is_what_is_written_or_set_aside_at_once(spark: SparkSession, 
     rows = decoded(spark, a_pipeline(schema, {"order_by": []}), records, tmp_path)
     found = ["none" if row["reason"] else row["row"]["wide"] for row in rows]
     assert found == [value if value in (None, "none") else Decimal(value) for value in fields.values()]
-
-
-# With a registry
-
-
-_AVRO = {
-    "type": "record",
-    "name": "Hostile",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "seq", "type": "long"},
-        {"name": "name", "type": ["null", "string"]},
-        {"name": "number", "type": "int"},
-        {"name": "size", "type": "double"},
-        {"name": "flag", "type": "boolean"},
-    ],
-}
-
-
-@pytest.fixture(scope="module")
-def registry(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
-    with schema_registry(stack.settings, tmp_path_factory.mktemp("registry")) as server:
-        yield server
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_avro(spark: SparkSession, tmp_path: Path, registry: RegistryServer, seed: str) -> None:
-    """Whole records are rows, cut ones and other bytes are none; of what is hurt else, that it fails nothing."""
-    random, schema = Random(seed), fastavro.parse_schema(_AVRO)
-    number = registry.register(f"hostile-{seed}", _AVRO)
-    whole: dict[bytes, Row] = {}
-
-    def framed() -> bytes:
-        row = {
-            "id": random.randrange(-(2**63), 2**63),
-            "seq": random.choice((-(2**63), 0, 2**63 - 1)),
-            "name": random.choice((None, "", "ä😀", "\0", "x" * 300)),
-            "number": random.choice((-(2**31), 0, 2**31 - 1)),
-            "size": random.choice((0.0, float("inf"), float("nan"), 5e-324, random.uniform(-1e9, 1e9))),
-            "flag": random.random() < 0.5,
-        }
-        buffer = io.BytesIO()
-        fastavro.schemaless_writer(buffer, schema, row)
-        value = b"\0" + number.to_bytes(4, "big") + buffer.getvalue()
-        whole[value] = row
-        return value
-
-    values = [framed() for _ in range(300)]
-    cut = {value[: random.randrange(6, len(value))] for value in values[:100]} - set(whole)
-    other = {b"", b"\0", b"\0\0\0\0", b"{}", *(random.randbytes(9).replace(b"\0", b"\1") for _ in range(50))}
-    hurt_ones = [hurt(random, framed(), framed()) for _ in range(500)]
-    hurt_ones = [value for value in hurt_ones if int.from_bytes(value[1:5], "big") == number]
-    records = [Record(None, value) for value in (*values, *cut, *other, *hurt_ones, None)]
-    columns = {name: FLAT[name] for name in ("id", "seq", "name", "number", "size", "flag")}
-    pipeline = a_pipeline(columns, format="avro", registry={"url": registry.url})
-
-    def expected(record: Record) -> Row:
-        if record.value in whole:
-            return whole[record.value]
-        if record.value is None or record.value in cut or record.value in other:
-            raise NoRow("cut, or no record")
-        raise Unclear
-
-    assert_same(differences(records, decoded(spark, pipeline, records, tmp_path), expected))
 
 
 def test_debeziums_number_of_more_than_38_digits_or_with_an_exponent_is_rounded_once(
