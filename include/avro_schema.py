@@ -130,13 +130,18 @@ def _fields(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, AvroFie
     return {f["name"]: AvroField(_without_null(f["type"], definitions), definitions) for f in found["fields"]}
 
 
+def _bare(schema: Any) -> Any:
+    """A type without what is said of it."""
+    return schema["type"] if isinstance(schema, dict) and "type" in schema else schema
+
+
 def _without_null(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(schema, list):
         others = [option for option in schema if option != "null"]
-        if set(map(str, others)) <= {"int", "long"}:
-            return "long"  # as Spark reads them
-        if set(map(str, others)) <= {"float", "double"}:
-            return "double"
+        for kinds in (["int", "long"], ["float", "double"]):
+            if len(others) == 2 and sorted(map(_bare, others), key=str) == sorted(kinds):
+                # Spark makes one number of them, and says no more which one it was, nor what that counts.
+                return kinds[1] if all(isinstance(option, str) for option in others) else {"type": "unknown"}
         return _without_null(others[0], definitions) if len(others) == 1 else others
     if isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
         return _without_null(schema["type"], definitions)

@@ -19,6 +19,15 @@ _CONNECT = "org.apache.kafka.connect.data."
 _TRUTHS = {"t", "y", "yes", "1", "f", "n", "no", "0", "true", "false"}  # to some readers
 UNAVAILABLE = "__debezium_unavailable_value"  # of Debezium: the column is as it was
 
+_AMBIGUOUS = {"type": "ambiguous"}
+
+
+def _is_ambiguous(union: list[Avro]) -> bool:
+    """A number, whatever it counts: nobody says any more which branch it came by (docs/semantics.md)."""
+    others = [option for option in union if option != "null"]
+    kinds = {option["type"] if isinstance(option, dict) else option for option in others}
+    return kinds in ({"int", "long"}, {"float", "double"}) and any(isinstance(option, dict) for option in others)
+
 
 @dataclass(frozen=True)
 class Held:
@@ -68,7 +77,8 @@ class Reader:
             branch = self.varint(32)
             if not 0 <= branch < len(schema):
                 raise NoRow("no branch of the union")
-            return self.read(schema[branch])
+            held = self.read(schema[branch])
+            return Held(_AMBIGUOUS, held.value) if held.value is not None and _is_ambiguous(schema) else held
         return Held(schema, self.value(schema))
 
     def value(self, schema: Avro) -> Any:
@@ -155,8 +165,10 @@ def debezium_row(value: bytes | None, schemas: dict[int, Avro], columns: Schema,
     image, other = (fields[name].value for name in (("before", "after") if op == "d" else ("after", "before")))
     if image is None and op != "d":
         raise NoRow("no row in `after`")
-    row = row_of(image or {}, columns, unit)
-    row = {name: None if column in (UNAVAILABLE, [UNAVAILABLE]) else column for name, column in row.items()}
+    try:
+        row = _sent(row_of(image or {}, columns, unit))
+    except Doubtful as doubt:
+        raise Doubtful(_sent(doubt.row)) from doubt
     try:
         row_of(other or {}, columns, unit)
     except (NoRow, Unclear) as error:
@@ -403,3 +415,7 @@ class Written(oracle.Text):
         if self.word == "float":
             found = oracle.as_float(text)
         return found == self.value or (found != found and self.value != self.value)
+
+
+def _sent(row: Row) -> Row:
+    return {name: None if column in (UNAVAILABLE, [UNAVAILABLE]) else column for name, column in row.items()}

@@ -112,6 +112,20 @@ def test_schemas_that_count_what_takes_no_bytes_are_known() -> None:
     assert all(map(is_bounded, ("int", ["null", "int"], {"type": "map", "values": "null"}, record("S", {"x": "int"}))))
 
 
+def test_of_two_numbers_in_a_union_nobody_knows_which_it_was_once_spark_has_made_one_of_them() -> None:
+    days = {"type": "int", "logicalType": "date"}
+    unions: list[tuple[list[Any], str]] = [
+        (["null", "int", "long"], "long"),
+        (["float", "double"], "double"),
+        (["null", days, "long"], "unknown"),
+        (["null", days], "date"),
+        ([days, "string"], "union"),
+    ]
+    for union, kind in unions:
+        record = {"type": "record", "name": "R", "fields": [{"name": "x", "type": union}]}
+        assert AvroSchema(json.dumps(record)).fields["x"].kind == kind, union
+
+
 def test_short_decimals_are_read_as_ones_of_more_than_64_bits() -> None:
     fields = {
         "short": ["null", logical("bytes", "decimal", precision=12, scale=2)],
