@@ -18,7 +18,6 @@ _SIMPLE = frozenset(
 )
 # Types by their first words.
 WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
-DOUBLES = ("FLOAT", "REAL", "DOUBLE")
 DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)

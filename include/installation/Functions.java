@@ -6,7 +6,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Lakemark's SQL functions, as a catalog of Spark's: `lakemark.json_row`. */
+/** Lakemark's SQL functions, as a catalog of Spark's: `lakemark.json_row` and others. */
 public class Functions implements FunctionCatalog {
 
     private String name;
@@ -24,9 +24,18 @@ public class Functions implements FunctionCatalog {
     }
 
     public UnboundFunction loadFunction(Identifier asked) throws NoSuchFunctionException {
-        if (asked.namespace().length == 0 && asked.name().equals(JsonRow.NAME)) {
-            return new JsonRow();
+        if (asked.namespace().length > 0) {
+            throw new NoSuchFunctionException(asked);
         }
-        throw new NoSuchFunctionException(asked);
+        switch (asked.name()) {
+            case JsonRow.NAME:
+                return new JsonRow();
+            case TextValue.NAME:
+                return new TextValue();
+            case CsvFields.NAME:
+                return new CsvFields();
+            default:
+                throw new NoSuchFunctionException(asked);
+        }
     }
 }

@@ -1,25 +1,15 @@
 package lakemark;
 
 import com.fasterxml.jackson.core.JsonToken;
-import java.math.BigDecimal;
-import java.math.RoundingMode;
-import java.time.DateTimeException;
-import java.time.LocalDate;
-import java.time.ZoneId;
-import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
-import org.apache.spark.sql.catalyst.util.DateTimeUtils$;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
@@ -28,7 +18,6 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.unsafe.types.UTF8String;
-import scala.Option;
 
 /** What values of JSON become as a declared type, by the rules of docs/semantics.md: `read`, for every type a class. */
 abstract class JsonValues {
@@ -44,11 +33,6 @@ abstract class JsonValues {
             this.why = why;
         }
     }
-
-    private static final int DIGITS_MAX = 400; // of a number, before and behind its point, that anybody needs
-    private static final int EXPONENT_MAX = 999;
-    private static final long FIRST = -62_135_596_800_000_000L; // microseconds: the years 1 to 9999
-    private static final long LAST = 253_402_300_799_999_999L;
 
     /** The value whose first token is the text's; to its last token. Never null: null is for the caller. */
     abstract Object read(JsonText text, UTF8String unit) throws JsonText.Problem;
@@ -288,135 +272,70 @@ abstract class JsonValues {
 
     static class Whole extends JsonValues {
 
-        private final int bits;
+        private final TextValues.Whole type;
 
         Whole(int bits) {
-            this.bits = bits;
+            type = new TextValues.Whole(bits);
         }
 
         Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
             if (!text.isLong()) {
                 return passedOver(text);
             }
-            long value = text.asLong();
-            switch (bits) {
-                case 8:
-                    return value == (byte) value ? (Object) Byte.valueOf((byte) value) : lost();
-                case 16:
-                    return value == (short) value ? (Object) Short.valueOf((short) value) : lost();
-                case 32:
-                    return value == (int) value ? (Object) Integer.valueOf((int) value) : lost();
-                default:
-                    return Long.valueOf(value);
-            }
+            Object value = type.fitting(text.asLong());
+            return value == null ? lost() : value;
         }
 
         String name() {
-            return bits == 8 ? "TINYINT" : bits == 16 ? "SMALLINT" : bits == 32 ? "INT" : "BIGINT";
+            return type.name();
         }
     }
 
     /** FLOAT and DOUBLE: numbers, and the texts that stand for what is none. */
     static class Real extends JsonValues {
 
-        private static final Pattern NOT_FINITE = Pattern.compile("[+-]?Infinity|[+-]INF|NaN");
-
-        private final boolean isFloat;
+        private final TextValues.Real type;
 
         Real(boolean isFloat) {
-            this.isFloat = isFloat;
+            type = new TextValues.Real(isFloat);
         }
 
         Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
-            double value;
+            Object value = null;
             if (text.token().isNumeric()) {
-                value = Double.parseDouble(text.text());
-            } else if (text.token() == JsonToken.VALUE_STRING && NOT_FINITE.matcher(text.text()).matches()) {
-                value = Double.parseDouble(text.text().replace("INF", "Infinity"));
+                value = type.fitting(Double.parseDouble(text.text()));
+            } else if (text.token() == JsonToken.VALUE_STRING) {
+                value = type.notFinite(text.text());
             } else {
                 return passedOver(text);
             }
-            if (!isFloat) {
-                return Double.valueOf(value);
-            }
-            return Float.isInfinite((float) value) && !Double.isInfinite(value) ? lost() : (Object) Float.valueOf((float) value);
+            return value == null ? lost() : value;
         }
 
         String name() {
-            return isFloat ? "FLOAT" : "DOUBLE";
+            return type.name();
         }
     }
 
     /** Numbers, and texts that are written like them. */
     static class Decimals extends JsonValues {
 
-        private final int precision;
-        private final int scale;
+        private final TextValues.Decimals type;
 
         Decimals(DecimalType type) {
-            precision = type.precision();
-            scale = type.scale();
+            this.type = new TextValues.Decimals(type);
         }
 
         Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
             if (!text.token().isNumeric() && text.token() != JsonToken.VALUE_STRING) {
                 return passedOver(text);
             }
-            String written = text.text();
-            if (!isNumber(written)) {
-                return lost();
-            }
-            BigDecimal value = new BigDecimal(written).setScale(scale, RoundingMode.HALF_UP);
-            return value.precision() > precision ? lost() : Decimal.apply(value, precision, scale);
-        }
-
-        /** Few digits, and a small exponent: a computer needs days for `1e999999999` as a decimal. */
-        private static boolean isNumber(String text) {
-            int end = text.length();
-            int at = end > 0 && (text.charAt(0) == '+' || text.charAt(0) == '-') ? 1 : 0;
-            int point = digitsEnd(text, at);
-            int before = point - at;
-            int behind = 0;
-            at = point;
-            if (at < end && text.charAt(at) == '.') {
-                at = digitsEnd(text, at + 1);
-                behind = at - point - 1;
-            }
-            if (before + behind == 0 || before > DIGITS_MAX || behind > DIGITS_MAX) {
-                return false;
-            }
-            if (at == end) {
-                return true;
-            }
-            if ((text.charAt(at) | 0x20) != 'e') {
-                return false;
-            }
-            at++;
-            if (at < end && (text.charAt(at) == '+' || text.charAt(at) == '-')) {
-                at++;
-            }
-            int exponent = 0;
-            int first = at;
-            for (; at < end && isDigit(text.charAt(at)) && exponent <= EXPONENT_MAX; at++) {
-                exponent = 10 * exponent + text.charAt(at) - '0';
-            }
-            return at == end && at > first && exponent <= EXPONENT_MAX && at - first <= DIGITS_MAX;
-        }
-
-        private static int digitsEnd(String text, int from) {
-            int at = from;
-            while (at < text.length() && isDigit(text.charAt(at))) {
-                at++;
-            }
-            return at;
-        }
-
-        private static boolean isDigit(char character) {
-            return character >= '0' && character <= '9'; // and no other script's
+            Object value = type.of(text.text(), unit);
+            return value == null ? lost() : value;
         }
 
         String name() {
-            return "DECIMAL(" + precision + ", " + scale + ")";
+            return type.name();
         }
     }
 
@@ -440,117 +359,46 @@ abstract class JsonValues {
         }
     }
 
-    /** Year-month-day; with a time only if that is midnight. */
+    /** A day, as a text. */
     static class Day extends JsonValues {
 
-        private static final Pattern DAY =
-            Pattern.compile("([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ]00:00(?::00(?:\\.0+)?)?Z?)?");
+        private static final TextValues TYPE = new TextValues.Day();
 
         Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
             if (text.token() != JsonToken.VALUE_STRING) {
                 return passedOver(text);
             }
-            Matcher found = DAY.matcher(text.text());
-            if (!found.matches() || found.group(1).equals("0000")) {
-                return lost();
-            }
-            int year = Integer.parseInt(found.group(1));
-            try {
-                LocalDate day = LocalDate.of(year, Integer.parseInt(found.group(2)), Integer.parseInt(found.group(3)));
-                return Integer.valueOf((int) day.toEpochDay());
-            } catch (DateTimeException error) {
-                return lost();
-            }
+            Object value = TYPE.of(text.text(), unit);
+            return value == null ? lost() : value;
         }
 
         String name() {
-            return "DATE";
+            return TYPE.name();
         }
     }
 
-    /** Year-month-day, with or without a time and an offset from UTC; a whole number where its unit is known. */
+    /** A moment as a text; a whole number where its unit is known. */
     static class Moment extends JsonValues {
 
-        private static final ZoneId UTC = ZoneOffset.UTC;
-        private static final int DAY_LENGTH = 10;
-
-        private final boolean hasZone;
+        private final TextValues type;
 
         Moment(boolean hasZone) {
-            this.hasZone = hasZone;
+            type = new TextValues.Moment(hasZone);
         }
 
         Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
             if (text.token() != JsonToken.VALUE_STRING && text.token() != JsonToken.VALUE_NUMBER_INT) {
                 return passedOver(text);
             }
-            String written = text.text();
-            if (beginsWithDay(written)) {
-                return hasNamedZone(written) ? lost() : ofText(UTF8String.fromString(written));
-            }
-            if (!isWhole(written)) {
-                return lost();
-            }
-            if (unit == null) {
+            Object value = type.of(text.text(), unit);
+            if (value == null && unit == null && TextValues.Moment.isCount(text.text())) {
                 return new Lost("", "is a number, and source.timestamps does not say what it counts");
             }
-            return ofNumber(written, unit.toString());
-        }
-
-        private static boolean beginsWithDay(String text) {
-            return text.length() > 7 && text.charAt(4) == '-' && (text.charAt(7) == '-' || text.charAt(6) == '-');
-        }
-
-        /** Such are not read: to Java BST is in Bangladesh, and some hours come twice a year, or never. */
-        private static boolean hasNamedZone(String text) {
-            for (int n = DAY_LENGTH; n < text.length(); n++) {
-                if ("0123456789:.+-TZ ".indexOf(text.charAt(n)) < 0) {
-                    return true;
-                }
-            }
-            return false;
-        }
-
-        private static boolean isWhole(String text) {
-            int first = text.startsWith("-") ? 1 : 0;
-            for (int n = first; n < text.length(); n++) {
-                if (text.charAt(n) < '0' || text.charAt(n) > '9') {
-                    return false;
-                }
-            }
-            return text.length() > first && text.length() <= first + 19;
-        }
-
-        private Object ofText(UTF8String text) {
-            Option found = hasZone
-                ? DateTimeUtils$.MODULE$.stringToTimestamp(text, UTC)
-                : DateTimeUtils$.MODULE$.stringToTimestampWithoutTimeZone(text, true);
-            return found.isEmpty() ? lost() : withinYears(((Long) found.get()).longValue());
-        }
-
-        private Object ofNumber(String written, String unit) {
-            try {
-                long count = Long.parseLong(written);
-                if (unit.equals("seconds")) {
-                    return withinYears(Math.multiplyExact(count, 1_000_000L));
-                }
-                if (unit.equals("millis")) {
-                    return withinYears(Math.multiplyExact(count, 1_000L));
-                }
-                return withinYears(unit.equals("nanos") ? Math.floorDiv(count, 1_000L) : count);
-            } catch (ArithmeticException error) {
-                return lost();
-            } catch (NumberFormatException error) {
-                return lost(); // of nineteen digits not all are a long
-            }
-        }
-
-        private Object withinYears(long micros) {
-            return micros < FIRST || micros > LAST ? lost() : (Object) Long.valueOf(micros);
+            return value == null ? lost() : value;
         }
 
         String name() {
-            return hasZone ? "TIMESTAMP" : "TIMESTAMP_NTZ";
+            return type.name();
         }
     }
 }

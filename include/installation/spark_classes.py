@@ -1,9 +1,9 @@
 """Compiles the Java that Spark needs of Lakemark, and packs it into one JAR.
 
 `PosixLogStore` commits to Delta tables on a POSIX file system: Delta's own LocalLogStore is not safe for more than one
-process, for it looks, then renames, and a rename replaces. `JsonRow` is a SQL function: Spark's JSON parser takes texts
-that are none, and says nothing. The compiler is Janino, which PySpark ships and which runs on any Java: no JDK is
-needed.
+process, for it looks, then renames, and a rename replaces. `Functions` are SQL functions that read JSON, CSV and texts:
+Spark's own take much that is none, and say nothing. The compiler is Janino, which PySpark ships and which runs on any
+Java: no JDK is needed.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _simple(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Col
     word = word_of(type_)
     match avro.kind:
         case "string" | "enum":
-            return raw.cast("binary") if word == "BINARY" else of_text(raw, type_, pipeline.source.timestamps)
+            return of_text(raw, type_, pipeline.source.timestamps)
         case "bytes" | "fixed":
             return {"BINARY": raw, "STRING": F.try_validate_utf8(raw.cast("string"))}.get(word)
         case "record" if word in DECIMALS and {"scale", "value"} <= set(avro.fields):  # Kafka Connect's own

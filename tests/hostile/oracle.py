@@ -261,7 +261,9 @@ def of_json(node: Any, type_: Type, unit: str | None) -> Any:
             return node
         case "DECIMAL" if is_number or is_text:
             return as_decimal(node, type_)
-        case "DOUBLE" | "FLOAT" as word if is_number or (is_text and re.fullmatch(r"[+-]?Infinity|[+-]INF|NaN", node)):
+        case "DOUBLE" | "FLOAT" as word if is_number or (
+            is_text and re.fullmatch(r"[+-]?(Infinity|INF|Inf)|NaN", node)
+        ):
             return as_double(node) if word == "DOUBLE" else as_float(node)
         case "DATE" if is_text:
             return as_date(node)

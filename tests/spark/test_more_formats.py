@@ -309,7 +309,8 @@ def test_lines_of_csv(spark: SparkSession) -> None:
     assert [values(row) for row in rows[:2]] == [(1, "Anne; the first", at), (2, None, None)]
     unread = "not decodable with the declared schema"
     no_time = "column at is no TIMESTAMP"
-    assert [row["reason"] for row in rows] == [None, None, unread, unread, unread, no_time, "null value"]
+    no_number = "column id is no BIGINT"
+    assert [row["reason"] for row in rows] == [None, None, unread, no_number, unread, no_time, "null value"]
 
 
 def test_plain_texts_with_kafkas_key(spark: SparkSession) -> None:

@@ -1,0 +1,104 @@
+package lakemark;
+
+import java.util.ArrayList;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * `csv_fields(STRING, STRING, STRING, STRING)`: the fields of a line of CSV, which are divided by the delimiter and may be
+ * quoted; null: its quotes are broken, or it is several lines.
+ *
+ * A quote within quotes is doubled (RFC 4180), or stands behind the escape character. Spark's parser knows only one of
+ * both, takes what follows a closing quote into the field, and a line's end for a field's; and a line with more fields
+ * than it was told fails the whole job.
+ */
+public class CsvFields implements UnboundFunction, ScalarFunction {
+
+    public static final String NAME = "csv_fields";
+
+    public String name() {
+        return NAME;
+    }
+
+    public String description() {
+        return NAME + "(line, delimiter, quote, escape): the fields of a line of CSV; null: it is none";
+    }
+
+    public BoundFunction bind(StructType given) {
+        return this;
+    }
+
+    public DataType[] inputTypes() {
+        return new DataType[] {DataTypes.StringType, DataTypes.StringType, DataTypes.StringType, DataTypes.StringType};
+    }
+
+    public DataType resultType() {
+        return DataTypes.createArrayType(DataTypes.StringType);
+    }
+
+    /** What Spark calls, by this name and these types. Args: each but the line: one character. */
+    public static ArrayData invoke(UTF8String line, UTF8String delimiter, UTF8String quote, UTF8String escape) {
+        if (line == null) {
+            return null;
+        }
+        String text = line.toString();
+        String between = delimiter.toString();
+        String around = quote.toString();
+        String before = escape.toString();
+        ArrayList found = new ArrayList();
+        int at = 0;
+        while (true) {
+            StringBuilder field = new StringBuilder();
+            at = text.startsWith(around, at)
+                ? quoted(text, at + around.length(), around, before, field)
+                : bare(text, at, between, field);
+            if (at < 0) {
+                return null;
+            }
+            found.add(UTF8String.fromString(field.toString()));
+            if (at == text.length()) {
+                return new GenericArrayData(found.toArray());
+            }
+            if (!text.startsWith(between, at)) {
+                return null;
+            }
+            at += between.length();
+        }
+    }
+
+    /** Where the field ends, behind its closing quote; -1: nowhere. Args: at: behind its first quote. */
+    private static int quoted(String text, int at, String quote, String escape, StringBuilder field) {
+        while (at < text.length()) {
+            if (text.startsWith(escape, at) && isSpecial(text, at + escape.length(), quote, escape)) {
+                at += escape.length();
+            } else if (text.startsWith(quote, at)) {
+                at += quote.length();
+                if (!text.startsWith(quote, at)) {
+                    return at;
+                }
+            }
+            field.append(text.charAt(at));
+            at++;
+        }
+        return -1;
+    }
+
+    private static boolean isSpecial(String text, int at, String quote, String escape) {
+        return text.startsWith(quote, at) || text.startsWith(escape, at);
+    }
+
+    /** Where the field ends; -1: its line ends before. */
+    private static int bare(String text, int at, String delimiter, StringBuilder field) {
+        int end = text.indexOf(delimiter, at);
+        end = end < 0 ? text.length() : end;
+        field.append(text, at, end);
+        return field.indexOf("\n") < 0 && field.indexOf("\r") < 0 ? end : -1;
+    }
+}
