@@ -130,16 +130,21 @@ def _columns(pipeline: Pipeline) -> dict[str, Column]:
     of_key = of_kafkas_key(pipeline)
     found = {column.name: field(DECODED, column.name) for column in pipeline.source.value_columns}
     found |= {name: F.coalesce(found[name], value) for name, value in of_key.items()}
-    own = {name: _own(of) for name, of in pipeline.source.metadata.items()}
+    places = {*pipeline.change.keys, *(order.name for order in pipeline.order)}
+    own = {name: _own(of, name in places) for name, of in pipeline.source.metadata.items()}
     return {**found, **own, **({RESCUED: F.col(contract.RESCUED)} if pipeline.rescues else {})}
 
 
-def _own(of: str) -> Column:
+def _own(of: str, is_place: bool) -> Column:
     """One of Kafka's own fields, or the last header of a name. Bytes become text; what is not UTF-8 of them becomes the
-    replacement character, since readers of the table may stumble over anything else."""
+    replacement character, since readers of the table may stumble over anything else.
+
+    Args:
+        is_place: it is a key, or orders: null then, or two keys would become one.
+    """
 
     def text(value: Column) -> Column:
-        return F.make_valid_utf8(value.cast("string"))
+        return (F.try_validate_utf8 if is_place else F.make_valid_utf8)(value.cast("string"))
 
     part, _, name = of.partition(".")
     value = F.col(f"{RECORD}.{part}")

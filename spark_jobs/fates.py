@@ -51,7 +51,8 @@ def fates(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
     )
     found = judged.select("*", fate.alias(FATE))
     is_change, deleted = F.col(FATE) == CHANGED, row[LINEAGE]["deleted"]
-    is_moved = F.col(FATE).isin(CHANGED, ELSEWHERE) & F.col("moved_from").isNotNull()
+    # The old row goes, whatever a filter says of the new one.
+    is_moved = F.col(FATE).isin(CHANGED, ELSEWHERE, FILTERED) & F.col("moved_from").isNotNull()
 
     def value(name: str) -> Column:
         kept = is_change if name in keys or not pipeline.has_deletes else is_change & ~deleted

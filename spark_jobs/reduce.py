@@ -73,7 +73,8 @@ def reduce(
         # Lazy: the count that follows computes and keeps them in one go.
         rows = folded(judged, pipeline, is_for(None) if mine is None else mine, kind).localCheckpoint(eager=False)
         by_fate = _by_fate(rows, pipeline)
-    changed, elsewhere, set_aside = (by_fate.get(fate, _Tally()) for fate in (CHANGED, ELSEWHERE, SET_ASIDE))
+    fates = (CHANGED, ELSEWHERE, FILTERED, SET_ASIDE)
+    changed, elsewhere, filtered, set_aside = (by_fate.get(fate, _Tally()) for fate in fates)
     if truncates := by_fate.get(TRUNCATED):
         raise TerminalError(
             what="the source table was truncated; nothing has landed, and the batch stays planned",
@@ -90,10 +91,10 @@ def reduce(
     counts = SourceCounts(
         read=read.records,
         quarantined=set_aside.rows,
-        filtered=by_fate.get(FILTERED, _Tally()).rows + read.records - records,  # a transform leaves out whole records
+        filtered=filtered.rows + read.records - records,  # a transform leaves out whole records
         superseded=changed.rows - changed.left,
         changes=changed.left,
-        added=changed.moved + elsewhere.moved + made - records,
+        added=changed.moved + elsewhere.moved + filtered.moved + made - records,
         routed=elsewhere.rows,
     )
     changes = changes_in(rows)

@@ -34,7 +34,7 @@ class JsonText {
 
     private static final String NO_OBJECT = "not a JSON object";
     private static final String TWICE = "a field stands twice in a JSON object";
-    private static final String TOO_MUCH = "JSON that is nested too deeply, or a number too long";
+    private static final String TOO_MUCH = "JSON that is nested too deeply, or a number, a name or a text too long";
 
     // Names that collide are slow and no error; names are strangers' texts, and not kept for good.
     private static final JsonFactory FACTORY =

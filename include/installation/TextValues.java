@@ -297,9 +297,7 @@ abstract class TextValues {
         }
 
         private Object ofDay(UTF8String text) {
-            Option found = hasZone
-                ? DateTimeUtils$.MODULE$.stringToTimestamp(text, UTC)
-                : DateTimeUtils$.MODULE$.stringToTimestampWithoutTimeZone(text, true);
+            Option found = DateTimeUtils$.MODULE$.stringToTimestamp(text, UTC); // without a zone: the clocks of UTC
             return found.isEmpty() ? null : withinYears(((Long) found.get()).longValue());
         }
 

@@ -23,7 +23,12 @@ _MAIN = PROJECT_ROOT / "spark_jobs" / "connect_server.py"
 # A record of Avro says how long its parts are before they come, and its reader takes memory for that at once: a few
 # bytes that claim gigabytes would end the JVM. What claims more than this is no record.
 _AVRO_LIMITS = {"bytes.maxLength": 64 << 20, "string.maxLength": 64 << 20, "collectionItems.maxLength": 4_000_000}
-_JAVA_OPTIONS = " ".join(f"-Dorg.apache.avro.limits.{name}={most}" for name, most in _AVRO_LIMITS.items())
+# Java's regular expressions take a call per character, and a stack that is at its end ends the JVM: no `try` helps.
+# Room for a record of a megabyte, the most that a broker takes by default. (What is not used takes no memory.)
+_STACK = "256m"
+_JAVA_OPTIONS = " ".join(
+    [f"-Xss{_STACK}", *(f"-Dorg.apache.avro.limits.{name}={most}" for name, most in _AVRO_LIMITS.items())]
+)
 _EVENTS_MAX_BYTES = 256 << 20  # of Spark's event log, which `lakemark profile` reads: some thousand batches
 
 

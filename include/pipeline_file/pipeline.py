@@ -185,6 +185,9 @@ class Pipeline(Section):
                 "add_columns | fail; rescue is for json, avro and protobuf as they are",
                 found,
             )
+        if self.rescues and self.change.absent == "keep":
+            allowed = "add_columns | fail, with `absent: keep`: the next record would take away what this one rescued"
+            raise refused("change.on_schema_change", allowed, "rescue")
         if self.rescues and RESCUED in (column.name.lower() for column in self.source.columns):
             raise refused("source.schema", f"another name than {RESCUED}, which is Lakemark's own", RESCUED)
         return self

@@ -86,8 +86,19 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
     place must hold.
 
     Raises:
-        OffsetsExpired: Kafka does not hold all of it any more, and nobody has given the rest up.
+        OffsetsExpired: Kafka does not hold all of it any more, and nobody has given the rest up. TerminalError: a topic
+            was created anew, and the table still has the rows of the one before.
     """
+    events = tuple(events)
+    if gone := _topics_gone(events):
+        raise TerminalError(
+            what="the table holds rows of a topic that is gone, so it cannot be made anew",
+            where=f"{pipeline}, {', '.join(gone)}",
+            expected="topics that are the ones that the table was made of",
+            found="topics that were created anew since, under the same names",
+            action="backfill what Kafka holds into the table itself (`--range`, `--since`); for a table of the new "
+            "topic alone, name another `target.table`",
+        )
     first, skipped = _first_offsets(events, state)
     found = []
     for tp, end in sorted(state.committed_offsets.items()):
@@ -107,6 +118,15 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
         if start < end:
             found.append(OffsetRange(*tp, start, end))
     return found
+
+
+def _topics_gone(events: Iterable[Event]) -> list[str]:
+    """Topics that were created anew after reading began, or since a table of theirs took the target's place."""
+    found: set[str] = set()
+    for event in events:
+        if isinstance(event, GenerationStarted):
+            found = set() if event.origin.startswith("backfill") else found | set(event.recreated)
+    return sorted(found)
 
 
 def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[TopicPartition, int], list[OffsetRange]]:

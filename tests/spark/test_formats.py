@@ -187,6 +187,7 @@ def read(spark: SparkSession, schema: str, texts: list[str | bytes], **source: A
 
 def test_a_record_is_one_json_object_and_nothing_else(spark: SparkSession) -> None:
     none, more = "not a JSON object", "more than one JSON object"
+    too_much = "JSON that is nested too deeply, or a number, a name or a text too long"
     cases: dict[str | bytes, str | None] = {
         '{"id": 1, "name": "Ann\\u00e9 \\ud83d\\ude00"} \n': None,
         '{"id": 1}{"id": 2}': more,
@@ -203,7 +204,7 @@ def test_a_record_is_one_json_object_and_nothing_else(spark: SparkSession) -> No
         '{"id": 1, "other": [1e+00000001, 1E-0, 0e000, 1e-00400]}': None,
         '{"id": 1, "other": 1e-401}': "a JSON number beyond the range of a double",
         '{"id": 1, "other": 1e-999999999999}': "a JSON number beyond the range of a double",
-        '{"id": 1, "name": ' + "[" * 2000 + "]" * 2000 + "}": "JSON that is nested too deeply, or a number too long",
+        '{"id": 1, "name": ' + "[" * 2000 + "]" * 2000 + "}": too_much,
         "{'id': 1}": none,
         '{"id": NaN}': none,
         "[]": none,
@@ -234,6 +235,13 @@ def test_a_record_is_one_json_object_and_nothing_else(spark: SparkSession) -> No
                 '"2024-01"': None,
                 '"2024-13-01"': None,
                 '"now"': None,
+            },
+        ),
+        (
+            "TIMESTAMP_NTZ",
+            {
+                '"2024-01-05T10:00:00+02:00"': "2024-01-05T08:00:00+00:00",
+                '"2024-01-05"': "2024-01-05T00:00:00+00:00",
             },
         ),
         (
@@ -334,6 +342,20 @@ def test_a_key_that_is_no_text_is_none(spark: SparkSession) -> None:
     pipeline = a_pipeline("id BIGINT, name STRING", {}, key="json")
     rows = decoded(spark, pipeline, [(key, {"name": "n"}) for key in (b'{"id": 1}{"id": 2}', b'{"id": 1}')])
     assert [row["row"]["id"] for row in rows] == [None, 1]
+
+
+def test_keys_that_are_no_text_do_not_become_one(spark: SparkSession) -> None:
+    """By the character that stands for what is none."""
+    pipeline = a_pipeline("name STRING", {"keys": ["raw_key"]}, metadata={"raw_key": "key"})
+    keys = [b"\xff", b"\xfe", b"\xef\xbf\xbd"]
+    rows = decoded(spark, pipeline, [(key, {"name": "n"}) for key in keys])
+    assert [row["reason"] for row in rows] == [*["null in a key column (raw_key)"] * 2, None]
+
+
+def test_a_long_text_and_a_regular_expression_do_not_end_the_server(spark: SparkSession) -> None:
+    pipeline = a_pipeline("id BIGINT, name STRING", {}, filter="name rlike '^([a-z0-9]+[._-]?)+$'")
+    rows = decoded(spark, pipeline, [(None, {"id": 1, "name": "a." * 400_000}), (None, {"id": 2, "name": "!"})])
+    assert [(row["reason"], row["filtered"]) for row in rows] == [(None, False), (None, True)]
 
 
 def test_a_condition_that_cannot_be_asked_sets_the_record_aside(spark: SparkSession) -> None:

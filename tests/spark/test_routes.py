@@ -112,8 +112,9 @@ def test_a_key_that_moves_leaves_every_table_and_a_bare_delete_reaches_all(world
         {"id": 14, "old_id": 4, "seq": 2, "op": "d"},
         {"id": 5, "seq": 2, "op": "d"},  # holds a key, and nothing to route or filter by
         {"id": 6, "seq": 2, "op": "d"},
+        {"id": 17, "old_id": 7, "seq": 2, "kind": "noise"},  # and is left out
     ]
     world.produce(topic, moves, 1)
     world.run_batch(pipeline)
-    assert where_ids_are(world, pipeline) == [{8, 11}, {7, 12}]
+    assert where_ids_are(world, pipeline) == [{8, 11}, {12}]
     assert audit(world.settings, pipeline).findings == ()

@@ -97,6 +97,16 @@ def test_a_table_that_takes_the_targets_place_holds_everything_or_is_refused() -
     assert everything("p", [*events, taken_up], state, source((2, 20), (0, 0))) == [OffsetRange("t", 0, 2, 9)]
 
 
+def test_i7_a_table_with_rows_of_a_topic_that_is_gone_is_not_made_anew_without_them() -> None:
+    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, 9),), {"t": "id"}, "c")
+    anew = GenerationStarted(2, {T0: 0}, {"t": "id-2"}, "c", "earliest", "r", "w", recreated=("t",))
+    state = LedgerState(generation=2, next_offsets={T0: 4}, topic_ids={"t": "id-2"}, cluster_id="c")
+    with pytest.raises(TerminalError, match="rows of a topic that is gone"):
+        everything("p", [BatchPlanned(batch), anew], state, source((0, 4)))
+    swapped = GenerationStarted(3, {T0: 4}, {"t": "id-2"}, "c", "backfill 1", "r", "w")
+    assert everything("p", [BatchPlanned(batch), anew, swapped], state, source((0, 4))) == [OffsetRange("t", 0, 0, 4)]
+
+
 def test_i3_i5_a_chunk_has_a_marker_of_its_own_and_follows_nothing() -> None:
     chunk = backfill((OffsetRange("t", 0, 0, 4),), (OffsetRange("t", 0, 4, 9),), number=3).batch(1)
     assert chunk.key == BatchKey(-3, 1)
