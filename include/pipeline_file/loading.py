@@ -235,6 +235,8 @@ def _problem(details: Any) -> tuple[str, str, str]:
 def _fields_at(location: tuple[Any, ...]) -> list[str]:
     model: Any = Pipeline
     for part in location:
+        if isinstance(part, int):  # of a list, whose items are what its type names
+            continue
         info = next(f for n, f in model.model_fields.items() if (f.alias or n) == part)
         model = next((t for t in get_args(info.annotation) if t is not type(None)), info.annotation)
     return [field.alias or name for name, field in model.model_fields.items()]

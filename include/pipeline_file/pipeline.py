@@ -76,7 +76,9 @@ class Pipeline(Section):
         change, source = (data.get(name) if isinstance(data, Mapping) else None for name in ("change", "source"))
         if not isinstance(change, Mapping) or not isinstance(source, Mapping) or change.get("keys") != "generated":
             return data
-        metadata = {**(source.get("metadata") or {}), **_POSITION}
+        metadata = source.get("metadata") or {}
+        if isinstance(metadata, Mapping):  # else its own check says what is wrong with it
+            metadata = {**metadata, **_POSITION}
         change = {**change, "keys": list(_POSITION)}
         return {**data, "source": {**source, "metadata": metadata}, "change": change}
 

@@ -133,6 +133,7 @@ def test_the_projects_own_files_are_good() -> None:
         ("target.cluster_by", ["x"], "target.cluster_by", "id, at", "x"),
         ("name", "other", "name", "orders", "other"),
         ("targt", {}, "targt", "did you mean target", "an unknown field"),
+        ("target.routes", [{"tabel": "lake://a/b"}], "target.routes.0.t", "did you mean table", "an unknown field"),
         ("source.bootstrap_servers", "${NOT_SET}", "source.bootstrap_servers", "NOT_SET", "not set"),
     ],
 )

@@ -75,3 +75,9 @@ def test_a_key_twice_is_refused_by_validate(tmp_path: Path) -> None:
     text = yaml.safe_dump(GOOD) + "target: {table: lake://silver/others}\n"
     with pytest.raises(PipelineFileError, match="every key once in its section; found target once more in line"):
         load_pipeline(written(tmp_path, text), {"BROKERS": "k:1"})
+
+
+def test_generated_keys_beside_metadata_that_is_none(tmp_path: Path) -> None:
+    data = {**GOOD, "source": {**GOOD["source"], "metadata": "x"}, "change": {"keys": "generated"}}
+    with pytest.raises(PipelineFileError, match=r"source\.metadata"):
+        load_pipeline(written(tmp_path, data), {"BROKERS": "k:1"})
