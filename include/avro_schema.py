@@ -12,6 +12,10 @@ from functools import cached_property
 from typing import Any, Self
 
 _NAMED = ("record", "enum", "fixed")
+_SIMPLE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+# Where names are put that have no namespace: with one in every name none depends on where it stands. (Java's parser, by
+# which Spark reads, would look for such a name in the namespace around it.)
+_NO_NAMESPACE = "_none_"
 # Of which types Spark makes another one than the bare type is.
 _LOGICAL = {
     "decimal": ("bytes", "fixed"),
@@ -26,15 +30,13 @@ _LONG = 19  # digits of a decimal that are more than 64 bits
 class AvroSchema:
     """A schema with all that it refers to."""
 
-    text: str  # JSON that needs no other
+    text: str
+    referred: tuple[str, ...] = ()  # texts of the schemas that it refers to, those first that others refer to
 
     @classmethod
     def of(cls, text: str, referred: Iterable[str] = ()) -> Self:
-        """Args: referred: texts of the schemas that it refers to, those first that others refer to."""
-        definitions: dict[str, Any] = {}
-        for other in referred:
-            _define(_parsed(other), "", definitions)
-        return cls(json.dumps(_inlined(_parsed(text), "", definitions, set())) if definitions else text)
+        """Args: see the fields."""
+        return cls(text, tuple(referred))
 
     @property
     def fields(self) -> Mapping[str, AvroField]:
@@ -58,12 +60,16 @@ class AvroSchema:
 
     @cached_property
     def _root(self) -> Any:
-        return _parsed(self.text)
+        """With all names in full, and the definition of every type where it is named first."""
+        others: dict[str, Any] = {}
+        for text in self.referred:
+            _define(_in_full(_parsed(text), "", set(others)), others)
+        return _inlined(_in_full(_parsed(self.text), "", set(others)), others, set())
 
     @cached_property
     def _definitions(self) -> Mapping[str, Any]:
         found: dict[str, Any] = {}
-        _define(self._root, "", found)
+        _define(self._root, found)
         return found
 
 
@@ -146,7 +152,7 @@ def _without_null(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
         return _without_null(schema["type"], definitions)
     if isinstance(schema, str):
-        return definitions.get(schema, definitions.get(schema.rpartition(".")[2], schema))
+        return definitions.get(schema, schema)
     return schema
 
 
@@ -197,48 +203,82 @@ def _with_long_decimals(schema: Any) -> Any:
             return schema
 
 
-def _define(schema: Any, namespace: str, definitions: dict[str, Any]) -> None:
-    """Takes in every named type, by its name with and without the namespace."""
+def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
+    """The schema with the namespace in every name.
+
+    Args:
+        namespace: of the type around it. known: full names of the types that are defined before it; takes in its own.
+    """
+    match schema:
+        case list():
+            return [_in_full(option, namespace, known) for option in schema]
+        case {"type": kind, "name": str() as name} if kind in _NAMED:
+            # A name with dots is a full one, whatever stands beside it.
+            own, _, short = name.rpartition(".")
+            own = own or schema.get("namespace", namespace)
+            full = f"{own or _NO_NAMESPACE}.{short}"
+            known.add(full)
+            found = {key: value for key, value in schema.items() if key not in ("namespace", "aliases")}
+            if kind == "record":
+                fields = [{**field, "type": _in_full(field["type"], own, known)} for field in schema["fields"]]
+                found["fields"] = fields
+            return {**found, "name": full}
+        case {"type": "array", "items": inner}:
+            return {**schema, "items": _in_full(inner, namespace, known)}
+        case {"type": "map", "values": inner}:
+            return {**schema, "values": _in_full(inner, namespace, known)}
+        case {"type": dict() | list() as inner}:
+            return {**schema, "type": _in_full(inner, namespace, known)}
+        case {"type": str() as name} if name not in (*_SIMPLE, *_NAMED, "array", "map"):
+            return _in_full(name, namespace, known)
+        case str() if schema not in _SIMPLE:
+            # In the namespace around it; else without any, as Java's parser has it.
+            full = schema if "." in schema else f"{namespace or _NO_NAMESPACE}.{schema}"
+            without = f"{_NO_NAMESPACE}.{schema.rpartition('.')[2]}"
+            return without if full not in known and without in known else full
+        case _:
+            return schema
+
+
+def _define(schema: Any, definitions: dict[str, Any]) -> None:
+    """Takes in every named type, by its full name."""
     match schema:
         case list():
             for option in schema:
-                _define(option, namespace, definitions)
+                _define(option, definitions)
         case {"type": kind, "name": name} if kind in _NAMED:
-            namespace = schema.get("namespace", name.rpartition(".")[0] or namespace)
-            short = name.rpartition(".")[2]
-            for full in (short, f"{namespace}.{short}" if namespace else short):
-                definitions.setdefault(full, schema)
+            definitions.setdefault(name, schema)
             for field in schema.get("fields", ()):
-                _define(field["type"], namespace, definitions)
-        case {"type": "array", "items": inner} | {"type": "map", "values": inner}:
-            _define(inner, namespace, definitions)
-        case {"type": dict() | list() as inner}:
-            _define(inner, namespace, definitions)
+                _define(field["type"], definitions)
+        case {"type": "array", "items": inner} | {"type": "map", "values": inner} | {"type": dict() | list() as inner}:
+            _define(inner, definitions)
 
 
-def _inlined(schema: Any, namespace: str, definitions: Mapping[str, Any], done: set[str]) -> Any:
-    """The schema with the definition of every type where it is named first."""
+def _inlined(schema: Any, definitions: Mapping[str, Any], done: set[str]) -> Any:
+    """The schema with the definition of every type where it is named first; all names are full ones.
+
+    Args: done: the types that are defined by now.
+    """
     match schema:
         case list():
-            return [_inlined(option, namespace, definitions, done) for option in schema]
-        case str() if schema in definitions or f"{namespace}.{schema}" in definitions:
-            full = schema if schema in definitions else f"{namespace}.{schema}"
-            return schema if full in done else _inlined(definitions[full], namespace, definitions, done)
+            return [_inlined(option, definitions, done) for option in schema]
+        case str() if schema in definitions and schema not in done:
+            return _inlined(definitions[schema], definitions, done)
         case {"type": kind, "name": name} if kind in _NAMED:
-            namespace = schema.get("namespace", name.rpartition(".")[0] or namespace)
-            short = name.rpartition(".")[2]
-            done |= {short, f"{namespace}.{short}"}
+            if name in done:
+                return name  # once more, in another of the schemas: the same type
+            done.add(name)
             if kind != "record":
                 return schema
-            fields = [
-                {**field, "type": _inlined(field["type"], namespace, definitions, done)} for field in schema["fields"]
-            ]
-            return {**schema, "fields": fields}
+            return {
+                **schema,
+                "fields": [{**f, "type": _inlined(f["type"], definitions, done)} for f in schema["fields"]],
+            }
         case {"type": "array", "items": inner}:
-            return {**schema, "items": _inlined(inner, namespace, definitions, done)}
+            return {**schema, "items": _inlined(inner, definitions, done)}
         case {"type": "map", "values": inner}:
-            return {**schema, "values": _inlined(inner, namespace, definitions, done)}
+            return {**schema, "values": _inlined(inner, definitions, done)}
         case {"type": dict() | list() as inner}:
-            return {**schema, "type": _inlined(inner, namespace, definitions, done)}
+            return {**schema, "type": _inlined(inner, definitions, done)}
         case _:
             return schema

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from include.pipeline_file import Source
 
+_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
 
 def librdkafka_options(source: Source) -> dict[str, str]:
     """For confluent-kafka's clients. Holds the password: never to be logged."""
@@ -38,4 +40,6 @@ def spark_options(source: Source) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """As java.io.StreamTokenizer, by which Kafka reads JAAS, takes it back: a line end as it is would end the text, and
+    Kafka's complaint about what follows would show that."""
+    return '"' + "".join(_ESCAPED.get(character, character) for character in text) + '"'

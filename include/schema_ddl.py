@@ -20,6 +20,7 @@ _SIMPLE = frozenset(
 WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
 DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+_DEPTH_MAX = 50
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)
 
 _FIELD = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s*(?::|\s)\s*(?P<type>.+)$", re.DOTALL)
@@ -90,6 +91,18 @@ def keys_of_maps(type_: str) -> Iterator[str]:
             yield from keys_of_maps(inner)
 
 
+def names_within(type_: str) -> Iterator[str]:
+    """The names of all fields of structs in a type."""
+    match nested(type_):
+        case ("STRUCT", inner):
+            for field in fields_of(inner):
+                yield field.name
+                yield from names_within(field.type)
+        case (_, inner):
+            for part in split(inner):
+                yield from names_within(part)
+
+
 def type_at(columns: Sequence[Column], path: str) -> str | None:
     """The type of a column, or of a field in a struct (`source.lsn`); None if there is none of that name."""
     for column in columns:
@@ -111,8 +124,10 @@ def _column(text: str) -> Column:
     return Column(name, type_)
 
 
-def _check_type(name: str, type_: str) -> None:
+def _check_type(name: str, type_: str, depth: int = 0) -> None:
     """Every word of a type is known: types are written into SQL as they are."""
+    if depth > _DEPTH_MAX:
+        raise SchemaError(f"a type for {name} of at most {_DEPTH_MAX} levels, one in the other")
     found = nested(type_)
     if found is None:
         word = re.fullmatch(r"(\w+)(\s*\(\s*\d+\s*(,\s*\d+\s*)?\))?", type_.strip())
@@ -127,7 +142,7 @@ def _check_type(name: str, type_: str) -> None:
         field = _FIELD.match(part.strip()) if kind == "STRUCT" else None
         if kind == "STRUCT" and field is None:
             raise SchemaError(f"`NAME: TYPE` for every field of {name}, not {part.strip()!r}")
-        _check_type(name, field["type"] if field else part)
+        _check_type(name, field["type"] if field else part, depth + 1)
 
 
 def split(ddl: str) -> list[str]:

@@ -17,6 +17,7 @@ from include.protobuf_schema import NotProtobuf, ProtobufSchema
 from include.protocol.errors import RetryableError, TerminalError
 
 _SECONDS = 10.0
+_ID_MAX = 2**31 - 1  # ids are Java's ints: a registry takes a larger one for a mistake of whoever asks
 _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json"}
 
 
@@ -65,7 +66,7 @@ class SchemaRegistry:
 
     def _of_kind(self, kind: str, schema_id: int) -> tuple[str, dict[str, str]] | NoSchema:
         """The text of a schema, and of those that it refers to."""
-        found = self._get(f"/schemas/ids/{schema_id}")
+        found = self._get(f"/schemas/ids/{schema_id}") if schema_id <= _ID_MAX else None
         if found is None:
             return NoSchema(f"schema {schema_id} is not in the registry")
         is_of = found.get("schemaType", "AVRO")

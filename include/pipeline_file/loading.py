@@ -19,6 +19,7 @@ from include.pipeline_file.apart import Place, clash, clashes, places_in
 from include.pipeline_file.pipeline import Pipeline
 from include.pipeline_file.section import LANDING, NAME
 from include.pipeline_file.variables import VARIABLE, Written
+from include.pipeline_file.yaml_text import NotTaken, read_yaml
 from include.protocol.errors import PipelineFileError
 from include.yaml_errors import yaml_problem
 
@@ -37,9 +38,10 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
     except (OSError, UnicodeDecodeError) as error:
         raise _invalid(path, [("file", "a readable text file", str(error))]) from error
     try:
-        data = yaml.safe_load(text)
+        data = read_yaml(text)
     except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
-        raise _invalid(path, [("file", "valid YAML", yaml_problem(error))]) from None
+        allowed = error.allowed if isinstance(error, NotTaken) else "valid YAML"
+        raise _invalid(path, [("file", allowed, yaml_problem(error))]) from None
     if not isinstance(data, dict):
         raise _invalid(path, [("file", "a mapping with name, source, change, target", type(data).__name__)])
     written = Written(data, environment)
@@ -117,7 +119,7 @@ def _skimmed(path: Path, environment: Mapping[str, str]) -> Iterator[Place]:
 def _with_tables(path: Path, changed_at: int) -> dict[str, Any]:
     """The sections of a file that name tables, as written; none of a file that cannot be read."""
     try:
-        data = yaml.load(path.read_text(), Loader=_QUICK)
+        data = read_yaml(path.read_text())
     except (OSError, ValueError, yaml.YAMLError):
         return {}
     sections = ("target", "archive", "transform")
@@ -161,7 +163,6 @@ def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
-_QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NOT_SHOWN = "something else, which is not shown"
 _LOGIN = re.compile(r"\S*:\S*@\S*")  # `user:password@host`, in a text that stands in the file itself
 # What pydantic itself says follows from the fields' types alone; what validators say may hold parts of values.
@@ -234,6 +235,8 @@ def _problem(details: Any) -> tuple[str, str, str]:
 def _fields_at(location: tuple[Any, ...]) -> list[str]:
     model: Any = Pipeline
     for part in location:
+        if isinstance(part, int):  # of a list, whose items are what its type names
+            continue
         info = next(f for n, f in model.model_fields.items() if (f.alias or n) == part)
         model = next((t for t in get_args(info.annotation) if t is not type(None)), info.annotation)
     return [field.alias or name for name, field in model.model_fields.items()]

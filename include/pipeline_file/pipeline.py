@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from include.debezium import INSTANTS, POSITIONS, may_be_unavailable
 from include.pipeline_file.apart import Place, clash_within, places_in
 from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
+from include.pipeline_file.condition import columns_in
 from include.pipeline_file.quality import Quality
 from include.pipeline_file.section import (
     IS_CURRENT,
@@ -31,8 +31,10 @@ from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
 from include.pipeline_file.variables import as_shown
 from include.schedule import ALLOWED, TABLE, Schedule
-from include.schema_ddl import Column, type_at
+from include.schema_ddl import Column, names_within, type_at
 
+# Which Parquet's files do not take in names of columns, and so Delta does not (without mapped columns).
+_NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
 _POSITION = {"kafka_topic": "topic", "kafka_partition": "partition", "kafka_offset": "offset"}
 
 
@@ -74,7 +76,9 @@ class Pipeline(Section):
         change, source = (data.get(name) if isinstance(data, Mapping) else None for name in ("change", "source"))
         if not isinstance(change, Mapping) or not isinstance(source, Mapping) or change.get("keys") != "generated":
             return data
-        metadata = {**(source.get("metadata") or {}), **_POSITION}
+        metadata = source.get("metadata") or {}
+        if isinstance(metadata, Mapping):  # else its own check says what is wrong with it
+            metadata = {**metadata, **_POSITION}
         change = {**change, "keys": list(_POSITION)}
         return {**data, "source": {**source, "metadata": metadata}, "change": change}
 
@@ -106,6 +110,15 @@ class Pipeline(Section):
         for name in self.change.previous_keys:
             if name not in self.change.keys:
                 raise refused("change.previous_keys", f"a key: {', '.join(self.change.keys)}", name)
+        return self
+
+    @model_validator(mode="after")
+    def _delta_takes_the_names(self) -> Pipeline:
+        """Of the target only: what a transform reads may be called anything."""
+        for name in (name for column in self.columns for name in (column.name, *names_within(column.type))):
+            if set(name) & _NOT_IN_NAMES:
+                allowed = "names without spaces, line ends and any of , ; { } ( ) =, which Delta's tables do not have"
+                raise refused(self._schema_field, allowed, name)
         return self
 
     @model_validator(mode="after")
@@ -295,7 +308,7 @@ class Pipeline(Section):
         change = self.change
         own = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
         kafkas = self.source.metadata if self.transform is None else ()
-        spoken_of = {word.lower() for word in re.findall(r"\w+", change.delete_when or "")}
+        spoken_of = columns_in(change.delete_when or "")
         names = (column.name for column in self.columns)
         return tuple(n for n in names if n not in {*own, *kafkas, RESCUED} and n.lower() not in spoken_of)
 

@@ -51,6 +51,8 @@ class Idle:
 
 
 Start = Literal["earliest", "latest"]
+# What a reset to another topic of the name takes: where offsets alone order changes, the old topic's rows would win.
+_READ_ANEW = "in a file without `change.order_by` declare one, and a new `target.table`; then"
 
 
 def start_topics(state: LedgerState, source: SourceExtent, start: Start) -> TopicsStarted | None:
@@ -184,7 +186,8 @@ def verify_topics(pipeline: str, topic_ids: Mapping[str, str], cluster_id: str |
                 expected=f"topic id {id_}",
                 found=f"topic id {found}",
                 action="its old records are gone from Kafka and offsets of the new one start anew. Nothing was "
-                f"skipped. If the new topic is wanted: `lakemark reset {pipeline} --from earliest --reason ...`",
+                f"skipped. If the new topic is wanted: {_READ_ANEW}, `lakemark reset {pipeline} --from earliest "
+                "--reason ...`",
             )
     if cluster_id is not None and cluster_id != source.cluster_id:
         raise TopicRecreated(
@@ -192,8 +195,8 @@ def verify_topics(pipeline: str, topic_ids: Mapping[str, str], cluster_id: str |
             where=pipeline,
             expected=f"cluster id {cluster_id}",
             found=f"cluster id {source.cluster_id}",
-            action="point bootstrap_servers to the old cluster; or, if the new one is wanted, `lakemark reset "
-            f"{pipeline} --from earliest --reason ...`",
+            action=f"point bootstrap_servers to the old cluster; or, if the new one is wanted: {_READ_ANEW}, `lakemark "
+            f"reset {pipeline} --from earliest --reason ...`",
         )
 
 

@@ -76,6 +76,23 @@ def test_the_projects_own_files_are_good() -> None:
         ("source.topics", [], "source.topics", "at least one topic; or topics_pattern", "neither"),
         ("source.schema", "id BIGINT, m MAP<INT, INT>", "source.schema", "maps whose keys are STRING", "MAP<INT, INT>"),
         ("source.topics", ["a", "a"], "source.topics", "every topic once", "a"),
+        (
+            "source.schema",
+            "id BIGINT, at TIMESTAMP, `a b` INT",
+            "source.schema",
+            "names without spaces",
+            "'a b'",
+        ),
+        ("source.schema", "id BIGINT, at TIMESTAMP, `a\n` INT", "source.schema", "names without spaces", "a"),
+        *(
+            ("source.schema", f"id BIGINT, at TIMESTAMP, s {type_}", "source.schema", "names without spaces", c)
+            for c, type_ in (
+                ("'a;'", "STRUCT<`a;`: INT>"),
+                ("'='", "ARRAY<STRUCT<b: MAP<STRING, STRUCT<`=`: INT>>>>"),
+                ("'a,b'", "STRUCT<a: STRUCT<`a,b`: INT>>"),
+            )
+        ),
+        ("source.schema", f"id {'ARRAY<' * 5000}INT{'>' * 5000}", "source.schema", "at most 50 levels", "INT"),
         ("source.schema", "id BIGNT", "source.schema", "BIGINT", "BIGNT"),
         ("source.schema", "id BIGINT, _lakemark INT", "source.schema", "other names", "_lakemark"),
         ("source.limits", {"records_per_batch_max": 0}, "source.limits.records_per_batch_max", "greater", "0"),
@@ -116,6 +133,7 @@ def test_the_projects_own_files_are_good() -> None:
         ("target.cluster_by", ["x"], "target.cluster_by", "id, at", "x"),
         ("name", "other", "name", "orders", "other"),
         ("targt", {}, "targt", "did you mean target", "an unknown field"),
+        ("target.routes", [{"tabel": "lake://a/b"}], "target.routes.0.t", "did you mean table", "an unknown field"),
         ("source.bootstrap_servers", "${NOT_SET}", "source.bootstrap_servers", "NOT_SET", "not set"),
     ],
 )

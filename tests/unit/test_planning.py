@@ -111,6 +111,16 @@ def test_i7_another_topic_or_cluster_of_that_name_stops_the_plan() -> None:
         plan_next("p", state_after(batch(0)), type(other)("elsewhere", other.topic_ids, other.partitions), 100)
 
 
+def test_i7_the_advice_for_another_topic_holds_without_an_order_of_ones_own() -> None:
+    """There a reset is refused as long as the target has rows of the old topic."""
+    others = source({("t", 0): (0, 50)}), source({("t", 0): (0, 50)}, t="recreated")
+    for other in type(others[0])("elsewhere", others[0].topic_ids, others[0].partitions), others[1]:
+        with pytest.raises(TopicRecreated) as told:
+            plan_next("p", state_after(batch(0)), other, 100)
+        advice = told.value.action
+        assert advice.index("without `change.order_by` declare one, and a new `target.table`") < advice.index("reset p")
+
+
 def test_i7_a_planned_range_must_be_held_in_full() -> None:
     verify_source(batch(1), source({("t", 0): (10, 20)}))
     for extent in [(11, 20), (10, 19)]:

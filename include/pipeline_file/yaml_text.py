@@ -1,0 +1,99 @@
+"""Reads the YAML of pipeline files, in time that grows with the text: a few aliases can stand for billions of values,
+and a value that holds itself has no end."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+_DEPTH_MAX = 50
+_VALUES_MAX = 20_000
+_DIGITS_MAX = 64
+_QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+class NotTaken(yaml.MarkedYAMLError):
+    """YAML that is valid, and no pipeline file."""
+
+    def __init__(self, allowed: str, found: str, mark: yaml.Mark | None) -> None:
+        super().__init__(problem=found, problem_mark=mark)
+        self.allowed = allowed
+
+
+def read_yaml(text: str) -> Any:
+    """What a text of YAML holds: plain values, lists and mappings.
+
+    Raises:
+        yaml.YAMLError, ValueError: it is no YAML. NotTaken: it holds itself, or a key twice, or is too much.
+    """
+    _verify_bounded(text)
+    loader = _QUICK(text)
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        _verify_plain(root)
+        return loader.construct_document(root)
+    except (LookupError, AttributeError, TypeError, ArithmeticError) as error:
+        # What PyYAML makes of `!!bool maybe` and the like.
+        raise yaml.MarkedYAMLError(problem="a value that is not what its tag says") from error
+    finally:
+        loader.dispose()
+
+
+def _verify_bounded(text: str) -> None:
+    """Looks at one piece of the text after the other, before anything follows an alias or goes into a depth."""
+    sizes: dict[str, int | None] = {}  # of what anchors name, aliases followed; None while it is not closed
+    around: list[tuple[str | None, int]] = []  # what is not closed yet, and how many values came before it
+    values = 0
+    for event in yaml.parse(text, Loader=_QUICK):
+        anchor, mark = getattr(event, "anchor", None), event.start_mark
+        match event:
+            case yaml.AliasEvent():
+                size = sizes.get(anchor, 1)  # of an anchor that there is not PyYAML tells better
+                if size is None:
+                    raise NotTaken("values that do not hold themselves", "an alias of what it stands in", mark)
+                values += size
+            case yaml.ScalarEvent():
+                values += 1
+                sizes[anchor] = 1
+            case yaml.CollectionStartEvent():
+                around.append((anchor, values))
+                values += 1
+                sizes[anchor] = None
+            case yaml.CollectionEndEvent():
+                opened, before = around.pop()
+                sizes[opened] = values - before
+        if len(around) > _DEPTH_MAX:
+            raise NotTaken(f"at most {_DEPTH_MAX} levels, one in the other", "more", mark)
+        if values > _VALUES_MAX:
+            raise NotTaken(f"at most {_VALUES_MAX:,} values, with those that aliases stand for", "more", mark)
+
+
+def _verify_plain(root: yaml.Node) -> None:
+    """Every key once (of two PyYAML takes the last one), and no number that nobody could write down again."""
+    seen: set[int] = set()
+    left = [root]
+    while left:
+        node = left.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        match node:
+            case yaml.MappingNode():
+                keys: set[tuple[str, str]] = set()
+                for key, value in node.value:
+                    left += [key, value]
+                    if not isinstance(key, yaml.ScalarNode):
+                        continue
+                    if (key.tag, key.value) in keys:
+                        name = key.value if re.fullmatch(r"[\w.<-]{1,63}", key.value) else "a key"
+                        raise NotTaken("every key once in its section", f"{name} once more", key.start_mark)
+                    keys.add((key.tag, key.value))
+            case yaml.SequenceNode():
+                left += node.value
+            case yaml.ScalarNode() if node.tag in _NUMBERS and len(node.value) > _DIGITS_MAX:
+                raise NotTaken(f"numbers of at most {_DIGITS_MAX} characters", "more", node.start_mark)
