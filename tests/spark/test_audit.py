@@ -213,6 +213,27 @@ def test_values_that_are_read_by_our_own_rules_are_equal(world: World) -> None:
     assert len(aside) < 5, aside
 
 
+def test_a_replay_of_records_of_an_old_topic_is_right(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them stand at one position, in the old topic and in the new one."""
+    for name, value in world.settings.child_environment().items():
+        monkeypatch.setenv(name, value)
+    topic, schema = world.topic(partitions=1), "id BIGINT, seq BIGINT, at TIMESTAMP"
+    pipeline = world.pipeline(topic, "replayed", source={"schema": schema})
+    pending = {"seq": 1, "at": 1_700_000_000}  # of which nobody says what it counts
+    world.produce(topic, [{"id": 1, **pending}], 1)
+    world.run_batch(pipeline)
+    world.recreate_topic(topic, 1)
+    world.produce(topic, [{"id": 2, **pending}, {"id": 3, "seq": 1}], 1)
+    assert main(["reset", pipeline.name, "--from", "earliest", "--reason", "why"]) == 0
+    world.run_batch(pipeline)
+    pipeline = world.pipeline(topic, pipeline.name, source={"schema": schema, "timestamps": "seconds"})
+    assert main(["quarantine", "replay", pipeline.name, "--reason", "why"]) == 0
+    assert {row["id"] for row in world.rows(pipeline)} == {1, 2, 3}
+    report = audit(world.settings, pipeline, deep=True)
+    assert report.findings == ()
+    assert report.recomputed.rows_equal == 2
+
+
 def test_the_command_says_so_and_exits_with_1(
     world: World, audited: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
