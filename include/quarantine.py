@@ -132,7 +132,9 @@ class Quarantine:
     def freeze(self, chosen: Chosen, path: str, records_per_chunk: int) -> tuple[Chunks, int]:
         """Copies the pending records that are meant into a table of a replay's own.
 
-        Columns: chunk int, and of the quarantine topic, partition, offset, timestamp, key, value, headers.
+        Columns: chunk int, and of the quarantine topic, partition, offset, timestamp, key, value, headers. A topic that
+        was created anew may have two records at one position: they are in different chunks, the newest first, for
+        within one a position is one record.
 
         Returns:
             The ranges that each chunk's records span, and how many records there are in all.
@@ -141,9 +143,13 @@ class Quarantine:
             TerminalError: there are none.
         """
         self._database.execute(
-            "CREATE OR REPLACE TABLE frozen AS SELECT CAST((row_number() OVER (ORDER BY timestamp, topic, partition, "
-            f'"offset") - 1) // {records_per_chunk} AS INTEGER) AS chunk, topic, partition, "offset", timestamp, key, '
-            f"value, headers FROM records WHERE state = 'pending' AND {chosen.condition()}"
+            "CREATE OR REPLACE TABLE frozen AS WITH chosen AS (SELECT *, row_number() OVER (PARTITION BY topic, "
+            'partition, "offset" ORDER BY timestamp DESC, topic_id) AS nth FROM records '
+            f"WHERE state = 'pending' AND {chosen.condition()}), "
+            "numbered AS (SELECT *, (row_number() OVER (PARTITION BY nth ORDER BY timestamp, topic, partition, "
+            f'"offset") - 1) // {records_per_chunk} AS part FROM chosen) '
+            "SELECT CAST(dense_rank() OVER (ORDER BY nth, part) - 1 AS INTEGER) AS chunk, topic, partition, "
+            '"offset", timestamp, key, value, headers FROM numbered'
         )
         spans = self._rows(
             'SELECT chunk, topic, partition, min("offset") AS first, max("offset") AS last, count(*) AS records '

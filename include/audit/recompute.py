@@ -54,7 +54,8 @@ def recompute(
     database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {_of_present_topics(source)}")
     _compute(database, pipeline)
     marks = purged_from(target.metadata().configuration)
-    _compare(database, pipeline, held, purged_offsets(marks, source.topic_ids), _gone(state, commits, source))
+    replayed = _replayed(state, commits, source)
+    _compare(database, pipeline, held, purged_offsets(marks, source.topic_ids), _gone(state, commits, source), replayed)
     findings = [*_record_findings(database, pipeline), *_row_findings(database, pipeline, target.version())]
     [(equal, beyond)] = database.execute(
         "SELECT count(*) FILTER (verdict = 'equal'), count(*) FILTER (verdict = 'beyond reach') FROM compared"
@@ -130,6 +131,20 @@ def _gone(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExt
     return " OR ".join(sorted(found)) or "false"
 
 
+def _replayed(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
+    """Condition on a row: a replay wrote it, of a topic that was ever created anew. Its record may be the old topic's:
+    the quarantine keeps those, and the replay's batch knows only the new one's id."""
+    topics = {topic for generation in state.generations for topic in generation.recreated}
+    for commit in commits:
+        ids = commit.metadata.batch.topic_ids
+        topics |= {topic for topic, id_ in ids.items() if id_ != source.topic_ids.get(topic)}
+    replays = sorted(-n for n, record in state.backfills.items() if record.backfill.records is not None)
+    if not topics or not replays:
+        return "false"
+    named, lineage = ", ".join(map(literal, sorted(topics))), f"t.{LINEAGE}"
+    return f"{lineage}.topic IN ({named}) AND {lineage}.generation IN ({', '.join(map(str, replays))})"
+
+
 def _held(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
     """What Kafka still holds of them, merged where they touch or overlap."""
     held: list[OffsetRange] = []
@@ -179,12 +194,14 @@ def _compare(
     held: Sequence[OffsetRange],
     purged: Mapping[TopicPartition, int],
     gone: str,
+    replayed: str,
 ) -> None:
     """`compared`: the verdict on every row of the target, and on every key that has none.
 
     Args:
         purged: offsets, end exclusive, below which maintenance may have removed tombstones.
         gone: condition on a row: its record is of a topic that is gone.
+        replayed: condition on a row: its record may be of such a topic.
     """
     lineage = f"t.{LINEAGE}"
     keys = " AND ".join(f"t.{quoted(key)} IS NOT DISTINCT FROM e.{quoted(key)}" for key in pipeline.change.keys)
@@ -215,6 +232,7 @@ def _compare(
             WHEN e._topic IS NOT NULL AND ({", ".join(of_row)}) < ({", ".join(of_change)}) THEN 'older'
             WHEN {gone} THEN 'beyond reach'
             WHEN ({", ".join(of_row)}) = ({", ".join(of_change)}) AND NOT ({differs}) THEN 'equal'
+            WHEN {replayed} THEN 'beyond reach'
             WHEN ({", ".join(of_row)}) = ({", ".join(of_change)}) THEN 'other values'
             WHEN {within or "false"} THEN 'not from the source'
             ELSE 'beyond reach' END AS verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import duckdb
 import pytest
 
 from include.audit.batches import (
@@ -15,13 +16,16 @@ from include.audit.batches import (
     foreign_findings,
     foreign_on_record,
 )
+from include.audit.recompute import _compare, _replayed
+from include.pipeline_file import Pipeline
+from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
-from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
-from include.protocol.ranges import TopicPartition
+from include.protocol.ledger_events import BackfillRecord, BatchRecord, GenerationStarted, LedgerState
+from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 from include.target_log import LogEntry
-from tests.support.batches import batch, committed, landed, merged
+from tests.support.batches import batch, committed, landed, merged, source
 
 SECOND = GenerationStarted(2, {TopicPartition("t", 0): 20}, {"t": "id-t"}, "cluster", "committed", "why", "me")
 
@@ -131,3 +135,38 @@ def test_a_table_beside_the_target_that_lacks_a_batch_or_does_not_add_up_is_foun
     assert list(beside_findings("p", state, "history", state.committed_through, since)) == []
     [told] = counts_on_record(since)
     assert "the MERGE counted other rows" in told
+
+
+@pytest.mark.parametrize(
+    ("recreated", "verdicts"),
+    [
+        ((), {1: "equal", 2: "other values", 3: "not from the source", 4: "not from the source"}),
+        (("t",), {1: "equal", 2: "beyond reach", 3: "beyond reach", 4: "not from the source"}),
+    ],
+)
+def test_what_a_replay_wrote_of_a_topic_that_was_created_anew_is_beyond_reach(
+    recreated: tuple[str, ...], verdicts: dict[int, str]
+) -> None:
+    """Rows 1 to 3 are a replay's, row 4 is a batch's."""
+    ranges = (OffsetRange("t", 0, 0, 10),)
+    replay = Backfill("p", 1, "r", (ranges,), {"t": "id-t"}, "cluster", "same", {}, "why", "me", records="replay_1")
+    state = LedgerState(generations=(replace(SECOND, recreated=recreated),), backfills={1: BackfillRecord(replay)})
+    sections = {
+        "source": {"bootstrap_servers": "k:1", "topics": ["t"], "schema": "id BIGINT, seq BIGINT, v STRING"},
+        "change": {"keys": ["id"], "order_by": ["seq"]},
+        "target": {"table": "lake://silver/p"},
+    }
+    database = duckdb.connect()
+    database.execute(
+        "CREATE TABLE target AS SELECT id, 1 AS seq, 'right' AS v, {generation: CASE WHEN id < 4 THEN -1 ELSE 2 END, "
+        "topic: 't', partition: 0, \"offset\": id, change_order: {seq: 1, _topic: 't', _partition: 0, _offset: id}, "
+        "deleted: false} AS _lakemark FROM range(1, 5) r(id)"
+    )
+    database.execute(
+        "CREATE TABLE expected AS SELECT id, 1 AS seq, CASE id WHEN 1 THEN 'right' ELSE 'another' END AS v, "
+        "'t' AS _topic, 0 AS _partition, id AS _offset, false AS _deleted FROM range(1, 3) r(id)"
+    )
+    replayed = _replayed(state, [], source({("t", 0): (0, 10)}))
+    _compare(database, Pipeline.model_validate({"name": "p", **sections}), ranges, {}, "false", replayed)
+    found = database.execute("SELECT key, verdict FROM compared").fetchall()
+    assert {int(key.strip("(,)")): verdict for key, verdict in found} == verdicts

@@ -1,0 +1,53 @@
+"""The copy of quarantined records that a replay reads: no Spark, no Kafka."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from include.protocol.ledger_events import BatchPlanned, LedgerState
+from include.protocol.ranges import OffsetRange
+from include.quarantine import Chosen, Quarantine
+from tests.support.batches import batch, committed
+from tests.support.hand_made import steps_of
+
+_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "reason": pa.string(),
+        "generation": pa.int32(),
+        "batch_id": pa.int64(),
+    }
+)
+
+
+def test_records_of_an_old_and_a_new_topic_at_one_position_are_replayed_in_different_chunks(tmp_path: Path) -> None:
+    """A chunk's offsets are at least as many as its records, and a position in it is one record."""
+    tables = steps_of(tmp_path).tables
+    old, new = replace(batch(0), topic_ids={"t": "old"}), replace(batch(0), generation=2, topic_ids={"t": "new"})
+    told = {"topic": "t", "partition": 0, "key": None, "reason": "no JSON", "batch_id": 0}
+    first, second = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2))
+    rows = [
+        {**told, "offset": n, "value": b"%d" % n, "generation": of.generation, "timestamp": at}
+        for at, of, offsets in ((first, old, (0,)), (second, new, (0, 1, 2)))
+        for n in offsets
+    ]
+    write_deltalake(tables.quarantine, pa.Table.from_pylist(rows, _SCHEMA))
+    events = list(chain.from_iterable((BatchPlanned(of), committed(of)) for of in (old, new)))
+    quarantine = Quarantine("p", tables, events, LedgerState(topic_ids={"t": "new"}))
+    chunks, records = quarantine.freeze(Chosen(), str(tmp_path / "frozen"), 2)
+    assert records == 4
+    assert chunks == ((OffsetRange("t", 0, 0, 2),), (OffsetRange("t", 0, 2, 3),), (OffsetRange("t", 0, 0, 1),))
+    frozen = DeltaTable(str(tmp_path / "frozen")).to_pyarrow_table().to_pylist()
+    found = sorted((row["chunk"], row["offset"], row["timestamp"]) for row in frozen)
+    assert found == [(0, 0, second), (0, 1, second), (1, 2, second), (2, 0, first)]
