@@ -48,7 +48,8 @@ def key_columns(key: Expression, schema: Expression, columns: Sequence[Column], 
     Args:
         key: bytes of its JSON object. schema: bytes of the schema that it brings along; null without one.
     """
-    fields = json_row(schema, f"STRUCT<fields: {_OF_FIELDS}>")["row"]["fields"]
+    found = json_row(schema, f"STRUCT<fields: {_OF_FIELDS}>")["row"]["fields"]
+    fields = F.when(schema.isNotNull(), found)  # `_decimal` says why it is asked only then
     row = json_row(key, _image(columns), pipeline.source.debezium.timestamps)["row"]
     return F.struct(*(_converted(c, row[c.name], pipeline, fields).alias(c.name) for c in columns))
 
@@ -161,7 +162,10 @@ def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool
     encoded = F.when(unscaled.rlike(_BASE64), unscaled)
     digits = F.hex(F.try_to_binary(encoded, F.lit("base64")))
     written = F.when(text.isNull(), raw).when(is_number, text)
-    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), of_text(written, column.type))
+    # Asked only where there is a text: Spark hands to a function of ours, in place of a null that a CASE has made, what
+    # the CASE made of an earlier record.
+    number = F.when(written.isNotNull(), of_text(written, column.type))
+    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), number)
 
 
 def _said(raw: Expression) -> Expression:

@@ -467,6 +467,32 @@ def test_an_envelope_or_a_key_is_bare_or_in_payload_and_never_of_both(spark: Spa
         assert [(row["row"]["id"], row["row"]["k"]) for row in rows] == [(1, None), (5, 6), (None, None)]
 
 
+@pytest.mark.parametrize("format_", ["json", "debezium-json"])
+def test_a_key_that_is_none_is_not_that_of_the_record_before(spark: SparkSession, format_: str) -> None:
+    decimal_ = {"field": "id", "type": "bytes", "name": f"{_CONNECT}Decimal", "parameters": {"scale": "1"}}
+    bare, number = {"id": "BNI="} if format_ != "json" else {"id": "12.34"}, {"id": 5}
+    keys = [
+        number,
+        None,
+        {"payload": number},
+        None,
+        bare,
+        None,
+        {"id": "?"},
+        b"?",
+        {"schema": {"fields": [decimal_]}, "payload": bare},
+        None,
+        bare,
+    ]
+    change = {"tombstones": "delete"}
+    rows = decoded(
+        spark, a_pipeline("id DECIMAL(12, 2)", change, format=format_, key="json"), [(k, None) for k in keys]
+    )
+    found = [shown(row["row"]["id"]) for row in rows]
+    scaled = "123.40" if format_ != "json" else "12.34"
+    assert found == ["5.00", None, "5.00", None, "12.34", None, None, None, scaled, None, "12.34"]
+
+
 @pytest.mark.parametrize("absent", ["keep", "nulls"])
 def test_an_unavailable_value_of_several_parts(spark: SparkSession, absent: str) -> None:
     text = "__debezium_unavailable_value"
