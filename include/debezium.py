@@ -5,14 +5,15 @@ Source: Debezium's documentation of its connectors for PostgreSQL, MySQL, SQL Se
 
 from __future__ import annotations
 
-from include.schema_ddl import Column
+from include.schema_ddl import Column, nested, split, word_of
 
 UNAVAILABLE = "__debezium_unavailable_value"  # stands for a large value that the database did not send (TOAST)
 
-# Positions by which changes can be ordered: `source.NAME` of the source block, and the envelope's own.
+# Positions by which changes can be ordered: `source.NAME` of the source block, and the envelope's own. None of them is
+# `source.gtid`: it is a text in which transaction 10 comes before 9.
 POSITIONS: dict[str, str] = {
     **{f"source.{name}": "BIGINT" for name in ("lsn", "txId", "pos", "ts_ms", "ts_us", "ts_ns", "event_serial_no")},
-    **{f"source.{name}": "STRING" for name in ("file", "gtid", "commit_lsn", "change_lsn")},
+    **{f"source.{name}": "STRING" for name in ("file", "commit_lsn", "change_lsn")},
     "source.row": "INT",
     "ts_ms": "BIGINT",
     "ts_us": "BIGINT",
@@ -34,21 +35,31 @@ UNIT_BY_SCHEMA = {
     "org.apache.kafka.connect.data.Timestamp": "millis",
 }
 
-_DATES = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
+DATES = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
+OF_TIME = ("io.debezium.time.", "org.apache.kafka.connect.data.")  # how the names of such schemas begin
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def is_date(connect_name: str | None) -> bool:
     """Whether a number of that schema is a day, counted since 1970."""
-    return connect_name in _DATES
+    return connect_name in DATES
 
 
 def counts_other(connect_name: str | None, logical_type: str | None) -> bool:
     """Whether a schema says that a number is a day, a time of a day, a year, a span: anything but a moment."""
-    is_of_time = (connect_name or "").startswith(("io.debezium.time.", "org.apache.kafka.connect.data."))
+    is_of_time = (connect_name or "").startswith(OF_TIME)
     is_moment = connect_name in UNIT_BY_SCHEMA
     return (is_of_time and not is_moment) or (logical_type or "").startswith("time-")
 
 
 def may_be_unavailable(column: Column) -> bool:
     """Whether the placeholder can stand in its place: only large values of variable length are left out."""
-    return column.word in ("STRING", "BINARY") or column.type.replace(" ", "").upper() == "ARRAY<STRING>"
+    match nested(column.type):
+        case None:
+            return column.word in ("STRING", "BINARY")
+        case ("ARRAY", inner):
+            return word_of(inner) in ("STRING", "BINARY", "DATE", "INT", "INTEGER", "LONG", "BIGINT")
+        case ("MAP", inner):
+            return [word_of(part) for part in split(inner)] == ["STRING", "STRING"]
+        case _:
+            return False

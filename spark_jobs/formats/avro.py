@@ -7,7 +7,7 @@ columns are taken from it by their names. Source: Confluent's documentation of i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, ArithmeticException, PySparkException
@@ -184,11 +184,21 @@ def _lost(
     return found
 
 
+def _lost_names(
+    columns: Sequence[Column], row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline
+) -> Iterator[Expression]:
+    """The names of columns whose values cannot be what is declared, strings; null of the others."""
+    for column in columns:
+        if column.name in fields:
+            value = _value(column, row, fields, pipeline)
+            yield F.when(is_lost(row[column.name], value, fields[column.name], column.type), column.name)
+
+
 def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
     columns = pipeline.source.value_columns
     positions = {name: POSITIONS[name] for name in pipeline.positions}
-    image = f"STRUCT<{', '.join(f'`{c.name}`: {c.type}' for c in columns)}, {_IMAGE_LOST}: STRING>"
+    image = f"STRUCT<{', '.join(f'`{c.name}`: {c.type}' for c in columns)}, {_IMAGE_LOST}: ARRAY<STRING>>"
     type_ = f"STRUCT<op: STRING, before: {image}, after: {image}" + "".join(
         f", `{name}`: {position}" for name, position in positions.items()
     )
@@ -198,8 +208,8 @@ def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
             return F.lit(None).cast(image).alias(name)
         fields, found = schema.fields[name].fields, row[name]
         values = [_value(column, found, fields, pipeline).alias(column.name) for column in columns]
-        lost = _lost(columns, found, fields, pipeline).alias(_IMAGE_LOST)
-        return F.when(found.isNotNull(), F.struct(*values, lost)).alias(name)
+        lost = F.array_compact(F.array(*_lost_names(columns, found, fields, pipeline)).cast("array<string>"))
+        return F.when(found.isNotNull(), F.struct(*values, lost.alias(_IMAGE_LOST))).alias(name)
 
     def of_position(name: str, position: str, row: Expression, schema: AvroSchema) -> Expression:
         block, _, within = name.rpartition(".")
@@ -236,5 +246,5 @@ class _Avro(debezium.Envelope):
         return image[column.name]
 
     def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
-        said = image[_IMAGE_LOST]
-        return F.when(said == f"column {column.name} is no {column.type}", said)
+        is_lost_here = F.array_contains(image[_IMAGE_LOST], column.name)
+        return F.when(is_lost_here, f"column {column.name} is no {column.type}")

@@ -6,6 +6,7 @@ An insert, update or snapshot row is `after`; a delete is `before`, which may ho
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F
 
 from include.debezium import may_be_unavailable
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_ddl import Column
+from include.schema_ddl import Column, nested, word_of
 from spark_jobs.formats.contract import (
     ABSENT,
     DECODED,
@@ -29,6 +30,8 @@ from spark_jobs.formats.contract import (
 )
 
 IMAGE = f"{LINEAGE}_image"  # what `Envelope.image` makes of the image that is the row
+# Of the image of before, what is asked of it: the keys and what orders a delete; the keys that an upsert's row had.
+_GONE, _OLD = (f"{LINEAGE}_{name}_image" for name in ("gone", "old"))
 _KINDS = {"c": "upsert", "u": "upsert", "r": "upsert", "d": "delete", "t": "truncate", "m": "none"}
 
 
@@ -44,9 +47,13 @@ class Envelope(ABC):
     def part(self, path: str) -> Expression:
         """`op`, `before`, `after` (images of the row), or a position by its name."""
 
-    def image(self, part: Expression) -> Expression:
-        """What the other methods take for an image, of a part that is one; null where there is none."""
+    def image(self, part: Expression, columns: Sequence[Column]) -> Expression:
+        """What the other methods take for an image of these columns, of a part that is one; null where none is."""
         return part
+
+    def unreadable(self, image: Expression) -> Expression:
+        """Why a part is no image, or why one of its columns is lost of which `problem` does not tell; null: neither."""
+        return F.lit(None).cast("string")
 
     def raw(self, column: Column, image: Expression) -> Expression:
         """A column of an image as the encoding has it."""
@@ -66,10 +73,13 @@ def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataF
     columns, positions = pipeline.source.value_columns, pipeline.positions
     of_kind = F.create_map(*(F.lit(text) for pair in _KINDS.items() for text in pair))[envelope.part("op")]
     image = F.when(envelope.part("op") == "d", envelope.part("before")).otherwise(envelope.part("after"))
-    whole = records.select("*", of_kind.alias(KIND), envelope.image(image).alias(IMAGE))
+    whole = records.select("*", of_kind.alias(KIND), envelope.image(image, columns).alias(IMAGE))
+    gone = F.when(F.col(KIND) == "delete", envelope.image(envelope.part("before"), _of_deletes(pipeline)))
+    old = F.when(F.col(KIND) == "upsert", envelope.image(envelope.part("before"), _previous_keys(pipeline)))
+    images = [gone.alias(_GONE), *([old.alias(_OLD)] if _previous_keys(pipeline) else [])]
     values = F.struct(*(_value(column, pipeline, envelope).alias(column.name) for column in columns))
     position = F.struct(*(envelope.part(name).alias(name) for name in positions)) if positions else no_position()
-    found = whole.select("*", values.alias(DECODED), position.alias(POSITION))
+    found = whole.select("*", *images, values.alias(DECODED), position.alias(POSITION))
     return found.select(
         RECORD,
         DECODED,
@@ -79,6 +89,20 @@ def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataF
         _previous(pipeline, envelope).alias(PREVIOUS),
         _problem(pipeline, envelope).alias(PROBLEM),
     )
+
+
+def _of_deletes(pipeline: Pipeline) -> list[Column]:
+    """The columns that a delete needs: which rows go, and when. The others may hold anything: their row goes."""
+    change = pipeline.change
+    names = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
+    return [column for column in pipeline.source.value_columns if column.name in names]
+
+
+def _previous_keys(pipeline: Pipeline) -> list[Column]:
+    """The key columns for which the image of before is asked what they were; none if it is not asked."""
+    if not pipeline.moves_keys or pipeline.change.previous_keys:
+        return []
+    return [column for column in pipeline.source.value_columns if column.name in pipeline.change.keys]
 
 
 def _value(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression:
@@ -92,13 +116,23 @@ def _value(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression
 def _is_unavailable(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression:
     """Whether the placeholder stands in a column's place."""
     raw, text = envelope.raw(column, F.col(IMAGE)), F.lit(pipeline.source.debezium.unavailable)
-    match column.word:
-        case "BINARY":
-            return raw == text.cast("binary")
-        case "ARRAY":
-            return raw == F.array(text)
-        case _:
-            return raw == text
+    match nested(column.type):
+        case None:
+            return raw == (text.cast("binary") if column.word == "BINARY" else text)
+        case ("MAP", _):  # maps cannot be compared
+            return (F.size(raw) == 1) & (F.try_element_at(raw, text) == text)
+        case (_, inner):
+            return raw == _unavailable_items(word_of(inner), pipeline.source.debezium.unavailable)
+
+
+def _unavailable_items(word: str, text: str) -> Expression:
+    """The placeholder as an array: one item; or of numbers and dates, which are numbers, each of its bytes."""
+    if word in ("STRING", "BINARY"):
+        return F.array(F.lit(text).cast(word))
+    signed = F.array(*(F.lit(byte - 256 if byte > 127 else byte) for byte in text.encode()))
+    if word == "DATE":
+        return F.transform(signed, F.date_from_unix_date)
+    return signed.cast(f"array<{word}>")
 
 
 def _absent(pipeline: Pipeline, envelope: Envelope) -> Expression:
@@ -112,23 +146,38 @@ def _absent(pipeline: Pipeline, envelope: Envelope) -> Expression:
 
 def _previous(pipeline: Pipeline, envelope: Envelope) -> Expression:
     """The keys in the image of before: PostgreSQL's holds them, where nothing else, when they change."""
-    before, keys = envelope.image(envelope.part("before")), pipeline.change.keys
-    columns = [column for column in pipeline.source.value_columns if column.name in keys]
-    values = (envelope.value(column, before).alias(column.name) for column in columns)
-    return F.when((F.col(KIND) == "upsert") & before.isNotNull(), F.struct(*values))
+    columns, before = _previous_keys(pipeline), F.col(_OLD)
+    if not columns:
+        return F.lit(None)
+    return F.when(before.isNotNull(), F.struct(*(envelope.value(c, before).alias(c.name) for c in columns)))
 
 
 def _problem(pipeline: Pipeline, envelope: Envelope) -> Expression:
-    is_upsert = F.col(KIND) == "upsert"
+    is_upsert, is_delete = F.col(KIND) == "upsert", F.col(KIND) == "delete"
+    unreadable = F.when(is_delete, envelope.unreadable(F.col(_GONE))).otherwise(envelope.unreadable(F.col(IMAGE)))
     problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE)
     problem = problem.when(envelope.undecodable.isNotNull(), envelope.undecodable)
+    problem = problem.when(unreadable.isNotNull(), unreadable)
     problem = problem.when(F.col(KIND).isNull(), "not an envelope of Debezium: it has no known `op`")
     problem = problem.when(is_upsert & F.col(IMAGE).isNull(), "the envelope has no row in `after`")
+    of_deletes = _of_deletes(pipeline)
     for column in pipeline.source.value_columns:
         if may_be_unavailable(column) and column.name not in pipeline.partial_columns:
             unknown = is_upsert & _is_unavailable(column, pipeline, envelope)
             problem = problem.when(unknown, f"column {column.name} is not in the change (unavailable value)")
         lost = envelope.problem(column, F.col(IMAGE), field(DECODED, column.name))
         if lost is not None:
-            problem = problem.when(F.col(KIND).isin("upsert", "delete") & lost.isNotNull(), lost)
+            is_judged = F.col(KIND).isin("upsert", *(["delete"] if column in of_deletes else []))
+            problem = problem.when(is_judged & lost.isNotNull(), lost)
+    for said in _unknown_old_keys(pipeline, envelope):
+        problem = problem.when(is_upsert & said.isNotNull(), F.concat(F.lit("in `before`: "), said))
     return problem
+
+
+def _unknown_old_keys(pipeline: Pipeline, envelope: Envelope) -> list[Expression]:
+    """Why it is not known which row an upsert moves: one that stayed where it was would never go. Null: it is known."""
+    keys, before = _previous_keys(pipeline), F.col(_OLD)
+    if not keys:
+        return []
+    lost = (envelope.problem(column, before, envelope.value(column, before)) for column in keys)
+    return [envelope.unreadable(before), *(said for said in lost if said is not None)]

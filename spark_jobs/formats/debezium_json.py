@@ -6,11 +6,13 @@ along, else the pipeline file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from include.debezium import POSITIONS, UNIT_BY_SCHEMA
+from include.debezium import DATES, DECIMAL, OF_TIME, POSITIONS, UNIT_BY_SCHEMA
 from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
 from spark_jobs.formats import debezium
@@ -21,9 +23,9 @@ from spark_jobs.formats.moments import moment, within_years
 from spark_jobs.formats.values import is_count, of_text
 
 _ENVELOPE = f"{LINEAGE}_envelope"  # what `json_row` says of it
-_SCHEMA = "STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<STRUCT<field: STRING, name: STRING, " + (
-    "parameters: MAP<STRING, STRING>>>>>>"
-)
+_FIELDS = f"{LINEAGE}_fields"  # what the schema that the record brings along says of the row's columns; null without
+_OF_FIELDS = "ARRAY<STRUCT<field: STRING, type: STRING, name: STRING, parameters: MAP<STRING, STRING>>>"
+_SCHEMA = f"STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: {_OF_FIELDS}>>>"
 _CONVERTED = ("DATE", *TIMESTAMPS, *DECIMALS)
 _BASE64 = r"^([A-Za-z0-9+/]{4}){0,15}([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\z"
 _SHOWN_MAX = 100  # characters of a value
@@ -32,7 +34,24 @@ _SHOWN_MAX = 100  # characters of a value
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
     read = records.withColumn(_ENVELOPE, json_row(F.col(f"{RECORD}.value"), _envelope(pipeline)))
-    return debezium.decoded(read, pipeline, _Json(pipeline))
+    if not _asks_schema(pipeline.source.value_columns):
+        fields = F.lit(None).cast(_OF_FIELDS)
+    else:
+        of_row = F.filter(F.col(f"{_ENVELOPE}.row.schema.fields"), lambda f: f["field"].isin("after", "before"))
+        fields = F.get(of_row, F.lit(0))["fields"]
+    return debezium.decoded(read.withColumn(_FIELDS, fields), pipeline, _Json(pipeline))
+
+
+def key_columns(key: Expression, schema: Expression, columns: Sequence[Column], pipeline: Pipeline) -> Expression:
+    """A struct of key columns, from a key as Kafka Connect's JSON converter writes it: by the same rules as images.
+
+    Args:
+        key: bytes of its JSON object. schema: bytes of the schema that it brings along; null without one.
+    """
+    found = json_row(schema, f"STRUCT<fields: {_OF_FIELDS}>")["row"]["fields"]
+    fields = F.when(schema.isNotNull(), found)  # `_decimal` says why it is asked only then
+    row = json_row(key, _image(columns), pipeline.source.debezium.timestamps)["row"]
+    return F.struct(*(_converted(c, row[c.name], pipeline, fields).alias(c.name) for c in columns))
 
 
 class _Json(debezium.Envelope):
@@ -43,23 +62,28 @@ class _Json(debezium.Envelope):
 
     @property
     def undecodable(self) -> Expression:
-        return F.coalesce(*(F.col(f"{of}.{why}") for of in (_ENVELOPE, debezium.IMAGE) for why in ("problem", "lost")))
+        return self.unreadable(F.col(_ENVELOPE))
 
     def part(self, path: str) -> Expression:
-        return F.coalesce(F.col(f"{_ENVELOPE}.row.payload.{path}"), F.col(f"{_ENVELOPE}.row.{path}"))
+        """Of one of the two, never of both: they are two changes, if both are there."""
+        bare, within = F.col(f"{_ENVELOPE}.row.{path}"), F.col(f"{_ENVELOPE}.row.payload.{path}")
+        return F.when(F.col(f"{_ENVELOPE}.row.payload.op").isNotNull(), within).otherwise(bare)
 
-    def image(self, part: Expression) -> Expression:
-        return json_row(part.cast("binary"), _image(self._pipeline), self._pipeline.source.debezium.timestamps)
+    def image(self, part: Expression, columns: Sequence[Column]) -> Expression:
+        return json_row(part.cast("binary"), _image(columns), self._pipeline.source.debezium.timestamps)
+
+    def unreadable(self, image: Expression) -> Expression:
+        return F.coalesce(image["problem"], image["lost"])
 
     def raw(self, column: Column, image: Expression) -> Expression:
         return image["row"][column.name]
 
     def value(self, column: Column, image: Expression) -> Expression:
-        return _converted(column, self.raw(column, image), self._pipeline)
+        return _converted(column, self.raw(column, image), self._pipeline, F.col(_FIELDS))
 
     def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
         if column.word not in _CONVERTED:
-            return None  # `undecodable` tells
+            return None  # `unreadable` tells
         raw = self.raw(column, image)
         said = F.concat(F.lit(f"column {column.name} is no {column.type}: "), F.substring(_said(raw), 1, _SHOWN_MAX))
         return F.when(raw.isNotNull() & value.isNull(), said)
@@ -74,63 +98,76 @@ def _envelope(pipeline: Pipeline) -> str:
     parts |= {"source": f"STRUCT<{block}>"} if block else {}
     parts |= {name: POSITIONS[name] for name in positions if not name.startswith("source.")}
     bare = ", ".join(f"`{name}`: {type_}" for name, type_ in parts.items())
-    schema = f", schema: {_SCHEMA}" if any(column.word in _CONVERTED for column in columns) else ""
+    schema = f", schema: {_SCHEMA}" if _asks_schema(columns) else ""
     return f"STRUCT<{bare}, payload: STRUCT<{bare}>{schema}>"
 
 
-def _image(pipeline: Pipeline) -> str:
+def _asks_schema(columns: Sequence[Column]) -> bool:
+    return any(column.word in _CONVERTED for column in columns)
+
+
+def _image(columns: Sequence[Column]) -> str:
     """An image's type."""
-    return f"STRUCT<{', '.join(f'`{c.name}`: {_read_as(c, pipeline)}' for c in pipeline.source.value_columns)}>"
+    return f"STRUCT<{', '.join(f'`{column.name}`: {_read_as(column)}' for column in columns)}>"
 
 
-def _read_as(column: Column, pipeline: Pipeline) -> str:
-    """The type by which a column is read. Of `precise` decimals it matters whether they are texts or numbers."""
-    if column.word in DECIMALS and pipeline.source.debezium.decimals == "precise":
+def _read_as(column: Column) -> str:
+    """The type by which a column is read. Of decimals it matters whether they are texts or numbers."""
+    if column.word in DECIMALS:
         return "VARIANT"
     return "STRING" if column.word in _CONVERTED else column.type
 
 
-def _converted(column: Column, raw: Expression, pipeline: Pipeline) -> Expression:
-    """A column's value as its declared type; null where that cannot be."""
-    word, options = column.word, pipeline.source.debezium
-    if word in DECIMALS:
-        return of_text(raw, column.type) if options.decimals == "string" else _precise(column, raw)
-    if word not in _CONVERTED:
-        return raw
-    number = F.when(is_count(raw), raw)
-    if word == "DATE":
-        return F.coalesce(within_years(F.date_from_unix_date(number.try_cast("int"))), of_text(raw, word))
-    units = F.create_map(*(F.lit(text) for pair in UNIT_BY_SCHEMA.items() for text in pair))
-    unit = F.coalesce(units[_of_schema(column, "name")], F.lit(options.timestamps))
-    return F.coalesce(moment(number.try_cast("bigint"), unit).cast(word), of_text(raw, word))
-
-
-def _precise(column: Column, raw: Expression) -> Expression:
-    """Numbers as they are; texts are the base64 of an unscaled two's complement integer, and decimals without a
-    declared scale are an object of scale and value.
+def _converted(column: Column, raw: Expression, pipeline: Pipeline, fields: Expression) -> Expression:
+    """A column's value as its declared type; null where that cannot be.
 
     Args:
-        raw: as `json_row` gives a VARIANT.
+        raw: as `_read_as` says. fields: see _FIELDS.
+    """
+    word, options = column.word, pipeline.source.debezium
+    if word not in _CONVERTED:
+        return raw
+    said = F.get(F.filter(fields, lambda f: f["field"] == column.name), F.lit(0))
+    if word in DECIMALS:
+        return _decimal(column, raw, said, options.decimals == "precise")
+    name = F.coalesce(said["name"], F.lit(""))
+    is_of_time = name.startswith(OF_TIME[0]) | name.startswith(OF_TIME[1])
+    number = F.when(is_count(raw) & ~F.coalesce(said["type"] == "string", F.lit(False)), raw)
+    text = of_text(raw, word)
+    if word == "DATE":
+        days = F.when(name.isin(*DATES) | ~is_of_time, number.try_cast("int"))
+        return F.coalesce(within_years(F.date_from_unix_date(days)), text)
+    units = F.create_map(*(F.lit(text) for pair in UNIT_BY_SCHEMA.items() for text in pair))
+    unit = F.coalesce(units[name], F.when(~is_of_time, F.lit(options.timestamps)))
+    known = F.when(unit.isNotNull(), number.try_cast("bigint"))  # else it counts something else: days, a time of a day
+    return F.coalesce(moment(known, unit).cast(word), text)
+
+
+def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool) -> Expression:
+    """Numbers as they are; decimals without a declared scale are an object of scale and value. Texts are the base64 of
+    an unscaled two's complement integer, or numbers: that says the schema, and where there is none the pipeline file.
+
+    Args:
+        raw: as `json_row` gives a VARIANT. said: of the column, by the schema.
     """
     object_ = json_row(F.when(raw.startswith("{"), raw).cast("binary"), "STRUCT<scale: INT, value: STRING>")["row"]
-    scale = F.coalesce(
-        object_["scale"], _of_schema(column, "parameters")["scale"].try_cast("int"), F.lit(scale_of(column.type))
-    )
-    unscaled = F.coalesce(object_["value"], F.when(raw.startswith('"'), F.substr(raw, F.lit(2))))
+    scale = F.coalesce(object_["scale"], said["parameters"]["scale"].try_cast("int"), F.lit(scale_of(column.type)))
+    text = F.when(raw.startswith('"'), F.substr(raw, F.lit(2)))
+    is_told = F.coalesce(said["type"], said["name"]).isNotNull()
+    is_decimal = F.coalesce(said["name"], F.lit("")) == DECIMAL
+    is_encoded = F.when(is_told, is_decimal).otherwise(F.lit(is_precise))
+    is_number = F.coalesce(said["type"] == "string", F.lit(not is_precise))
+    unscaled = F.coalesce(object_["value"], F.when(is_encoded, text))
     # With its padding, as Kafka Connect writes it: Spark would take `12` for base64, and make -41 of it.
     encoded = F.when(unscaled.rlike(_BASE64), unscaled)
     digits = F.hex(F.try_to_binary(encoded, F.lit("base64")))
-    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), of_text(raw, column.type))
+    written = F.when(text.isNull(), raw).when(is_number, text)
+    # Asked only where there is a text: Spark hands to a function of ours, in place of a null that a CASE has made, what
+    # the CASE made of an earlier record.
+    number = F.when(written.isNotNull(), of_text(written, column.type))
+    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), number)
 
 
 def _said(raw: Expression) -> Expression:
     """A value as people write it."""
     return F.when(raw.startswith('"'), F.substr(raw, F.lit(2))).otherwise(raw)
-
-
-def _of_schema(column: Column, attribute: str) -> Expression:
-    """An attribute of the column in the schema that the record brings along; null without one."""
-    fields = F.col(f"{_ENVELOPE}.row.schema.fields")
-    of_row = F.filter(fields, lambda f: f["field"].isin("after", "before"))
-    found = F.filter(F.get(of_row, F.lit(0))["fields"], lambda f: f["field"] == column.name)
-    return F.get(found, F.lit(0))[attribute]

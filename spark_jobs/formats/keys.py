@@ -2,45 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from include import schema_ddl
 from include.pipeline_file import LINEAGE, Pipeline
-from spark_jobs.formats import avro
+from spark_jobs.formats import avro, debezium_json
 from spark_jobs.formats.contract import RECORD, field
 from spark_jobs.formats.json_row import json_row
 from spark_jobs.formats.values import of_text
 
-_KEY = f"{LINEAGE}_key"  # struct of the key columns, where the key is Avro
+_KEY = f"{LINEAGE}_key"  # struct of the key columns, where the key is an object
+_PARTS = f"{LINEAGE}_key_parts"  # of a JSON key: whether it is bare
 
 
 def with_kafkas_key(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Decoded records, with what `of_kafkas_key` needs of them."""
-    if pipeline.source.key != "avro":
-        return records
     keys = [column for column in pipeline.source.value_columns if column.name in pipeline.change.keys]
-    return avro.with_rows(records, F.col(f"{RECORD}.key"), keys, pipeline, _KEY)
+    match pipeline.source.key:
+        case "avro":
+            return avro.with_rows(records, F.col(f"{RECORD}.key"), keys, pipeline, _KEY)
+        case "json":
+            return _with_json(records, keys, pipeline)
+        case _:
+            return records
 
 
 def of_kafkas_key(pipeline: Pipeline) -> Mapping[str, Column]:
-    """Key columns by name; none if the pipeline file takes none from there. Null where the key does not hold one.
-
-    A JSON key may bring its schema along, as Kafka Connect writes it: then its fields are in `payload`.
-    """
+    """Key columns by name; none if the pipeline file takes none from there. Null where the key does not hold one."""
     keys, key, unit = pipeline.change.keys, F.col(f"{RECORD}.key"), pipeline.source.timestamps
     types = {column.name: column.type for column in pipeline.source.value_columns if column.name in keys}
     match pipeline.source.key:
         case "string":
             text = F.try_validate_utf8(key.cast("string"))
             return {keys[0]: of_text(text, types[keys[0]], unit)}
-        case "json":
-            fields = ", ".join(f"`{name}`: {type_}" for name, type_ in types.items())
-            within = "" if "payload" in types else f", payload: STRUCT<{fields}>"
-            row = json_row(key, f"STRUCT<{fields}{within}>", unit)["row"]
-            return {name: F.coalesce(row[name], row["payload"][name]) if within else row[name] for name in types}
-        case "avro":
+        case "json" | "avro":
             return {name: field(_KEY, name) for name in types}
         case _:
             return {}
+
+
+def _with_json(records: DataFrame, keys: Sequence[schema_ddl.Column], pipeline: Pipeline) -> DataFrame:
+    """A JSON key may bring its schema along, as Kafka Connect writes it: then its fields are in `payload`. They are
+    taken from there or from the key itself, never some from each."""
+    key, names = F.col(f"{RECORD}.key"), {column.name.lower() for column in keys}
+    more = [name for name in ("payload", "schema") if name not in names]
+    fields = ", ".join(f"`{name}`: VARIANT" for name in (*(column.name for column in keys), *more))
+    parts = F.col(_PARTS)
+    found = records.withColumn(_PARTS, json_row(key, f"STRUCT<{fields}>")["row"])
+    bare = F.array(F.lit(False), *(parts[c.name].isNotNull() for c in keys if c.name.lower() != "schema"))
+    within = parts["payload"].isNotNull() & ~F.array_contains(bare, True)
+    image = F.when(within, parts["payload"].cast("binary")).otherwise(key) if "payload" in more else key
+    if pipeline.source.is_debezium:
+        schema = F.when(within, parts["schema"].cast("binary")) if "payload" in more else F.lit(None).cast("binary")
+        row = debezium_json.key_columns(image, schema, keys, pipeline)
+    else:
+        types = ", ".join(f"`{column.name}`: {column.type}" for column in keys)
+        row = json_row(image, f"STRUCT<{types}>", pipeline.source.timestamps)["row"]
+    # Not asked of a null: Spark would hand `json_row` what the CASE above made of an earlier record.
+    return found.withColumn(_KEY, F.when(image.isNotNull(), row)).drop(_PARTS)

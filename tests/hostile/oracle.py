@@ -426,8 +426,9 @@ def debezium_row(value: bytes | None, schema: Schema, unit: str) -> Row | None:
     if value is None:
         return None
     found = json_object(value)
-    if isinstance(found.get("payload"), dict):
-        found = found["payload"]
+    payload = found.get("payload")
+    if isinstance(payload, dict) and payload.get("op") is not None:
+        found = payload
     op, row = found.get("op"), found.get("after")
     if op == "m":
         return None

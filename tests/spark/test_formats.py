@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -122,8 +123,6 @@ def test_an_unavailable_value_is_set_aside_where_the_file_says_so(spark: SparkSe
     ],
 )
 def test_a_decimal_is_the_integer_of_its_bytes(spark: SparkSession, unscaled: int, scale: int, expected: str) -> None:
-    from base64 import b64encode
-
     length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1  # as Java's BigInteger has it
     text = b64encode(unscaled.to_bytes(length, "big", signed=True)).decode()
     pipeline = a_pipeline(f"id BIGINT, amount DECIMAL(38, {scale})", {}, format="debezium-json")
@@ -389,3 +388,188 @@ def test_a_delete_that_holds_a_key_only_is_not_filtered(spark: SparkSession) -> 
     ]
     rows = decoded(spark, pipeline, [(None, value) for value in given])
     assert [row["filtered"] for row in rows] == [False, True, True, False]
+
+
+def of_debezium(schema: str, change: dict[str, Any] | None = None, **source: Any) -> Pipeline:
+    return a_pipeline(schema, change or {}, **{"format": "debezium-json", **source})
+
+
+def with_fields(image: dict[str, Any], **fields: dict[str, Any]) -> dict[str, Any]:
+    """An envelope with its row's schema."""
+    row = {"field": "after", "type": "struct", "fields": [{"field": name, **of} for name, of in fields.items()]}
+    return {"schema": {"type": "struct", "fields": [row]}, "payload": {"op": "c", "after": image}}
+
+
+_CONNECT, _TIME = "org.apache.kafka.connect.data.", "io.debezium.time."
+
+
+@pytest.mark.parametrize(
+    ("type_", "raw", "fields", "expected"),
+    [
+        ("DECIMAL(12, 2)", "1234", None, "-26588.24"),  # base64
+        (
+            "DECIMAL(12, 2)",
+            "AQ==",
+            {"type": "bytes", "name": f"{_CONNECT}Decimal", "parameters": {"scale": "1"}},
+            "0.10",
+        ),
+        ("DECIMAL(12, 2)", "1234", {"type": "string"}, "1234.00"),
+        ("DATE", 19000, None, "2022-01-08"),
+        ("DATE", 19000, {"type": "int32", "name": f"{_TIME}Year"}, "lost"),
+        ("TIMESTAMP", 1700000000000000, None, "2023-11-14T22:13:20+00:00"),
+        ("TIMESTAMP", 1700000000000, {"type": "int64", "name": f"{_TIME}Timestamp"}, "2023-11-14T22:13:20+00:00"),
+    ],
+)
+def test_debeziums_keys_are_read_as_its_images_are(
+    spark: SparkSession, type_: str, raw: Any, fields: dict[str, Any] | None, expected: str
+) -> None:
+    pipeline = of_debezium(f"id {type_}, v STRING", key="json")
+    key: Any = {"id": raw}
+    image: Any = {"op": "c", "after": {"id": raw}}
+    if fields:
+        key = {"schema": {"type": "struct", "fields": [{"field": "id", **fields}]}, "payload": key}
+        image = with_fields(image["after"], id=fields)
+    gone, there = decoded(spark, pipeline, [(key, {"op": "d"}), (None, image)])
+    assert gone["row"]["id"] == there["row"]["id"]
+    if expected == "lost":
+        assert gone["reason"] == "null in a key column (id)"
+    else:
+        assert (gone["reason"], there["reason"]) == (None, None)
+        assert shown(gone["row"]["id"]) == expected
+
+
+def test_an_update_whose_old_key_cannot_be_read_is_set_aside(spark: SparkSession) -> None:
+    after, said = {"id": 2, "k": 19000}, "in `before`: "
+    befores: list[tuple[Any, str | None]] = [
+        ({"id": "1x", "k": 19000}, f"{said}column id is no BIGINT"),
+        ({"id": 1.5, "k": 19000}, f"{said}column id is no BIGINT"),
+        ({"id": 1, "k": "x"}, f"{said}column k is no DATE: x"),
+        (5, f"{said}not a JSON object"),
+        ("x", f"{said}not a JSON object"),
+        ({"id": 1, "k": 19000, "v": "lost, but no key"}, None),
+        ({"id": None, "v": 1}, None),
+        (None, None),
+    ]
+    records = [(None, {"op": "u", "before": before, "after": after}) for before, _ in befores]
+    rows = decoded(spark, of_debezium("id BIGINT, k DATE, v INT", {"keys": ["id", "k"]}), records)
+    assert [row["reason"] for row in rows] == [reason for _, reason in befores]
+    assert rows[5]["moved_from"] == {"id": 1, "k": date(2022, 1, 8)}
+
+
+def test_a_delete_is_judged_by_its_keys_and_what_orders_it(spark: SparkSession) -> None:
+    schema = "id BIGINT, seq BIGINT, d DECIMAL(12, 2), s STRUCT<a: INT>, n INT, t TIMESTAMP"
+    unavailable = "__debezium_unavailable_value"
+    befores: list[tuple[Any, str | None]] = [
+        *(({"id": 1, "seq": 1, name: unavailable}, None) for name in ("d", "s", "n", "t")),
+        ({"id": 1, "seq": "x"}, "column seq is no BIGINT"),
+        ({"id": "x", "seq": 1}, "column id is no BIGINT"),
+        ({"id": "x", "seq": 1, "n": "x"}, "column id is no BIGINT"),
+        (5, "not a JSON object"),
+    ]
+    records = [(None, {"op": "d", "before": before}) for before, _ in befores]
+    rows = decoded(spark, of_debezium(schema, {"order_by": ["seq"]}), records)
+    assert [row["reason"] for row in rows] == [reason for _, reason in befores]
+    assert all(row["row"]["_lakemark"]["deleted"] and row["row"]["id"] == 1 for row in rows[:4])
+
+
+def test_an_envelope_or_a_key_is_bare_or_in_payload_and_never_of_both(spark: SparkSession) -> None:
+    inner = {"id": 2, "v": "inner"}
+    values = [
+        {"op": "c", "after": {"id": 1}, "payload": {"op": "d", "before": inner}},
+        {"op": "d", "before": {"id": 1}, "payload": {"after": inner}},
+        {"op": "c", "after": {"id": 1}, "payload": {"op": "c"}},
+    ]
+    rows = decoded(spark, of_debezium("id BIGINT, v STRING"), [(None, value) for value in values])
+    found = [(row["reason"], row["row"]["id"], row["row"]["_lakemark"]["deleted"]) for row in rows]
+    assert found == [(None, 2, True), (None, 1, True), ("the envelope has no row in `after`", None, False)]
+    keys = [{"id": 1, "payload": {"id": 5, "k": 6}}, {"payload": {"id": 5, "k": 6}}, {"id": "x", "payload": {"id": 5}}]
+    for format_, value in (("json", {"v": "n"}), ("debezium-json", {"op": "d"})):
+        pipeline = a_pipeline("id BIGINT, k BIGINT, v STRING", {"keys": ["id", "k"]}, format=format_, key="json")
+        rows = decoded(spark, pipeline, [(key, value) for key in keys])
+        assert [(row["row"]["id"], row["row"]["k"]) for row in rows] == [(1, None), (5, 6), (None, None)]
+
+
+@pytest.mark.parametrize("format_", ["json", "debezium-json"])
+def test_a_key_that_is_none_is_not_that_of_the_record_before(spark: SparkSession, format_: str) -> None:
+    decimal_ = {"field": "id", "type": "bytes", "name": f"{_CONNECT}Decimal", "parameters": {"scale": "1"}}
+    bare, number = {"id": "BNI="} if format_ != "json" else {"id": "12.34"}, {"id": 5}
+    keys = [
+        number,
+        None,
+        {"payload": number},
+        None,
+        bare,
+        None,
+        {"id": "?"},
+        b"?",
+        {"schema": {"fields": [decimal_]}, "payload": bare},
+        None,
+        bare,
+    ]
+    change = {"tombstones": "delete"}
+    rows = decoded(
+        spark, a_pipeline("id DECIMAL(12, 2)", change, format=format_, key="json"), [(k, None) for k in keys]
+    )
+    found = [shown(row["row"]["id"]) for row in rows]
+    scaled = "123.40" if format_ != "json" else "12.34"
+    assert found == ["5.00", None, "5.00", None, "12.34", None, None, None, scaled, None, "12.34"]
+
+
+@pytest.mark.parametrize("absent", ["keep", "nulls"])
+def test_an_unavailable_value_of_several_parts(spark: SparkSession, absent: str) -> None:
+    text = "__debezium_unavailable_value"
+    placeholders = {
+        "m MAP<STRING, STRING>": {text: text},
+        "a ARRAY<INT>": list(text.encode()),
+        "b ARRAY<BIGINT>": list(text.encode()),
+        "c ARRAY<BINARY>": [b64encode(text.encode()).decode()],
+        "s ARRAY<STRING>": [text],
+    }
+    values = {column.split()[0]: value for column, value in placeholders.items()}
+    pipeline = of_debezium(f"id BIGINT, {', '.join(placeholders)}", {"absent": absent})
+    others = {"m": {text: text, "more": "x"}, "a": [1], "b": list(b"_"), "c": ["AP8="], "s": [text, text]}
+    images = [{"id": 1, name: value} for name, value in values.items()] + [{"id": 1, **others}]
+    *rows, there = decoded(spark, pipeline, [(None, {"op": "c", "after": image}) for image in images])
+    if absent == "keep":
+        assert [(row["reason"], row["absent"]) for row in rows] == [(None, [name]) for name in values]
+        assert all(row["row"][name] is None for name, row in zip(values, rows, strict=True))
+    else:
+        said = [f"column {name} is not in the change (unavailable value)" for name in values]
+        assert [row["reason"] for row in rows] == said
+    assert (there["reason"], there["absent"] or []) == (None, [])
+    assert there["row"]["b"] == list(b"_")
+
+
+def test_a_records_schema_says_what_its_numbers_are(spark: SparkSession) -> None:
+    at, day = "2023-11-14T22:13:20+00:00", "2024-01-01"
+    decimal_ = {"type": "bytes", "name": f"{_CONNECT}Decimal", "parameters": {"scale": "2"}}
+    cases: list[tuple[str, Any, dict[str, Any], str | None]] = [
+        ("d", "1234", {"type": "string"}, "1234.00"),
+        ("d", "AQ==", decimal_, "0.01"),
+        ("d", "AQ==", {"type": "bytes"}, None),
+        ("d", 12.5, {"type": "double"}, "12.50"),
+        *(("t", 19723, {"type": "int32", "name": f"{prefix}Date"}, None) for prefix in (_TIME, _CONNECT)),
+        *(("t", 36000000, {"type": "int64", "name": f"{_TIME}{name}"}, None) for name in ("MicroTime", "Time", "Year")),
+        ("t", 1700000000000000, {"type": "int64", "name": f"{_TIME}MicroTimestamp"}, at),
+        ("t", 1700000000000, {"type": "int64", "name": f"{_CONNECT}Timestamp"}, at),
+        ("t", 1700000000000, {"type": "int64"}, at),
+        ("t", "2023-11-14T22:13:20Z", {"type": "string", "name": f"{_TIME}ZonedTimestamp"}, at),
+        ("t", "20240101", {"type": "string"}, None),
+        *(("b", 19723, {"type": "int32", "name": f"{prefix}Date"}, day) for prefix in (_TIME, _CONNECT)),
+        *(("b", 2024, {"type": "int32", "name": f"{_TIME}{name}"}, None) for name in ("Year", "Time", "Timestamp")),
+        ("b", 19723, {"type": "int32"}, day),
+    ]
+    records = [(None, with_fields({"id": 1, name: raw}, **{name: fields})) for name, raw, fields, _ in cases]
+    schema = "id BIGINT, d DECIMAL(12, 2), t TIMESTAMP, b DATE"
+    rows = decoded(spark, of_debezium(schema, debezium={"timestamps": "millis"}), records)
+    found = [shown(row["row"][case[0]]) for case, row in zip(cases, rows, strict=True)]
+    assert found == [expected for *_, expected in cases]
+    assert [row["reason"] is None for row in rows] == [expected is not None for *_, expected in cases]
+    of_text = of_debezium(schema, debezium={"decimals": "string"})
+    [row] = decoded(spark, of_text, [(None, with_fields({"id": 1, "d": "1234"}, d=decimal_))])
+    assert row["row"]["d"] == Decimal("-26588.24")
+
+
+def test_transactions_of_mysql_do_not_order_by_their_names() -> None:
+    with pytest.raises(ValueError, match=r"a column of source\.schema or a position"):
+        of_debezium("id BIGINT", {"order_by": ["source.gtid"]})

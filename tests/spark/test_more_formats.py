@@ -208,6 +208,58 @@ def test_debeziums_avro(spark: SparkSession, registry: RegistryServer) -> None:
     assert [row["row"]["_lakemark"]["change_order"]["source.lsn"] for row in rows[:4]] == [1, 2, 3, 4]
 
 
+def test_debeziums_avro_of_keys_and_placeholders(spark: SparkSession, registry: RegistryServer) -> None:
+    text = "__debezium_unavailable_value"
+    parts = {
+        "m": {"type": "map", "values": "string"},
+        "a": {"type": "array", "items": "int"},
+        "days": {"type": "array", "items": {"type": "int", "connect.name": "io.debezium.time.Date"}},
+        "c": {"type": "array", "items": "bytes"},
+    }
+    optional = [(name, ["null", type_]) for name, type_ in parts.items()]
+    after = record("Value", ("id", "long"), ("n", ["null", "string"]), *optional)
+    before = record("Before", ("id", ["null", "string"]), ("n", ["null", "string"]))
+    envelope = record("Envelope", ("before", ["null", before]), ("after", ["null", after]), ("op", "string"))
+    number = registry.register("old-keys-value", envelope)
+    pipeline = a_pipeline(
+        "id BIGINT, n INT, m MAP<STRING, STRING>, a ARRAY<INT>, days ARRAY<DATE>, c ARRAY<BINARY>",
+        {"order_by": []},
+        format="debezium-avro",
+        registry={"url": registry.url},
+    )
+
+    def change(op: str, before: Any, after: Any) -> tuple[None, bytes]:
+        none = dict.fromkeys(parts)
+        value = {"op": op, "before": before, "after": after and {"id": 2, "n": None, **none, **after}}
+        return None, framed(number, envelope, value)
+
+    of_bytes = list(text.encode())
+    placeholders = {"m": {text: text}, "a": of_bytes, "days": of_bytes, "c": [text.encode()]}
+    rows = decoded(
+        spark,
+        pipeline,
+        [
+            change("u", {"id": "x1", "n": None}, {"n": "5"}),
+            change("u", {"id": "1", "n": "x"}, {"n": "5"}),
+            change("u", {"id": None, "n": "x"}, {"n": "5"}),
+            change("d", {"id": "1", "n": "x"}, None),
+            change("d", {"id": "x1", "n": "x"}, None),
+            change("u", None, {"n": "x"}),
+            change("u", None, placeholders),
+        ],
+    )
+    lost = "column id is no BIGINT"
+    assert [row["reason"] for row in rows] == [
+        f"in `before`: {lost}",
+        *(None,) * 3,
+        lost,
+        "column n is no INT",
+        None,
+    ]
+    assert [row["moved_from"] for row in rows[1:3]] == [{"id": 1}, None]
+    assert rows[6]["absent"] == list(placeholders)
+
+
 def test_a_schema_that_refers_to_others(spark: SparkSession, registry: RegistryServer) -> None:
     city = {**record("City", ("name", "string")), "namespace": "geo"}
     registry.register("city", city)
