@@ -18,7 +18,7 @@ from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
 from spark_jobs.formats import debezium
 from spark_jobs.formats.contract import RECORD
 from spark_jobs.formats.decimals import decimal_text
-from spark_jobs.formats.json_row import json_row
+from spark_jobs.formats.functions import json_row
 from spark_jobs.formats.moments import moment, within_years
 from spark_jobs.formats.values import is_count, of_text
 
@@ -48,8 +48,7 @@ def key_columns(key: Expression, schema: Expression, columns: Sequence[Column], 
     Args:
         key: bytes of its JSON object. schema: bytes of the schema that it brings along; null without one.
     """
-    found = json_row(schema, f"STRUCT<fields: {_OF_FIELDS}>")["row"]["fields"]
-    fields = F.when(schema.isNotNull(), found)  # `_decimal` says why it is asked only then
+    fields = json_row(schema, f"STRUCT<fields: {_OF_FIELDS}>")["row"]["fields"]
     row = json_row(key, _image(columns), pipeline.source.debezium.timestamps)["row"]
     return F.struct(*(_converted(c, row[c.name], pipeline, fields).alias(c.name) for c in columns))
 
@@ -162,10 +161,7 @@ def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool
     encoded = F.when(unscaled.rlike(_BASE64), unscaled)
     digits = F.hex(F.try_to_binary(encoded, F.lit("base64")))
     written = F.when(text.isNull(), raw).when(is_number, text)
-    # Asked only where there is a text: Spark hands to a function of ours, in place of a null that a CASE has made, what
-    # the CASE made of an earlier record.
-    number = F.when(written.isNotNull(), of_text(written, column.type))
-    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), number)
+    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), of_text(written, column.type))
 
 
 def _said(raw: Expression) -> Expression:

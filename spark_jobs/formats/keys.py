@@ -11,7 +11,7 @@ from include import schema_ddl
 from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.formats import avro, debezium_json
 from spark_jobs.formats.contract import RECORD, field
-from spark_jobs.formats.json_row import json_row
+from spark_jobs.formats.functions import json_row
 from spark_jobs.formats.values import of_text
 
 _KEY = f"{LINEAGE}_key"  # struct of the key columns, where the key is an object

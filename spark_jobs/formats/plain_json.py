@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, no_names, of_plain_rows
-from spark_jobs.formats.json_row import json_row
+from spark_jobs.formats.functions import json_row
 
 _READ = f"{LINEAGE}_read"
 

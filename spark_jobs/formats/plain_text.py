@@ -9,6 +9,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import TIMESTAMPS
 from include.schema_ddl import Column as SchemaColumn
 from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, UNDECODABLE, field, of_plain_rows
+from spark_jobs.formats.functions import csv_fields
 from spark_jobs.formats.values import is_count, of_text
 
 _FIELDS = f"{LINEAGE}_fields"
@@ -20,8 +21,8 @@ def csv(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     line = F.rtrim(F.try_validate_utf8(F.col(f"{RECORD}.value").cast("string")), F.lit("\r\n"))
     # An empty text is a line of one field.
     is_line = (line != "") | F.lit(len(columns) == 1)
-    signs = map(F.lit, (written.delimiter, written.quote, written.escape))
-    read = records.withColumn(_FIELDS, F.call_function("lakemark.csv_fields", F.when(is_line, line), *signs))
+    fields = csv_fields(F.when(is_line, line), written.delimiter, written.quote, written.escape)
+    read = records.withColumn(_FIELDS, fields)
     is_whole = F.col(_FIELDS).isNotNull() & (F.size(_FIELDS) == len(columns))
     texts = {c.name: F.nullif(F.col(_FIELDS)[place], F.lit(written.null)) for place, c in enumerate(columns)}
     values = (of_text(texts[column.name], column.type, unit).alias(column.name) for column in columns)

@@ -18,6 +18,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from include.schema_ddl import word_of
+from spark_jobs.formats.functions import text_value
 
 _INFINITE = float("inf")
 _WHOLE = r"^-?[0-9]{1,19}\z"  # `\z` is the end; before a last line feed, too, is `$`
@@ -40,8 +41,7 @@ def of_text(text: Column, type_: str, unit: str | None = None) -> Column:
         case "BINARY":
             return text.cast("binary")
         case _:
-            asked = F.lit(None).cast(f"STRUCT<value: {type_}>")
-            return F.call_function("lakemark.text_value", text, asked, F.lit(unit).cast("string"))
+            return text_value(text, type_, unit)
 
 
 def as_float(number: Column) -> Column:

@@ -165,6 +165,8 @@ def debezium_row(value: bytes | None, schemas: dict[int, Avro], columns: Schema,
     image, other = (fields[name].value for name in (("before", "after") if op == "d" else ("after", "before")))
     if image is None and op != "d":
         raise NoRow("no row in `after`")
+    if op == "d":  # no more is asked of it than its key, and its place
+        columns = {name: type_ for name, type_ in columns.items() if name in ("id", "seq")}
     try:
         row = _sent(row_of(image or {}, columns, unit))
     except Doubtful as doubt:

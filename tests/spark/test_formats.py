@@ -343,6 +343,13 @@ def test_a_key_that_is_no_text_is_none(spark: SparkSession) -> None:
     assert [row["row"]["id"] for row in rows] == [None, 1]
 
 
+def test_i8_what_is_null_is_not_what_it_was_for_the_record_before(spark: SparkSession) -> None:
+    """Spark hands a function of a catalog the last value of a CASE that is null."""
+    found = read(spark, "id BIGINT, name STRING", ["1,a", "", "2,b", "\n", "3,c"] * 3, format="csv")
+    unread = ("not decodable with the declared schema", None)
+    assert found == [(None, "a"), unread, (None, "b"), unread, (None, "c")] * 3
+
+
 def test_keys_that_are_no_text_do_not_become_one(spark: SparkSession) -> None:
     """By the character that stands for what is none."""
     pipeline = a_pipeline("name STRING", {"keys": ["raw_key"]}, metadata={"raw_key": "key"})

@@ -110,11 +110,11 @@ def test_what_is_no_text_is_its_json_as_it_is_written_where_a_string_is_declared
 
 
 def test_values_within_others_are_read_alike(tmp_path: Path) -> None:
-    type_ = "STRUCT<s: STRING, t: ARRAY<TIMESTAMP>, m: MAP<STRING, TIMESTAMP>, d: DECIMAL(20, 2), `a b`: INT>"
-    value = '{"s": 1.50, "t": [1000, "2024-06-01T12"], "m": {"x": 1}, "d": 1234567890123456.785, "a b": 5, "more": 1}'
+    type_ = "STRUCT<s: STRING, t: ARRAY<TIMESTAMP>, m: MAP<STRING, TIMESTAMP>, d: DECIMAL(20, 2), `a-b`: INT>"
+    value = '{"s": 1.50, "t": [1000, "2024-06-01T12"], "m": {"x": 1}, "d": 1234567890123456.785, "a-b": 5, "more": 1}'
     [found] = values_of(tmp_path, type_, [value], timestamps="millis")
     second, noon = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), datetime(2024, 6, 1, 12, tzinfo=UTC)
-    assert (found["s"], found["t"], found["a b"]) == ("1.50", [second, noon], 5)
+    assert (found["s"], found["t"], found["a-b"]) == ("1.50", [second, noon], 5)
     assert dict(found["m"]) == {"x": datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=UTC)}
     assert found["d"] == Decimal("1234567890123456.79")  # as a double it has no such place
 
