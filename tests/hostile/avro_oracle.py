@@ -165,14 +165,15 @@ def debezium_row(value: bytes | None, schemas: dict[int, Avro], columns: Schema,
     image, other = (fields[name].value for name in (("before", "after") if op == "d" else ("after", "before")))
     if image is None and op != "d":
         raise NoRow("no row in `after`")
-    if op == "d":  # no more is asked of it than its key, and its place
-        columns = {name: type_ for name, type_ in columns.items() if name in ("id", "seq")}
+    # No more is asked of a delete than its key, and its place.
+    asked = columns if op != "d" else {name: type_ for name, type_ in columns.items() if name in ("id", "seq")}
     try:
-        row = _sent(row_of(image or {}, columns, unit))
+        row = _sent(row_of(image or {}, asked, unit))
     except Doubtful as doubt:
         raise Doubtful(_sent(doubt.row)) from doubt
     try:
-        row_of(other or {}, columns, unit)
+        for part in (image, other):
+            row_of(part or {}, columns, unit)
     except (NoRow, Unclear) as error:
         raise Doubtful(row) from error  # whoever reads all of the record may not get through
     return row
