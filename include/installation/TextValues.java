@@ -310,7 +310,10 @@ abstract class TextValues {
                 if (unit.equals("millis")) {
                     return withinYears(Math.multiplyExact(count, 1_000L));
                 }
-                return withinYears(unit.equals("nanos") ? Math.floorDiv(count, 1_000L) : count);
+                if (unit.equals("nanos")) {
+                    return withinYears(Math.floorDiv(count, 1_000L));
+                }
+                return unit.equals("micros") ? withinYears(count) : null;
             } catch (ArithmeticException error) {
                 return null;
             } catch (NumberFormatException error) {

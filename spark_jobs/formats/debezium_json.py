@@ -18,8 +18,8 @@ from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
 from spark_jobs.formats import debezium
 from spark_jobs.formats.contract import RECORD
 from spark_jobs.formats.decimals import decimal_text
-from spark_jobs.formats.functions import json_row
-from spark_jobs.formats.moments import moment, within_years
+from spark_jobs.formats.functions import json_row, text_value
+from spark_jobs.formats.moments import within_years
 from spark_jobs.formats.values import is_count, of_text
 
 _ENVELOPE = f"{LINEAGE}_envelope"  # what `json_row` says of it
@@ -130,16 +130,14 @@ def _converted(column: Column, raw: Expression, pipeline: Pipeline, fields: Expr
     if word in DECIMALS:
         return _decimal(column, raw, said, options.decimals == "precise")
     name = F.coalesce(said["name"], F.lit(""))
-    is_of_time = name.startswith(OF_TIME[0]) | name.startswith(OF_TIME[1])
-    number = F.when(is_count(raw) & ~F.coalesce(said["type"] == "string", F.lit(False)), raw)
-    text = of_text(raw, word)
+    is_other = name.startswith(OF_TIME[0]) | name.startswith(OF_TIME[1]) | (said["type"] == "string")
+    is_other = F.coalesce(is_other, F.lit(False))  # a day, a time of a day, a span; or a text
     if word == "DATE":
-        days = F.when(name.isin(*DATES) | ~is_of_time, number.try_cast("int"))
-        return F.coalesce(within_years(F.date_from_unix_date(days)), text)
+        number = F.when(is_count(raw) & (name.isin(*DATES) | ~is_other), raw)
+        return F.coalesce(within_years(F.date_from_unix_date(number.try_cast("int"))), of_text(raw, word))
     units = F.create_map(*(F.lit(text) for pair in UNIT_BY_SCHEMA.items() for text in pair))
-    unit = F.coalesce(units[name], F.when(~is_of_time, F.lit(options.timestamps)))
-    known = F.when(unit.isNotNull(), number.try_cast("bigint"))  # else it counts something else: days, a time of a day
-    return F.coalesce(moment(known, unit).cast(word), text)
+    declared = F.when(is_other, "nobody knows").otherwise(options.timestamps)
+    return text_value(raw, column.type, F.coalesce(units[name], declared))
 
 
 def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool) -> Expression:

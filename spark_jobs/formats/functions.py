@@ -19,9 +19,14 @@ def json_row(bytes_: Column, type_: str, unit: str | None = None) -> Column:
     return _called("json_row", bytes_, F.lit(None).cast(type_), F.lit(unit).cast("string"))
 
 
-def text_value(text: Column, type_: str, unit: str | None) -> Column:
-    """A text as a simple type, which is neither STRING nor BINARY; null: it is none. Args: unit: as for `json_row`."""
-    return _called("text_value", text, F.lit(None).cast(f"STRUCT<value: {type_}>"), F.lit(unit).cast("string"))
+def text_value(text: Column, type_: str, unit: str | Column | None) -> Column:
+    """A text as a simple type, which is neither STRING nor BINARY; null: it is none.
+
+    Args:
+        unit: as for `json_row`; a column is never null: any other word says that nobody knows.
+    """
+    counted = unit if isinstance(unit, Column) else F.lit(unit).cast("string")
+    return _called("text_value", text, F.lit(None).cast(f"STRUCT<value: {type_}>"), counted)
 
 
 def csv_fields(line: Column, delimiter: str, quote: str, escape: str) -> Column:
