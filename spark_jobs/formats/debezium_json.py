@@ -37,7 +37,8 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     if not _asks_schema(pipeline.source.value_columns):
         fields = F.lit(None).cast(_OF_FIELDS)
     else:
-        of_row = F.filter(F.col(f"{_ENVELOPE}.row.schema.fields"), lambda f: f["field"].isin("after", "before"))
+        parts = F.col(f"{_ENVELOPE}.row.schema.fields")
+        of_row = F.filter(parts, lambda f: f["field"].isin("after", "before"))
         fields = F.get(of_row, F.lit(0))["fields"]
     return debezium.decoded(read.withColumn(_FIELDS, fields), pipeline, _Json(pipeline))
 
