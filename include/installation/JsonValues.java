@@ -10,12 +10,9 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.types.TimestampNTZType;
-import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -48,14 +45,8 @@ abstract class JsonValues {
         if (type instanceof MapType) {
             return new Entries(of(((MapType) type).keyType()), of(((MapType) type).valueType()));
         }
-        if (type instanceof DecimalType) {
-            return new Decimals((DecimalType) type);
-        }
         if (type instanceof VariantType) {
             return new Json();
-        }
-        if (type instanceof TimestampType || type instanceof TimestampNTZType) {
-            return new Moment(type instanceof TimestampType);
         }
         if (type.equals(DataTypes.StringType)) {
             return new Text();
@@ -66,25 +57,14 @@ abstract class JsonValues {
         if (type.equals(DataTypes.BinaryType)) {
             return new Bytes();
         }
-        if (type.equals(DataTypes.DateType)) {
-            return new Day();
+        TextValues written = TextValues.of(type);
+        if (written instanceof TextValues.Whole) {
+            return new Whole((TextValues.Whole) written);
         }
-        if (type.equals(DataTypes.FloatType) || type.equals(DataTypes.DoubleType)) {
-            return new Real(type.equals(DataTypes.FloatType));
+        if (written instanceof TextValues.Real) {
+            return new Real((TextValues.Real) written);
         }
-        if (type.equals(DataTypes.ByteType)) {
-            return new Whole(8);
-        }
-        if (type.equals(DataTypes.ShortType)) {
-            return new Whole(16);
-        }
-        if (type.equals(DataTypes.IntegerType)) {
-            return new Whole(32);
-        }
-        if (type.equals(DataTypes.LongType)) {
-            return new Whole(64);
-        }
-        throw new IllegalArgumentException("a type that Lakemark reads from JSON, not " + type.sql());
+        return new Written(written);
     }
 
     /** The type, for people. */
@@ -274,8 +254,8 @@ abstract class JsonValues {
 
         private final TextValues.Whole type;
 
-        Whole(int bits) {
-            type = new TextValues.Whole(bits);
+        Whole(TextValues.Whole type) {
+            this.type = type;
         }
 
         Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
@@ -296,8 +276,8 @@ abstract class JsonValues {
 
         private final TextValues.Real type;
 
-        Real(boolean isFloat) {
-            type = new TextValues.Real(isFloat);
+        Real(TextValues.Real type) {
+            this.type = type;
         }
 
         Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
@@ -317,13 +297,13 @@ abstract class JsonValues {
         }
     }
 
-    /** Numbers, and texts that are written like them. */
-    static class Decimals extends JsonValues {
+    /** DECIMAL, DATE and the timestamps: what a number or a text is by the way it is written. */
+    static class Written extends JsonValues {
 
-        private final TextValues.Decimals type;
+        private final TextValues type;
 
-        Decimals(DecimalType type) {
-            this.type = new TextValues.Decimals(type);
+        Written(TextValues type) {
+            this.type = type;
         }
 
         Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
@@ -331,7 +311,13 @@ abstract class JsonValues {
                 return passedOver(text);
             }
             Object value = type.of(text.text(), unit);
-            return value == null ? lost() : value;
+            if (value != null) {
+                return value;
+            }
+            boolean isUncounted = unit == null && type instanceof TextValues.Moment && TextValues.Moment.isCount(text.text());
+            return isUncounted
+                ? new Lost("", "is a number, and source.timestamps does not say what it counts")
+                : lost();
         }
 
         String name() {
@@ -356,49 +342,6 @@ abstract class JsonValues {
 
         String name() {
             return "BINARY";
-        }
-    }
-
-    /** A day, as a text. */
-    static class Day extends JsonValues {
-
-        private static final TextValues TYPE = new TextValues.Day();
-
-        Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
-            if (text.token() != JsonToken.VALUE_STRING) {
-                return passedOver(text);
-            }
-            Object value = TYPE.of(text.text(), unit);
-            return value == null ? lost() : value;
-        }
-
-        String name() {
-            return TYPE.name();
-        }
-    }
-
-    /** A moment as a text; a whole number where its unit is known. */
-    static class Moment extends JsonValues {
-
-        private final TextValues type;
-
-        Moment(boolean hasZone) {
-            type = new TextValues.Moment(hasZone);
-        }
-
-        Object read(JsonText text, UTF8String unit) throws JsonText.Problem {
-            if (text.token() != JsonToken.VALUE_STRING && text.token() != JsonToken.VALUE_NUMBER_INT) {
-                return passedOver(text);
-            }
-            Object value = type.of(text.text(), unit);
-            if (value == null && unit == null && TextValues.Moment.isCount(text.text())) {
-                return new Lost("", "is a number, and source.timestamps does not say what it counts");
-            }
-            return value == null ? lost() : value;
-        }
-
-        String name() {
-            return type.name();
         }
     }
 }

@@ -62,7 +62,7 @@ abstract class TextValues {
         if (type.equals(DataTypes.LongType)) {
             return new Whole(64);
         }
-        throw new IllegalArgumentException("a type that Lakemark reads from texts, not " + type.sql());
+        throw new IllegalArgumentException("a type that Lakemark reads, not " + type.sql());
     }
 
     /** Few digits, and a small exponent: a computer needs days for `1e999999999` as a decimal. */

@@ -11,6 +11,7 @@ import json
 import re
 import struct
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -48,11 +49,11 @@ class Number(str):
     """A number of JSON, as it is written."""
 
 
-class Text:
+class Text(ABC):
     """A text that may be written in several ways."""
 
-    def is_said_by(self, text: str) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def is_said_by(self, text: str) -> bool: ...
 
 
 @dataclass(frozen=True)
