@@ -6,7 +6,7 @@ Source: Apache Avro 1.12 specification, "Schema Declaration", "Names", "Logical 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -187,20 +187,29 @@ def _takes_none(schema: Any, definitions: Mapping[str, Any], within: tuple[str, 
             return False
 
 
-def _with_long_decimals(schema: Any) -> Any:
+def _with_parts(schema: Any, changed: Callable[[Any], Any]) -> Any:
+    """The schema with every type that stands within it changed; itself, if it has none."""
     match schema:
         case list():
-            return [_with_long_decimals(option) for option in schema]
-        case {"logicalType": "decimal", "precision": int() as digits} if digits < _LONG and schema.get("size", 9) > 8:
-            return {**schema, "precision": _LONG}
-        case dict():
-            found = {name: _with_long_decimals(schema[name]) for name in ("type", "items", "values") if name in schema}
-            if schema.get("type") == "record":
-                fields = [{**field, "type": _with_long_decimals(field["type"])} for field in schema["fields"]]
-                found["fields"] = fields
-            return {**schema, **found}
+            return [changed(option) for option in schema]
+        case {"type": "array", "items": inner}:
+            return {**schema, "items": changed(inner)}
+        case {"type": "map", "values": inner}:
+            return {**schema, "values": changed(inner)}
+        case {"type": "record", "fields": fields}:
+            return {**schema, "fields": [{**field, "type": changed(field["type"])} for field in fields]}
+        case {"type": dict() | list() as inner}:
+            return {**schema, "type": changed(inner)}
         case _:
             return schema
+
+
+def _with_long_decimals(schema: Any) -> Any:
+    match schema:
+        case {"logicalType": "decimal", "precision": int() as digits} if digits < _LONG and schema.get("size", 9) > 8:
+            return {**schema, "precision": _LONG}
+        case _:
+            return _with_parts(schema, _with_long_decimals)
 
 
 def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
@@ -210,25 +219,14 @@ def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
         namespace: of the type around it. known: full names of the types that are defined before it; takes in its own.
     """
     match schema:
-        case list():
-            return [_in_full(option, namespace, known) for option in schema]
         case {"type": kind, "name": str() as name} if kind in _NAMED:
             # A name with dots is a full one, whatever stands beside it.
             own, _, short = name.rpartition(".")
             own = own or schema.get("namespace", namespace)
             full = f"{own or _NO_NAMESPACE}.{short}"
             known.add(full)
-            found = {key: value for key, value in schema.items() if key not in ("namespace", "aliases")}
-            if kind == "record":
-                fields = [{**field, "type": _in_full(field["type"], own, known)} for field in schema["fields"]]
-                found["fields"] = fields
-            return {**found, "name": full}
-        case {"type": "array", "items": inner}:
-            return {**schema, "items": _in_full(inner, namespace, known)}
-        case {"type": "map", "values": inner}:
-            return {**schema, "values": _in_full(inner, namespace, known)}
-        case {"type": dict() | list() as inner}:
-            return {**schema, "type": _in_full(inner, namespace, known)}
+            bare = {key: value for key, value in schema.items() if key not in ("namespace", "aliases")}
+            return {**_with_parts(bare, lambda inner: _in_full(inner, own, known)), "name": full}
         case {"type": str() as name} if name not in (*_SIMPLE, *_NAMED, "array", "map"):
             return _in_full(name, namespace, known)
         case str() if schema not in _SIMPLE:
@@ -237,7 +235,7 @@ def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
             without = f"{_NO_NAMESPACE}.{schema.rpartition('.')[2]}"
             return without if full not in known and without in known else full
         case _:
-            return schema
+            return _with_parts(schema, lambda inner: _in_full(inner, namespace, known))
 
 
 def _define(schema: Any, definitions: dict[str, Any]) -> None:
@@ -260,25 +258,10 @@ def _inlined(schema: Any, definitions: Mapping[str, Any], done: set[str]) -> Any
     Args: done: the types that are defined by now.
     """
     match schema:
-        case list():
-            return [_inlined(option, definitions, done) for option in schema]
         case str() if schema in definitions and schema not in done:
             return _inlined(definitions[schema], definitions, done)
+        case {"type": kind, "name": name} if kind in _NAMED and name in done:
+            return name  # once more, in another of the schemas: the same type
         case {"type": kind, "name": name} if kind in _NAMED:
-            if name in done:
-                return name  # once more, in another of the schemas: the same type
             done.add(name)
-            if kind != "record":
-                return schema
-            return {
-                **schema,
-                "fields": [{**f, "type": _inlined(f["type"], definitions, done)} for f in schema["fields"]],
-            }
-        case {"type": "array", "items": inner}:
-            return {**schema, "items": _inlined(inner, definitions, done)}
-        case {"type": "map", "values": inner}:
-            return {**schema, "values": _inlined(inner, definitions, done)}
-        case {"type": dict() | list() as inner}:
-            return {**schema, "type": _inlined(inner, definitions, done)}
-        case _:
-            return schema
+    return _with_parts(schema, lambda inner: _inlined(inner, definitions, done))

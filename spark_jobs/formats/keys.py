@@ -61,5 +61,4 @@ def _with_json(records: DataFrame, keys: Sequence[schema_ddl.Column], pipeline: 
     else:
         types = ", ".join(f"`{column.name}`: {column.type}" for column in keys)
         row = json_row(image, f"STRUCT<{types}>", pipeline.source.timestamps)["row"]
-    # Not asked of a null: Spark would hand `json_row` what the CASE above made of an earlier record.
-    return found.withColumn(_KEY, F.when(image.isNotNull(), row)).drop(_PARTS)
+    return found.withColumn(_KEY, row).drop(_PARTS)
