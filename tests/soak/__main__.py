@@ -88,7 +88,7 @@ def _soak(folder: Path, stack: Stack, chance: random.Random, options: argparse.N
 
 
 def _victim(world: World, stack: Stack, number: int, chance: random.Random, options: argparse.Namespace) -> Victim:
-    """A landing, a clustered table, one whose tombstones are purged, one whose keys move between its tables."""
+    """A landing; a clustered table with an archive; one whose tombstones are purged; one whose keys move."""
     name = f"soak_{number}"
     source: dict[str, Any] = {"limits": {"records_per_batch_max": 3 * options.records_per_round}}
     change: dict[str, Any] = {"delete_when": "op = 'd'"}
@@ -99,6 +99,7 @@ def _victim(world: World, stack: Stack, number: int, chance: random.Random, opti
             others = {"archive": "lake://bronze/soak", "merge_every": 3}
         case 1:
             target = {"cluster_by": ["id"]}
+            others = {"archive": f"lake://bronze/{name}"}
         case 2:
             others = {"maintenance": {"purge_tombstones_after_days": AT_ONCE}}
         case 3:

@@ -287,9 +287,20 @@ KINDS: dict[str, Fault] = {
 
 
 def can_suffer(kind: str, victim: Victim) -> bool:
-    if kind in ("records expired", "topic created anew"):
-        return victim.forgets
-    return kind != "backfill over purged deletes" or not victim.forgets
+    """Whether the kind is for this pipeline: not every attempt passes every fault point."""
+    match kind:
+        case "records expired" | "topic created anew":
+            return victim.forgets
+        case "backfill over purged deletes":
+            return not victim.forgets
+        case "killed at attempt.archived":
+            return victim.pipeline.archive is not None and victim.pipeline.landing is None
+        case "killed at attempt.history_landed":
+            return victim.pipeline.target.history_table is not None
+        case "killed at attempt.route_landed":
+            return bool(victim.pipeline.target.routes)
+        case _:
+            return True
 
 
 def _later(seconds: float, act: Callable[[], None]) -> threading.Timer:
