@@ -171,11 +171,13 @@ def _ledger_lost(victim: Victim, how: str, **environment: str) -> bool:
         shutil.rmtree(path)
     else:
         [*_, last] = sorted((path / "_delta_log").glob("*.json"))
+        if last.with_suffix(".checkpoint.parquet").exists():
+            return False  # it holds what is lost
         last.write_bytes(last.read_bytes()[:-15] if how == "torn" else b"")
     if environment:
         process = victim.start("ledger", "rebuild", victim.pipeline.name, **environment)
-        process.communicate(timeout=RUN_SECONDS_MAX)
-        assert process.returncode == -signal.SIGKILL
+        said, _ = process.communicate(timeout=RUN_SECONDS_MAX)
+        assert process.returncode == -signal.SIGKILL, said
     victim.command("ledger", "rebuild", victim.pipeline.name)
     return True
 
