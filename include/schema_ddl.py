@@ -33,6 +33,7 @@ class SchemaError(ValueError):
 class Column(NamedTuple):
     name: str
     type: str  # as written, without NOT NULL and COMMENT
+    exact: bool = False  # no value is rounded or cut to become one of the type: two keys would become one
 
     @property
     def word(self) -> str:

@@ -34,8 +34,12 @@ abstract class JsonValues {
     /** The value whose first token is the text's; to its last token. Never null: null is for the caller. */
     abstract Object read(JsonText text, UTF8String unit) throws JsonText.Problem;
 
-    /** Raises IllegalArgumentException: there is no such value in JSON. */
     static JsonValues of(DataType type) {
+        return of(type, false);
+    }
+
+    /** Raises IllegalArgumentException: there is no such value in JSON. */
+    private static JsonValues of(DataType type, boolean isExact) {
         if (type instanceof StructType) {
             return new Struct((StructType) type);
         }
@@ -57,7 +61,7 @@ abstract class JsonValues {
         if (type.equals(DataTypes.BinaryType)) {
             return new Bytes();
         }
-        TextValues written = TextValues.of(type);
+        TextValues written = TextValues.of(type, isExact);
         if (written instanceof TextValues.Whole) {
             return new Whole((TextValues.Whole) written);
         }
@@ -102,7 +106,7 @@ abstract class JsonValues {
             fields = new JsonValues[type.length()];
             for (int n = 0; n < fields.length; n++) {
                 StructField field = type.fields()[n];
-                fields[n] = of(field.dataType());
+                fields[n] = of(field.dataType(), TextValues.isExact(field));
                 places.put(field.name(), Integer.valueOf(n));
             }
         }

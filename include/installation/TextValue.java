@@ -6,13 +6,15 @@ import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * `text_value(STRING, STRUCT, STRING)`: a text as the type of a struct's only field; null: the text is none.
  *
- * The second argument is a null that has the type; the third is what a number counts that stands for a moment: seconds,
+ * The second argument is a null that has the type (whose comment `exact` says that nothing is rounded or cut to become
+ * one of it); the third is what a number counts that stands for a moment: seconds,
  * millis, micros or nanos; null: nobody knows. Spark's own casts pass over white space and control characters, take
  * "10:20:30" for a moment of today, and compute `1e999999999` for hours.
  */
@@ -43,7 +45,7 @@ public class TextValue implements UnboundFunction {
 
         Bound(StructType asked) {
             this.asked = asked;
-            TextValues.of(resultType()); // raises
+            type(); // raises
         }
 
         public String name() {
@@ -62,13 +64,18 @@ public class TextValue implements UnboundFunction {
             return asked.fields()[0].dataType();
         }
 
+        private TextValues type() {
+            StructField field = asked.fields()[0];
+            return TextValues.of(field.dataType(), TextValues.isExact(field));
+        }
+
         /** What Spark calls, by this name and these types. */
         public Object invoke(UTF8String text, InternalRow asked, UTF8String unit) {
             if (text == null) {
                 return null;
             }
             if (type == null) {
-                type = TextValues.of(resultType());
+                type = type();
             }
             return type.of(text.toString(), unit);
         }

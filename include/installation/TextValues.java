@@ -14,6 +14,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -33,13 +34,18 @@ abstract class TextValues {
     /** The type, for people. */
     abstract String name();
 
+    /** Whether no value is rounded or cut to become one of the field's type: its comment says so. */
+    static boolean isExact(StructField field) {
+        return field.metadata().contains("comment") && field.metadata().getString("comment").equals("exact");
+    }
+
     /** Raises IllegalArgumentException: a text is none. */
-    static TextValues of(DataType type) {
+    static TextValues of(DataType type, boolean isExact) {
         if (type instanceof DecimalType) {
-            return new Decimals((DecimalType) type);
+            return new Decimals((DecimalType) type, isExact);
         }
         if (type instanceof TimestampType || type instanceof TimestampNTZType) {
-            return new Moment(type instanceof TimestampType);
+            return new Moment(type instanceof TimestampType, isExact);
         }
         if (type.equals(DataTypes.DateType)) {
             return new Day();
@@ -96,6 +102,10 @@ abstract class TextValues {
             exponent = 10 * exponent + text.charAt(at) - '0';
         }
         return at == end && at > first && exponent <= EXPONENT_MAX && at - first <= DIGITS_MAX;
+    }
+
+    private static String exactly(String name, boolean isExact) {
+        return isExact ? name + " exactly, as a key has to be" : name;
     }
 
     private static int digitsEnd(String text, int from) {
@@ -203,27 +213,31 @@ abstract class TextValues {
         }
     }
 
-    /** A number; what has more decimal places is rounded, half up. */
+    /** A number; what has more decimal places is rounded, half up, or is none. */
     static class Decimals extends TextValues {
 
         private final int precision;
         private final int scale;
+        private final boolean isExact;
 
-        Decimals(DecimalType type) {
+        Decimals(DecimalType type, boolean isExact) {
             precision = type.precision();
             scale = type.scale();
+            this.isExact = isExact;
         }
 
         Object of(String text, UTF8String unit) {
             if (!isNumber(text)) {
                 return null;
             }
-            BigDecimal value = new BigDecimal(text).setScale(scale, RoundingMode.HALF_UP);
-            return value.precision() > precision ? null : Decimal.apply(value, precision, scale);
+            BigDecimal written = new BigDecimal(text);
+            BigDecimal value = written.setScale(scale, RoundingMode.HALF_UP);
+            boolean isRounded = isExact && value.compareTo(written) != 0;
+            return isRounded || value.precision() > precision ? null : Decimal.apply(value, precision, scale);
         }
 
         String name() {
-            return "DECIMAL(" + precision + ", " + scale + ")";
+            return exactly("DECIMAL(" + precision + ", " + scale + ")", isExact);
         }
     }
 
@@ -258,15 +272,20 @@ abstract class TextValues {
         private static final ZoneId UTC = ZoneOffset.UTC;
         private static final int DAY_LENGTH = 10;
 
-        private final boolean hasZone;
+        private static final Pattern CUT = Pattern.compile(".*\\.[0-9]{6}[0-9]*[1-9].*");
 
-        Moment(boolean hasZone) {
+        private final boolean hasZone;
+        private final boolean isExact;
+
+        Moment(boolean hasZone, boolean isExact) {
             this.hasZone = hasZone;
+            this.isExact = isExact;
         }
 
         Object of(String text, UTF8String unit) {
             if (beginsWithDay(text)) {
-                return hasNamedZone(text) ? null : ofDay(UTF8String.fromString(text));
+                boolean isNone = hasNamedZone(text) || (isExact && CUT.matcher(text).matches());
+                return isNone ? null : ofDay(UTF8String.fromString(text));
             }
             return unit != null && isCount(text) ? ofCount(text, unit.toString()) : null;
         }
@@ -301,7 +320,7 @@ abstract class TextValues {
             return found.isEmpty() ? null : withinYears(((Long) found.get()).longValue());
         }
 
-        private static Object ofCount(String written, String unit) {
+        private Object ofCount(String written, String unit) {
             try {
                 long count = Long.parseLong(written);
                 if (unit.equals("seconds")) {
@@ -311,7 +330,7 @@ abstract class TextValues {
                     return withinYears(Math.multiplyExact(count, 1_000L));
                 }
                 if (unit.equals("nanos")) {
-                    return withinYears(Math.floorDiv(count, 1_000L));
+                    return isExact && count % 1_000L != 0 ? null : withinYears(Math.floorDiv(count, 1_000L));
                 }
                 return unit.equals("micros") ? withinYears(count) : null;
             } catch (ArithmeticException error) {
@@ -326,7 +345,7 @@ abstract class TextValues {
         }
 
         String name() {
-            return hasZone ? "TIMESTAMP" : "TIMESTAMP_NTZ";
+            return exactly(hasZone ? "TIMESTAMP" : "TIMESTAMP_NTZ", isExact);
         }
     }
 }

@@ -343,6 +343,12 @@ class Pipeline(Section):
         return found._replace(type="TIMESTAMP") if found.of == "position" and found.name in INSTANTS else found
 
     @property
+    def value_columns(self) -> tuple[Column, ...]:
+        """Those of `source.value_columns`, of which keys, new and old, are taken only exactly."""
+        keys = {*self.change.keys, *self.change.previous_keys.values()}
+        return tuple(column._replace(exact=column.name in keys) for column in self.source.value_columns)
+
+    @property
     def partial_columns(self) -> tuple[str, ...]:
         """Columns that a change may not hold, and that then keep what they were."""
         is_kept = self.source.is_debezium and self.transform is None

@@ -25,6 +25,7 @@ from spark_jobs.formats import debezium
 from spark_jobs.formats.avro_values import is_lost, typed
 from spark_jobs.formats.contract import ABSENT, DECODED, NO_VALUE, RECORD, RESCUED, UNDECODABLE, no_names, of_plain_rows
 from spark_jobs.formats.framing import schema_id, schema_ids, unreadable
+from spark_jobs.formats.values import none_of
 
 _ID, _ROW, _LOST, _IMAGE_LOST = (f"{LINEAGE}_{name}" for name in ("schema_id", "avro", "lost", "image_lost"))
 _ENVELOPE = f"{LINEAGE}_envelope"
@@ -109,7 +110,7 @@ def _row(number: int) -> str:
 
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
-    columns, partial = pipeline.source.value_columns, pipeline.partial_columns
+    columns, partial = pipeline.value_columns, pipeline.partial_columns
     written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline, _typed(columns, pipeline))
 
     def lost(row: Expression, schema: AvroSchema) -> Expression:
@@ -168,7 +169,7 @@ def _value(column: Column, row: Expression, fields: Mapping[str, AvroField], pip
     field = fields.get(column.name)
     if field is None:
         return F.lit(None).cast(column.type)
-    return typed(row[column.name], field, column.type, pipeline)
+    return typed(row[column.name], field, column, pipeline)
 
 
 def _lost(
@@ -180,7 +181,7 @@ def _lost(
         if column.name in fields:
             value = _value(column, row, fields, pipeline)
             lost = is_lost(row[column.name], value, fields[column.name], column.type)
-            found = found.when(lost, f"column {column.name} is no {column.type}")
+            found = found.when(lost, none_of(column))
     return found
 
 
@@ -196,7 +197,7 @@ def _lost_names(
 
 def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
-    columns = pipeline.source.value_columns
+    columns = pipeline.value_columns
     positions = {name: POSITIONS[name] for name in pipeline.positions}
     image = f"STRUCT<{', '.join(f'`{c.name}`: {c.type}' for c in columns)}, {_IMAGE_LOST}: ARRAY<STRING>>"
     type_ = f"STRUCT<op: STRING, before: {image}, after: {image}" + "".join(
@@ -247,4 +248,4 @@ class _Avro(debezium.Envelope):
 
     def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
         is_lost_here = F.array_contains(image[_IMAGE_LOST], column.name)
-        return F.when(is_lost_here, f"column {column.name} is no {column.type}")
+        return F.when(is_lost_here, none_of(column))

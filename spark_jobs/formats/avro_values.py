@@ -16,6 +16,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from include import schema_ddl
 from include.avro_schema import AvroField
 from include.debezium import UNIT_BY_SCHEMA, counts_other, is_date
 from include.pipeline_file import Pipeline
@@ -27,30 +28,30 @@ from spark_jobs.formats.values import as_float, of_text
 _UNIT_BY_LOGICAL = {"timestamp-nanos": "nanos", "local-timestamp-nanos": "nanos"}
 
 
-def typed(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Column:
-    """A value, as Spark reads it by its schema, as a declared type; null where it cannot be that."""
-    none = F.lit(None).cast(type_)
+def typed(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pipeline) -> Column:
+    """A value, as Spark reads it by its schema, as one of a declared column; null where it cannot be that."""
+    none = F.lit(None).cast(column.type)
     if avro.kind == "union":
-        options = [typed(raw[f"member{n}"], option, type_, pipeline) for n, option in enumerate(avro.options)]
+        options = [typed(raw[f"member{n}"], option, column, pipeline) for n, option in enumerate(avro.options)]
         return F.coalesce(*options)
-    match nested(type_):
+    match nested(column.type):
         case ("STRUCT", inner) if avro.kind == "record":
             known = avro.fields
             values = (
-                typed(raw[f.name], known[f.name], f.type, pipeline) if f.name in known else F.lit(None).cast(f.type)
+                typed(raw[f.name], known[f.name], f, pipeline) if f.name in known else F.lit(None).cast(f.type)
                 for f in fields_of(inner)
             )
             names = (f.name for f in fields_of(inner))
             return F.when(raw.isNotNull(), F.struct(*(v.alias(name) for v, name in zip(values, names, strict=True))))
         case ("ARRAY", inner) if avro.kind == "array":
-            return F.transform(raw, lambda item: typed(item, avro.inner, inner, pipeline))
+            return F.transform(raw, lambda item: typed(item, avro.inner, column._replace(type=inner), pipeline))
         case ("MAP", inner) if avro.kind == "map" and word_of(split(inner)[0]) == "STRING":
-            of_value = split(inner)[1]
+            of_value = column._replace(type=split(inner)[1])
             known = ~F.exists(F.map_keys(raw), lambda key: ~F.is_valid_utf8(key))
             return F.when(known, F.transform_values(raw, lambda _, v: typed(v, avro.inner, of_value, pipeline)))
         case None:
-            found = _simple(raw, avro, type_, pipeline)
-            return none if found is None else found.cast(type_)
+            found = _simple(raw, avro, column, pipeline)
+            return none if found is None else found.cast(column.type)
         case _:
             return none
 
@@ -77,22 +78,22 @@ def is_lost(raw: Column, value: Column, avro: AvroField, type_: str) -> Column:
     return whole | F.coalesce(F.exists(lost, lambda found: found), F.lit(False))
 
 
-def _simple(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Column | None:
+def _simple(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pipeline) -> Column | None:
     """None: a value of that schema is never one of that type."""
-    word = word_of(type_)
+    word = column.word
     match avro.kind:
         case "string" | "enum":
-            return of_text(raw, type_, pipeline.source.timestamps)
+            return of_text(raw, column, pipeline.source.timestamps)
         case "bytes" | "fixed":
             return {"BINARY": raw, "STRING": F.try_validate_utf8(raw.cast("string"))}.get(word)
         case "record" if word in DECIMALS and {"scale", "value"} <= set(avro.fields):  # Kafka Connect's own
-            return decimal_text(F.hex(raw["value"]), raw["scale"]).try_cast(type_)
+            return of_text(decimal_text(F.hex(raw["value"]), raw["scale"]), column)
         case "boolean":
             return raw if word in ("BOOLEAN", "STRING") else None
         case "int" | "long":
-            return _of_whole(raw, avro, type_, pipeline)
+            return _of_whole(raw, avro, column, pipeline)
         case "float" | "double" | "decimal":
-            return _of_number(raw, avro, type_)
+            return _of_number(raw, column)
         case "date":
             return within_years(raw) if word in ("DATE", *TIMESTAMPS) else raw if word == "STRING" else None
         case kind if "timestamp-" in kind:
@@ -101,10 +102,10 @@ def _simple(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Col
             return None
 
 
-def _of_whole(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> Column | None:
-    word = word_of(type_)
+def _of_whole(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pipeline) -> Column | None:
+    word = column.word
     if word in (*WHOLE, *DECIMALS):
-        return raw.try_cast(type_)
+        return raw.try_cast(column.type)
     known_unit = UNIT_BY_SCHEMA.get(avro.connect_name or "") or _UNIT_BY_LOGICAL.get(avro.logical_type or "")
     if word == "DATE":
         is_other = known_unit or counts_other(avro.connect_name, avro.logical_type)
@@ -113,9 +114,10 @@ def _of_whole(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> C
     if word in TIMESTAMPS:
         declared = pipeline.source.debezium.timestamps if pipeline.source.is_debezium else pipeline.source.timestamps
         unit = known_unit or (None if counts_other(avro.connect_name, avro.logical_type) else declared)
-        return moment(raw.cast("bigint"), F.lit(unit)) if unit else None
+        count = F.when(raw % 1_000 == 0, raw) if column.exact and unit == "nanos" else raw
+        return moment(count.cast("bigint"), F.lit(unit)) if unit else None
     if word in ("FLOAT", "REAL", "DOUBLE"):
-        found = raw.cast(type_)
+        found = raw.cast(column.type)
         # What rounds up to 2^63 is cast back to the last BIGINT.
         return F.when((found.try_cast("bigint") == raw) & (raw != 2**63 - 1), found)
     if word == "BOOLEAN":
@@ -123,13 +125,13 @@ def _of_whole(raw: Column, avro: AvroField, type_: str, pipeline: Pipeline) -> C
     return raw if word == "STRING" else None
 
 
-def _of_number(raw: Column, avro: AvroField, type_: str) -> Column | None:
-    word = word_of(type_)
+def _of_number(raw: Column, column: schema_ddl.Column) -> Column | None:
+    word = column.word
     if word in WHOLE:
-        whole = raw.try_cast(type_)
+        whole = raw.try_cast(column.type)
         return F.when(whole == raw, whole)
     if word in ("FLOAT", "REAL"):
         return as_float(raw.cast("double"))
     if word in DECIMALS:
-        return raw.try_cast(type_)
+        return of_text(raw.cast("string"), column) if column.exact else raw.try_cast(column.type)
     return raw if word in ("DOUBLE", "STRING") else None

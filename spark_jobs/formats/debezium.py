@@ -70,7 +70,7 @@ class Envelope(ABC):
 
 def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataFrame:
     """Records (struct RECORD, and what the envelope needs) with the contract's columns."""
-    columns, positions = pipeline.source.value_columns, pipeline.positions
+    columns, positions = pipeline.value_columns, pipeline.positions
     of_kind = F.create_map(*(F.lit(text) for pair in _KINDS.items() for text in pair))[envelope.part("op")]
     image = F.when(envelope.part("op") == "d", envelope.part("before")).otherwise(envelope.part("after"))
     whole = records.select("*", of_kind.alias(KIND), envelope.image(image, columns).alias(IMAGE))
@@ -95,14 +95,14 @@ def _of_deletes(pipeline: Pipeline) -> list[Column]:
     """The columns that a delete needs: which rows go, and when. The others may hold anything: their row goes."""
     change = pipeline.change
     names = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
-    return [column for column in pipeline.source.value_columns if column.name in names]
+    return [column for column in pipeline.value_columns if column.name in names]
 
 
 def _previous_keys(pipeline: Pipeline) -> list[Column]:
     """The key columns for which the image of before is asked what they were; none if it is not asked."""
     if not pipeline.moves_keys or pipeline.change.previous_keys:
         return []
-    return [column for column in pipeline.source.value_columns if column.name in pipeline.change.keys]
+    return [column for column in pipeline.value_columns if column.name in pipeline.change.keys]
 
 
 def _value(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression:
@@ -137,7 +137,7 @@ def _unavailable_items(word: str, text: str) -> Expression:
 
 def _absent(pipeline: Pipeline, envelope: Envelope) -> Expression:
     """Large values that the database did not send, because they are as they were (TOAST)."""
-    partial = [column for column in pipeline.source.value_columns if column.name in pipeline.partial_columns]
+    partial = [column for column in pipeline.value_columns if column.name in pipeline.partial_columns]
     if not partial:
         return no_names()
     names = F.array(*(F.when(_is_unavailable(column, pipeline, envelope), column.name) for column in partial))
@@ -161,7 +161,7 @@ def _problem(pipeline: Pipeline, envelope: Envelope) -> Expression:
     problem = problem.when(F.col(KIND).isNull(), "not an envelope of Debezium: it has no known `op`")
     problem = problem.when(is_upsert & F.col(IMAGE).isNull(), "the envelope has no row in `after`")
     of_deletes = _of_deletes(pipeline)
-    for column in pipeline.source.value_columns:
+    for column in pipeline.value_columns:
         if may_be_unavailable(column) and column.name not in pipeline.partial_columns:
             unknown = is_upsert & _is_unavailable(column, pipeline, envelope)
             problem = problem.when(unknown, f"column {column.name} is not in the change (unavailable value)")

@@ -18,9 +18,9 @@ from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
 from spark_jobs.formats import debezium
 from spark_jobs.formats.contract import RECORD
 from spark_jobs.formats.decimals import decimal_text
-from spark_jobs.formats.functions import json_row, text_value
+from spark_jobs.formats.functions import json_row, struct_of, text_value
 from spark_jobs.formats.moments import within_years
-from spark_jobs.formats.values import is_count, of_text
+from spark_jobs.formats.values import is_count, none_of, of_text
 
 _ENVELOPE = f"{LINEAGE}_envelope"  # what `json_row` says of it
 _FIELDS = f"{LINEAGE}_fields"  # what the schema that the record brings along says of the row's columns; null without
@@ -34,7 +34,7 @@ _SHOWN_MAX = 100  # characters of a value
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
     read = records.withColumn(_ENVELOPE, json_row(F.col(f"{RECORD}.value"), _envelope(pipeline)))
-    if not _asks_schema(pipeline.source.value_columns):
+    if not _asks_schema(pipeline.value_columns):
         fields = F.lit(None).cast(_OF_FIELDS)
     else:
         parts = F.col(f"{_ENVELOPE}.row.schema.fields")
@@ -85,13 +85,13 @@ class _Json(debezium.Envelope):
         if column.word not in _CONVERTED:
             return None  # `unreadable` tells
         raw = self.raw(column, image)
-        said = F.concat(F.lit(f"column {column.name} is no {column.type}: "), F.substring(_said(raw), 1, _SHOWN_MAX))
+        said = F.concat(F.lit(f"{none_of(column)}: "), F.substring(_said(raw), 1, _SHOWN_MAX))
         return F.when(raw.isNotNull() & value.isNull(), said)
 
 
 def _envelope(pipeline: Pipeline) -> str:
     """The envelope's type, bare and within `payload`; of the source block only what is asked for."""
-    columns, positions = pipeline.source.value_columns, pipeline.positions
+    columns, positions = pipeline.value_columns, pipeline.positions
     of_source = [name.removeprefix("source.") for name in positions if name.startswith("source.")]
     block = ", ".join(f"`{name}`: {POSITIONS[f'source.{name}']}" for name in of_source)
     parts = {"before": "VARIANT", "after": "VARIANT", "op": "STRING"}
@@ -108,7 +108,7 @@ def _asks_schema(columns: Sequence[Column]) -> bool:
 
 def _image(columns: Sequence[Column]) -> str:
     """An image's type."""
-    return f"STRUCT<{', '.join(f'`{column.name}`: {_read_as(column)}' for column in columns)}>"
+    return struct_of(column._replace(type=_read_as(column)) for column in columns)
 
 
 def _read_as(column: Column) -> str:
@@ -135,10 +135,10 @@ def _converted(column: Column, raw: Expression, pipeline: Pipeline, fields: Expr
     is_other = F.coalesce(is_other, F.lit(False))  # a day, a time of a day, a span; or a text
     if word == "DATE":
         number = F.when(is_count(raw) & (name.isin(*DATES) | ~is_other), raw)
-        return F.coalesce(within_years(F.date_from_unix_date(number.try_cast("int"))), of_text(raw, word))
+        return F.coalesce(within_years(F.date_from_unix_date(number.try_cast("int"))), of_text(raw, column))
     units = F.create_map(*(F.lit(text) for pair in UNIT_BY_SCHEMA.items() for text in pair))
     declared = F.when(is_other, "nobody knows").otherwise(options.timestamps)
-    return text_value(raw, column.type, F.coalesce(units[name], declared))
+    return text_value(raw, column, F.coalesce(units[name], declared))
 
 
 def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool) -> Expression:
@@ -160,7 +160,7 @@ def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool
     encoded = F.when(unscaled.rlike(_BASE64), unscaled)
     digits = F.hex(F.try_to_binary(encoded, F.lit("base64")))
     written = F.when(text.isNull(), raw).when(is_number, text)
-    return F.coalesce(decimal_text(digits, scale).try_cast(column.type), of_text(written, column.type))
+    return of_text(F.coalesce(decimal_text(digits, scale), written), column)
 
 
 def _said(raw: Expression) -> Expression:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from include import schema_ddl
 
 
 def json_row(bytes_: Column, type_: str, unit: str | None = None) -> Column:
@@ -13,25 +17,35 @@ def json_row(bytes_: Column, type_: str, unit: str | None = None) -> Column:
     them); each is null if there is nothing to say.
 
     Args:
-        type_: a STRUCT, or a MAP of STRING to anything; a VARIANT in it stands for a value's JSON, which is a STRING.
+        type_: a STRUCT (`struct_of`), or a MAP of STRING to anything; a VARIANT in it stands for a value's JSON, which
+            is a STRING.
         unit: seconds, millis, micros or nanos: what a number is that stands for a TIMESTAMP; None: nobody knows.
     """
     return _called("json_row", bytes_, F.lit(None).cast(type_), F.lit(unit).cast("string"))
 
 
-def text_value(text: Column, type_: str, unit: str | Column | None) -> Column:
-    """A text as a simple type, which is neither STRING nor BINARY; null: it is none.
+def struct_of(columns: Iterable[schema_ddl.Column]) -> str:
+    """The type of a struct of columns."""
+    return f"STRUCT<{', '.join(map(_field, columns))}>"
+
+
+def text_value(text: Column, column: schema_ddl.Column, unit: str | Column | None) -> Column:
+    """A text as a value of a column whose type is simple, and neither STRING nor BINARY; null: it is none.
 
     Args:
         unit: as for `json_row`; a column is never null: any other word says that nobody knows.
     """
     counted = unit if isinstance(unit, Column) else F.lit(unit).cast("string")
-    return _called("text_value", text, F.lit(None).cast(f"STRUCT<value: {type_}>"), counted)
+    return _called("text_value", text, F.lit(None).cast(struct_of([column])), counted)
 
 
 def csv_fields(line: Column, delimiter: str, quote: str, escape: str) -> Column:
     """The fields of a line, array of strings; null: it is none."""
     return _called("csv_fields", line, *map(F.lit, (delimiter, quote, escape)))
+
+
+def _field(column: schema_ddl.Column) -> str:
+    return f"`{column.name}`: {column.type}" + (" COMMENT 'exact'" if column.exact else "")
 
 
 def _called(name: str, given: Column, *others: Column) -> Column:

@@ -11,7 +11,7 @@ from include import schema_ddl
 from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.formats import avro, debezium_json
 from spark_jobs.formats.contract import RECORD, field
-from spark_jobs.formats.functions import json_row
+from spark_jobs.formats.functions import json_row, struct_of
 from spark_jobs.formats.values import of_text
 
 _KEY = f"{LINEAGE}_key"  # struct of the key columns, where the key is an object
@@ -20,7 +20,7 @@ _PARTS = f"{LINEAGE}_key_parts"  # of a JSON key: whether it is bare
 
 def with_kafkas_key(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Decoded records, with what `of_kafkas_key` needs of them."""
-    keys = [column for column in pipeline.source.value_columns if column.name in pipeline.change.keys]
+    keys = [column for column in pipeline.value_columns if column.name in pipeline.change.keys]
     match pipeline.source.key:
         case "avro":
             return avro.with_rows(records, F.col(f"{RECORD}.key"), keys, pipeline, _KEY)
@@ -33,13 +33,13 @@ def with_kafkas_key(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 def of_kafkas_key(pipeline: Pipeline) -> Mapping[str, Column]:
     """Key columns by name; none if the pipeline file takes none from there. Null where the key does not hold one."""
     keys, key, unit = pipeline.change.keys, F.col(f"{RECORD}.key"), pipeline.source.timestamps
-    types = {column.name: column.type for column in pipeline.source.value_columns if column.name in keys}
+    columns = {column.name: column for column in pipeline.value_columns if column.name in keys}
     match pipeline.source.key:
         case "string":
             text = F.try_validate_utf8(key.cast("string"))
-            return {keys[0]: of_text(text, types[keys[0]], unit)}
+            return {keys[0]: of_text(text, columns[keys[0]], unit)}
         case "json" | "avro":
-            return {name: field(_KEY, name) for name in types}
+            return {name: field(_KEY, name) for name in columns}
         case _:
             return {}
 
@@ -59,6 +59,5 @@ def _with_json(records: DataFrame, keys: Sequence[schema_ddl.Column], pipeline: 
         schema = F.when(within, parts["schema"].cast("binary")) if "payload" in more else F.lit(None).cast("binary")
         row = debezium_json.key_columns(image, schema, keys, pipeline)
     else:
-        types = ", ".join(f"`{column.name}`: {column.type}" for column in keys)
-        row = json_row(image, f"STRUCT<{types}>", pipeline.source.timestamps)["row"]
+        row = json_row(image, struct_of(keys), pipeline.source.timestamps)["row"]
     return found.withColumn(_KEY, row).drop(_PARTS)

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, no_names, of_plain_rows
-from spark_jobs.formats.functions import json_row
+from spark_jobs.formats.functions import json_row, struct_of
 
 _READ = f"{LINEAGE}_read"
 
@@ -23,9 +23,8 @@ def of_json(records: DataFrame, json: Column, known_problem: Column | None, pipe
     Args:
         known_problem: why a record that has a value has no JSON, string; null: it has; None: all have.
     """
-    columns = pipeline.source.value_columns
-    type_ = ", ".join(f"`{column.name}`: {column.type}" for column in columns)
-    read = records.withColumn(_READ, json_row(json, f"STRUCT<{type_}>", pipeline.source.timestamps))
+    columns = pipeline.value_columns
+    read = records.withColumn(_READ, json_row(json, struct_of(columns), pipeline.source.timestamps))
     read = read.withColumn(DECODED, F.col(f"{_READ}.row"))
     problems = [] if known_problem is None else [known_problem]
     problems += [F.col(f"{_READ}.{why}") for why in (("problem",) if pipeline.rescues else ("problem", "lost"))]

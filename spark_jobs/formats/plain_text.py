@@ -10,14 +10,14 @@ from include.schema_ddl import TIMESTAMPS
 from include.schema_ddl import Column as SchemaColumn
 from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, UNDECODABLE, field, of_plain_rows
 from spark_jobs.formats.functions import csv_fields
-from spark_jobs.formats.values import is_count, of_text
+from spark_jobs.formats.values import is_count, none_of, of_text
 
 _FIELDS = f"{LINEAGE}_fields"
 
 
 def csv(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
-    columns, unit, written = pipeline.source.value_columns, pipeline.source.timestamps, pipeline.source.csv
+    columns, unit, written = pipeline.value_columns, pipeline.source.timestamps, pipeline.source.csv
     line = F.rtrim(F.try_validate_utf8(F.col(f"{RECORD}.value").cast("string")), F.lit("\r\n"))
     # An empty text is a line of one field.
     is_line = (line != "") | F.lit(len(columns) == 1)
@@ -25,7 +25,7 @@ def csv(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     read = records.withColumn(_FIELDS, fields)
     is_whole = F.col(_FIELDS).isNotNull() & (F.size(_FIELDS) == len(columns))
     texts = {c.name: F.nullif(F.col(_FIELDS)[place], F.lit(written.null)) for place, c in enumerate(columns)}
-    values = (of_text(texts[column.name], column.type, unit).alias(column.name) for column in columns)
+    values = (of_text(texts[column.name], column, unit).alias(column.name) for column in columns)
     parsed = read.withColumn(_FIELDS, F.when(is_whole, F.col(_FIELDS))).withColumn(DECODED, F.struct(*values))
     problem = _problem(F.col(_FIELDS).isNull())
     for column in columns:
@@ -36,14 +36,14 @@ def csv(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 def string(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
-    [column] = pipeline.source.value_columns
+    [column] = pipeline.value_columns
     text = F.try_validate_utf8(F.col(f"{RECORD}.value").cast("string"))
     return of_plain_rows(records.withColumn(DECODED, F.struct(text.alias(column.name))), _problem(text.isNull()))
 
 
 def _not_of_type(column: SchemaColumn, text: Column, unit: str | None) -> Column:
     """Why a text is none of a column's values, string."""
-    reason = F.lit(f"column {column.name} is no {column.type}")
+    reason = F.lit(none_of(column))
     if column.word not in TIMESTAMPS or unit is not None:
         return reason
     unknown = f"column {column.name} is a number, and source.timestamps does not say what it counts"

@@ -8,6 +8,7 @@
 | whole numbers | digits, with or without a sign |
 | STRING | text; bytes that are not UTF-8 are none |
 
+As a key, what would be rounded, or cut to microseconds, is none: two keys would become one.
 Years beyond 1 to 9999 are none: most readers of tables have no such moments. (`include/installation`: TextValues.java,
 and JsonValues.java for JSON.)
 """
@@ -17,11 +18,21 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from include.schema_ddl import word_of
+from include import schema_ddl
+from include.schema_ddl import DECIMALS, TIMESTAMPS
 from spark_jobs.formats.functions import text_value
 
 _INFINITE = float("inf")
 _WHOLE = r"^-?[0-9]{1,19}\z"  # `\z` is the end; before a last line feed, too, is `$`
+
+
+def none_of(column: schema_ddl.Column) -> str:
+    """Why a record is set aside that holds something else for a column."""
+    return f"column {column.name} is no {column.type}" + (" exactly, as a key has to be" if _may_be_cut(column) else "")
+
+
+def _may_be_cut(column: schema_ddl.Column) -> bool:
+    return column.exact and column.word in (*DECIMALS, *TIMESTAMPS)
 
 
 def is_count(text: Column) -> Column:
@@ -29,19 +40,19 @@ def is_count(text: Column) -> Column:
     return text.rlike(_WHOLE)
 
 
-def of_text(text: Column, type_: str, unit: str | None = None) -> Column:
-    """A text as a simple type; null where it cannot be that.
+def of_text(text: Column, column: schema_ddl.Column, unit: str | None = None) -> Column:
+    """A text as a value of a column of a simple type; null where it cannot be that.
 
     Args:
         unit: seconds, millis, micros or nanos: what a number is that stands for a TIMESTAMP; None: nobody knows.
     """
-    match word_of(type_):
+    match column.word:
         case "STRING":
             return F.try_validate_utf8(text)
         case "BINARY":
             return text.cast("binary")
         case _:
-            return text_value(text, type_, unit)
+            return text_value(text, column, unit)
 
 
 def as_float(number: Column) -> Column:

@@ -23,6 +23,7 @@ from tests.support.records import RECORDS
 from tests.support.world import World
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_NUMBERS = {"debezium-json": {"debezium": {"decimals": "string"}}}
 _CASES = {path.stem: json.loads(path.read_text()) for path in Path(__file__).with_name("debezium").glob("*.json")}
 
 
@@ -314,6 +315,52 @@ def test_fields_of_csv_are_as_strict(spark: SparkSession) -> None:
     }
     found = read(spark, "id BIGINT, at TIMESTAMP, amount DECIMAL(12,2), x DOUBLE", list(lines), format="csv")
     assert {line: reason for line, (reason, _) in zip(lines, found, strict=True)} == lines
+
+
+@pytest.mark.parametrize("format_", ["json", "csv", "debezium-json"])
+def test_i9_keys_that_are_not_exactly_what_is_declared_do_not_become_one(spark: SparkSession, format_: str) -> None:
+    """Rounded, or cut to microseconds, two keys would be one, and one row would take the other's place."""
+    of_type = {
+        "DECIMAL(4, 1)": {"1.25": False, "1.3": True, "1.30": True, "1.250": False, "13e-1": True},
+        "DECIMAL(2)": {"1.4": False, "1": True, "1.0": True},
+        "TIMESTAMP": {"2024-01-01T00:00:00.1234567Z": False, "2024-01-01T00:00:00.1234560Z": True},
+    }
+    for type_, texts in of_type.items():
+        pipeline = a_pipeline(f"id {type_}, name STRING", {}, format=format_, **_NUMBERS.get(format_, {}))
+        values = [f"{text},x".encode() if format_ == "csv" else {"id": text, "name": "x"} for text in texts]
+        if format_ == "debezium-json":
+            values = [{"op": "c", "after": value} for value in values]
+        found = decoded(spark, pipeline, [(None, value) for value in values])
+        said = [row["reason"] for row in found]
+        none = f"column id is no {type_} exactly, as a key has to be"
+        assert [reason is None for reason in said] == list(texts.values()), (type_, said)
+        assert all(
+            reason.startswith(none.replace("(2)", "(2, 0)" if format_ == "json" else "(2)"))
+            for reason in said
+            if reason
+        )
+
+
+@pytest.mark.parametrize("key", ["string", "json"])
+def test_i9_keys_of_kafka_that_are_not_exactly_what_is_declared_do_not_become_one(
+    spark: SparkSession, key: str
+) -> None:
+    pipeline = a_pipeline("id DECIMAL(4, 1), name STRING", {}, key=key)
+    texts = ["1.25", "1.3", "1.30"]
+    keys = [text.encode() if key == "string" else f'{{"id": {text}}}'.encode() for text in texts]
+    rows = decoded(spark, pipeline, [(key, {"name": "n"}) for key in keys])
+    assert [row["row"]["id"] for row in rows] == [None, Decimal("1.3"), Decimal("1.3")]
+    assert rows[0]["reason"] == "null in a key column (id)"
+
+
+def test_i9_an_old_key_that_is_not_exactly_what_is_declared_moves_nobody(spark: SparkSession) -> None:
+    schema = "id DECIMAL(4, 1), old DECIMAL(4, 1), v STRING"
+    told = a_pipeline(schema, {"previous_keys": {"id": "old"}})
+    of_images = of_debezium("id DECIMAL(4, 1), v STRING", **_NUMBERS["debezium-json"])
+    [plain] = decoded(spark, told, [(None, {"id": 1, "old": 1.25})])
+    [moved] = decoded(spark, of_images, [(None, {"op": "u", "before": {"id": 1.25}, "after": {"id": 1}})])
+    assert "column old is no DECIMAL(4, 1) exactly" in plain["reason"]
+    assert "in `before`: column id is no DECIMAL(4, 1) exactly" in moved["reason"]
 
 
 def test_debeziums_numbers_are_what_they_are(spark: SparkSession) -> None:

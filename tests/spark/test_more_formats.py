@@ -454,6 +454,30 @@ def test_an_avro_value_becomes_what_it_says_or_the_record_is_set_aside(
         assert said or row["row"]["v"] == expected, (schema, value, type_)
 
 
+def test_i9_keys_that_are_not_exactly_what_is_declared_do_not_become_one(
+    spark: SparkSession, registry: RegistryServer
+) -> None:
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}
+    nanos = {"type": "long", "logicalType": "timestamp-nanos"}
+    cases: list[tuple[Any, Any, str, bool]] = [  # schema, value, declared type, whether it is exactly that
+        (amount, Decimal("1.25"), "DECIMAL(4, 1)", False),
+        (amount, Decimal("1.30"), "DECIMAL(4, 1)", True),
+        ("double", 1.25, "DECIMAL(4, 1)", False),
+        ("double", 0.1, "DECIMAL(4, 1)", True),
+        ("string", "1.25", "DECIMAL(4, 1)", False),
+        (["null", "string"], "1.3", "DECIMAL(4, 1)", True),
+        (nanos, 1_700_000_000_000_000_001, "TIMESTAMP", False),
+        (nanos, 1_700_000_000_000_001_000, "TIMESTAMP", True),
+    ]
+    for n, (schema, value, type_, is_exact) in enumerate(cases):
+        whole = record(f"Key{n}", ("id", schema))
+        number = registry.register(f"key-{n}", whole)
+        pipeline = a_pipeline(f"id {type_}", format="avro", registry={"url": registry.url})
+        [row] = decoded(spark, pipeline, [(None, framed(number, whole, {"id": value}))])
+        none = f"column id is no {type_} exactly, as a key has to be"
+        assert row["reason"] == (None if is_exact else none), (schema, value, type_)
+
+
 def test_a_schema_that_is_of_no_use_stops_nobody(spark: SparkSession, registry: RegistryServer) -> None:
     good = record("Good", ("id", "long"))
     node = record("Node", ("id", "long"), ("next", ["null", "Node"]))
