@@ -34,6 +34,9 @@ IMAGE = f"{LINEAGE}_image"  # what `Envelope.image` makes of the image that is t
 _GONE, _OLD = (f"{LINEAGE}_{name}_image" for name in ("gone", "old"))
 _KINDS = {"c": "upsert", "u": "upsert", "r": "upsert", "d": "delete", "t": "truncate", "m": "none"}
 
+_FILE_DIGITS = 6  # of the number of a binary log's file, at first
+_LONG_NUMBER = r"^(.*\.)([0-9]{7,10})\z"
+
 
 class Envelope(ABC):
     """An encoding's way to the parts of an envelope, which is a column (or several) of the records."""
@@ -78,7 +81,7 @@ def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataF
     old = F.when(F.col(KIND) == "upsert", envelope.image(envelope.part("before"), _previous_keys(pipeline)))
     images = [gone.alias(_GONE), *([old.alias(_OLD)] if _previous_keys(pipeline) else [])]
     values = F.struct(*(_value(column, pipeline, envelope).alias(column.name) for column in columns))
-    position = F.struct(*(envelope.part(name).alias(name) for name in positions)) if positions else no_position()
+    position = F.struct(*(_place(name, envelope).alias(name) for name in positions)) if positions else no_position()
     found = whole.select("*", *images, values.alias(DECODED), position.alias(POSITION))
     return found.select(
         RECORD,
@@ -89,6 +92,21 @@ def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataF
         _previous(pipeline, envelope).alias(PREVIOUS),
         _problem(pipeline, envelope).alias(PROBLEM),
     )
+
+
+def _place(name: str, envelope: Envelope) -> Expression:
+    """A position as it can be compared.
+
+    The numbers of MySQL's files have six digits, and more once these do not do: then a character behind all digits goes
+    before them, a later one the more there are, and `binlog.1000000` comes after `binlog.999999`. (Names with six
+    digits stay as they are: tables hold them.)
+    """
+    place = envelope.part(name)
+    if name != "source.file":
+        return place
+    file, number = (F.regexp_extract(place, _LONG_NUMBER, group) for group in (1, 2))
+    behind_digits = F.char(F.length(number) + F.lit(ord("9") - _FILE_DIGITS))
+    return F.when(place.rlike(_LONG_NUMBER), F.concat(file, behind_digits, number)).otherwise(place)
 
 
 def _of_deletes(pipeline: Pipeline) -> list[Column]:

@@ -624,6 +624,17 @@ def test_a_records_schema_says_what_its_numbers_are(spark: SparkSession) -> None
     assert row["row"]["d"] == Decimal("-26588.24")
 
 
+def test_i9_files_of_mysql_order_by_their_numbers(spark: SparkSession) -> None:
+    names = [
+        f"binlog.{number}" for number in ("000001", "999998", "999999", "1000000", "1000001", "9999999", "10000000")
+    ]
+    pipeline = of_debezium("id BIGINT", {"order_by": ["source.file"]})
+    rows = decoded(spark, pipeline, [(None, {"op": "c", "after": {"id": 1}, "source": {"file": n}}) for n in names])
+    places = [row["row"]["_lakemark"]["change_order"]["source.file"] for row in rows]
+    assert places == sorted(set(places))
+    assert places[:3] == names[:3]  # as tables hold them
+
+
 def test_transactions_of_mysql_do_not_order_by_their_names() -> None:
     with pytest.raises(ValueError, match=r"a column of source\.schema or a position"):
         of_debezium("id BIGINT", {"order_by": ["source.gtid"]})
