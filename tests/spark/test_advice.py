@@ -44,6 +44,7 @@ def names(met: list[dict[str, Any]]) -> list[str]:
     return [error["error"] for error in met]
 
 
+@SLOW
 def test_numbers_that_do_not_add_up(world: World) -> None:
     """CountsDisagree: another writer has put a row there twice, and a batch changes both."""
     pipeline = one_batch(world)
@@ -108,6 +109,7 @@ def test_numbers_of_a_backfill_that_do_not_add_up_are_told_once_it_is_at_its_end
     assert_right(world, pipeline)
 
 
+@SLOW
 def test_other_keys(world: World) -> None:
     """SchemaChanged: fewer keys would make one change meet several rows; found before anything lands."""
     pipeline = one_batch(world, change={"keys": ["id", "name"], "order_by": ["seq"]})

@@ -280,7 +280,8 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
         assert_one_current_row_per_key_at_every_version(replica.history)
 
 
-@pytest.mark.parametrize("patches", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("patches", [True, False])
 def test_i9_a_column_that_is_declared_later_is_right_once_all_is_read_again(
     world: World, tmp_path: Path, patches: bool
 ) -> None:
