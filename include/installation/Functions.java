@@ -32,6 +32,8 @@ public class Functions implements FunctionCatalog {
                 return new JsonRow();
             case TextValue.NAME:
                 return new TextValue();
+            case DecimalText.NAME:
+                return new DecimalText();
             case CsvFields.NAME:
                 return new CsvFields();
             default:

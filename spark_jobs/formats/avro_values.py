@@ -21,7 +21,7 @@ from include.avro_schema import AvroField
 from include.debezium import UNIT_BY_SCHEMA, counts_other, is_date
 from include.pipeline_file import Pipeline
 from include.schema_ddl import DECIMALS, TIMESTAMPS, WHOLE, fields_of, nested, split, word_of
-from spark_jobs.formats.decimals import decimal_text
+from spark_jobs.formats.functions import decimal_text
 from spark_jobs.formats.moments import moment, within_years
 from spark_jobs.formats.values import as_float, of_text
 
@@ -87,7 +87,7 @@ def _simple(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: P
         case "bytes" | "fixed":
             return {"BINARY": raw, "STRING": F.try_validate_utf8(raw.cast("string"))}.get(word)
         case "record" if word in DECIMALS and {"scale", "value"} <= set(avro.fields):  # Kafka Connect's own
-            return of_text(decimal_text(F.hex(raw["value"]), raw["scale"]), column)
+            return of_text(decimal_text(raw["value"], raw["scale"]), column)
         case "boolean":
             return raw if word in ("BOOLEAN", "STRING") else None
         case "int" | "long":

@@ -17,8 +17,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
 from spark_jobs.formats import debezium
 from spark_jobs.formats.contract import RECORD
-from spark_jobs.formats.decimals import decimal_text
-from spark_jobs.formats.functions import json_row, struct_of, text_value
+from spark_jobs.formats.functions import decimal_text, json_row, struct_of, text_value
 from spark_jobs.formats.moments import within_years
 from spark_jobs.formats.values import is_count, none_of, of_text
 
@@ -158,9 +157,9 @@ def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool
     unscaled = F.coalesce(object_["value"], F.when(is_encoded, text))
     # With its padding, as Kafka Connect writes it: Spark would take `12` for base64, and make -41 of it.
     encoded = F.when(unscaled.rlike(_BASE64), unscaled)
-    digits = F.hex(F.try_to_binary(encoded, F.lit("base64")))
+    integer = F.try_to_binary(encoded, F.lit("base64"))
     written = F.when(text.isNull(), raw).when(is_number, text)
-    return of_text(F.coalesce(decimal_text(digits, scale), written), column)
+    return of_text(F.coalesce(decimal_text(integer, scale), written), column)
 
 
 def _said(raw: Expression) -> Expression:

@@ -39,6 +39,15 @@ def text_value(text: Column, column: schema_ddl.Column, unit: str | Column | Non
     return _called("text_value", text, F.lit(None).cast(struct_of([column])), counted)
 
 
+def decimal_text(unscaled: Column, scale: Column) -> Column:
+    """The text of a decimal as Kafka Connect writes it; null where no DECIMAL has room for it.
+
+    Args:
+        unscaled: bytes, a big-endian two's complement integer. scale: int.
+    """
+    return _called("decimal_text", F.when(scale.isNotNull(), unscaled), F.coalesce(scale, F.lit(0)))
+
+
 def csv_fields(line: Column, delimiter: str, quote: str, escape: str) -> Column:
     """The fields of a line, array of strings; null: it is none."""
     return _called("csv_fields", line, *map(F.lit, (delimiter, quote, escape)))
