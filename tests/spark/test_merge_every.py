@@ -266,7 +266,8 @@ def kept(world: World, merge_every: int | None = None, archive: bool = True, nam
     return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 10}}, **more)
 
 
-@pytest.mark.parametrize("until", ["settled", pytest.param("landed", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("until", ["settled", "landed"])
 def test_i7_a_landing_goes_on_behind_what_the_pipeline_has_archived_itself(world: World, until: str) -> None:
     """The line is taken out and put back, and Kafka has dropped meanwhile what was merged without it."""
     first = kept(world, merge_every=2)
