@@ -31,7 +31,7 @@ from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
 from include.pipeline_file.variables import as_shown
 from include.schedule import ALLOWED, TABLE, Schedule
-from include.schema_ddl import Column, names_within, type_at
+from include.schema_ddl import FLOATS, Column, names_within, type_at
 
 # Which Parquet's files do not take in names of columns, and so Delta does not (without mapped columns).
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
@@ -288,13 +288,19 @@ class Pipeline(Section):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is allowed, and may not be what was meant."""
-        if self.change.order_by or self.change.keys == tuple(_POSITION):
-            return ()
-        return (
-            "change.order_by is empty: offsets alone order the changes of a key. When a topic gets more partitions, "
-            "keys move to others, whose offsets do not compare: an older change may then win. Name a column or "
-            f"position that orders changes (or {KAFKA_TIMESTAMP}), unless partitions are never added",
-        )
+        said = [
+            f"change.keys has {column.name}, which is {column.type}: two numbers that differ beyond its digits are one "
+            "key. Declare DECIMAL"
+            for column in self.columns
+            if column.name in self.change.keys and column.word in FLOATS
+        ]
+        if not self.change.order_by and self.change.keys != tuple(_POSITION):
+            said.append(
+                "change.order_by is empty: offsets alone order the changes of a key. When a topic gets more "
+                "partitions, keys move to others, whose offsets do not compare: an older change may then win. Name a "
+                f"column or position that orders changes (or {KAFKA_TIMESTAMP}), unless partitions are never added"
+            )
+        return tuple(said)
 
     @property
     def has_deletes(self) -> bool:

@@ -20,7 +20,7 @@ from include import schema_ddl
 from include.avro_schema import AvroField
 from include.debezium import UNIT_BY_SCHEMA, counts_other, is_date
 from include.pipeline_file import Pipeline
-from include.schema_ddl import DECIMALS, TIMESTAMPS, WHOLE, fields_of, nested, split, word_of
+from include.schema_ddl import DECIMALS, FLOATS, TIMESTAMPS, WHOLE, fields_of, nested, split, word_of
 from spark_jobs.formats.functions import decimal_text
 from spark_jobs.formats.moments import moment, within_years
 from spark_jobs.formats.values import as_float, of_text
@@ -116,7 +116,7 @@ def _of_whole(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline:
         unit = known_unit or (None if counts_other(avro.connect_name, avro.logical_type) else declared)
         count = F.when(raw % 1_000 == 0, raw) if column.exact and unit == "nanos" else raw
         return moment(count.cast("bigint"), F.lit(unit)) if unit else None
-    if word in ("FLOAT", "REAL", "DOUBLE"):
+    if word in FLOATS:
         found = raw.cast(column.type)
         # What rounds up to 2^63 is cast back to the last BIGINT.
         return F.when((found.try_cast("bigint") == raw) & (raw != 2**63 - 1), found)

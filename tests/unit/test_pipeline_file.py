@@ -228,7 +228,7 @@ INJECTED = [
     ],
 )
 def test_ddl(ddl: str, columns: list[tuple[str, str]]) -> None:
-    assert [tuple(c) for c in parse_ddl(ddl)] == columns
+    assert [(c.name, c.type) for c in parse_ddl(ddl)] == columns
 
 
 @pytest.mark.parametrize("ddl", ["", "a", "a INT, A STRING", "a ARRAY<INT", "a NUMBER", "1a INT", "a ARRAY", *INJECTED])
@@ -255,6 +255,12 @@ def test_positions_and_tombstones_go_with_what_the_records_hold(tmp_path: Path) 
     pipeline = load_pipeline(written(tmp_path, keyed), {"BROKERS": "k:1"})
     assert "a tombstone deletes" in markdown(pipeline)
     assert "offsets alone order" in pipeline.warnings[0]
+
+
+def test_a_key_that_is_an_approximation_is_warned_of(tmp_path: Path) -> None:
+    keyed = changed("source.schema", "id DOUBLE, at TIMESTAMP")
+    [said] = load_pipeline(written(tmp_path, keyed), {"BROKERS": "k:1"}).warnings
+    assert said.startswith("change.keys has id, which is DOUBLE")
 
 
 def test_the_examples_are_good_and_off() -> None:
