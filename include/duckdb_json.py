@@ -28,7 +28,7 @@ from include.kafka_source import RECORD_SCHEMA, Record
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 
-_TEXT = "decode({}, 'replace')"
+_TEXT = "text_of({})"
 _HEADERS = f"list_transform(headers, lambda h: struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"
 
 
@@ -40,6 +40,7 @@ def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]
         database.create_function(
             name, function, ["BLOB", "VARCHAR", "VARCHAR"], "VARCHAR", type="arrow", null_handling="special"
         )
+    database.create_function("text_of", _text_of, ["BLOB"], "VARCHAR", type="arrow", null_handling="special")
     database.execute(
         'CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, '
         "key BLOB, value BLOB, headers STRUCT(key VARCHAR, value BLOB)[])"
@@ -92,7 +93,7 @@ def decoded(pipeline: Pipeline, records: str) -> str:
 def _of_key(pipeline: Pipeline, types: Mapping[str, exp.DataType]) -> dict[str, str]:
     """Key columns from Kafka's key, by name."""
     keys, unit = pipeline.change.keys, pipeline.source.timestamps
-    wanted = {name: types[name] for name in keys}
+    wanted = {name: types[name] for name in keys if name in types}  # Kafka's own fields may be keys, too
     if pipeline.source.key == "string":
         row = _row("key", wanted, unit, "text_anew")
         return {keys[0]: _field(f"({row}).{quoted(keys[0])}", types[keys[0]])}
@@ -186,6 +187,11 @@ def _anew(of_bytes: Callable[[bytes, exp.DataType], Any], values: Any, types: An
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 4 * _LEVELS_MAX))  # a level of JSON is a call or two
     found = zip(values.to_pylist(), types.to_pylist(), units.to_pylist(), strict=True)
     return pa.array([None if v is None else _written_anew(of_bytes, v, *told) for v, *told in found], pa.string())
+
+
+def _text_of(values: Any) -> pa.Array:
+    """As Spark has it: DuckDB's `decode` puts another number of characters in the place of bytes that are no text."""
+    return pa.array([None if v is None else v.decode(errors="replace") for v in values.to_pylist()], pa.string())
 
 
 def _written_anew(

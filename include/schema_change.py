@@ -8,25 +8,14 @@ out has a place in it. All else in it says what kind of table it is and how chan
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from include.pipeline_file import LINEAGE
 from include.protocol.errors import SchemaChanged
-from include.schema_ddl import Column, fields_of, nested, split
+from include.schema_ddl import Column, canonical, fields_of, named, nested
 
 Policy = Literal["add_columns", "rescue", "fail"]
-_WORDS = {
-    "INTEGER": "INT",
-    "LONG": "BIGINT",
-    "BYTE": "TINYINT",
-    "SHORT": "SMALLINT",
-    "REAL": "FLOAT",
-    "DEC": "DECIMAL",
-    "NUMERIC": "DECIMAL",
-    "TIMESTAMP_LTZ": "TIMESTAMP",
-}
 COLUMN_ORDER, KNOWS, ABSENT = "column_order", "knows", "absent"  # fields of the lineage, of columns
 _GROWING = (COLUMN_ORDER, KNOWS, ABSENT)
 
@@ -38,7 +27,7 @@ class Added(NamedTuple):
     type: str
 
     def __str__(self) -> str:
-        return f"{'.'.join(map(_named, self.path))} {self.type}"
+        return f"{'.'.join(map(named, self.path))} {self.type}"
 
 
 KEYS = "lakemark.keys"  # table property: JSON list of the columns that a row of the table is known by
@@ -141,40 +130,17 @@ def struct_fields(type_: str) -> dict[str, str]:
             return {}
 
 
-def canonical(type_: str) -> str:
-    """A type of Spark's DDL, one way of writing for each: `STRUCT<a:INT,b:DECIMAL(10,2)>`."""
-    text = type_.strip()
-    found = nested(text)
-    if found is None:
-        word, arguments = re.fullmatch(r"(\w+)\s*(\(.*\))?", text).groups()  # type: ignore[union-attr]
-        name = _WORDS.get(word.upper(), word.upper())
-        given = re.sub(r"\s", "", arguments or "")
-        if name == "DECIMAL":
-            given = {"": "(10,0)"}.get(given, given if "," in given else given.replace(")", ",0)"))
-        return name + given
-    kind, parts = found
-    if kind == "STRUCT":
-        inner = ",".join(f"{_named(field.name)}:{canonical(field.type)}" for field in fields_of(parts))
-    else:
-        inner = ",".join(map(canonical, split(parts)))
-    return f"{kind}<{inner}>"
-
-
 def of_delta(type_: Any) -> str:
     """A type of a Delta table's schema (Delta protocol, "Schema Serialization Format"), as `canonical` writes it."""
     match type_:
         case {"type": "struct", "fields": fields}:
-            return "STRUCT<" + ",".join(f"{_named(f['name'])}:{of_delta(f['type'])}" for f in fields) + ">"
+            return "STRUCT<" + ",".join(f"{named(f['name'])}:{of_delta(f['type'])}" for f in fields) + ">"
         case {"type": "array", "elementType": element}:
             return f"ARRAY<{of_delta(element)}>"
         case {"type": "map", "keyType": key, "valueType": value}:
             return f"MAP<{of_delta(key)},{of_delta(value)}>"
         case _:
             return canonical(str(type_))
-
-
-def _named(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII) else f"`{name}`"
 
 
 def _other_type(pipeline: str, where: str, old: str, new: str) -> SchemaChanged:

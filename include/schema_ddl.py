@@ -21,6 +21,16 @@ WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGI
 FLOATS = ("FLOAT", "REAL", "DOUBLE")
 DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+_SYNONYMS = {
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "REAL": "FLOAT",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+}
 _DEPTH_MAX = 50
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)
 
@@ -91,6 +101,35 @@ def keys_of_maps(type_: str) -> Iterator[str]:
             yield from keys_of_maps(values)
         case ("ARRAY", inner):
             yield from keys_of_maps(inner)
+
+
+def has_map(type_: str) -> bool:
+    """Whether there is a map in a type."""
+    return any(True for _ in keys_of_maps(type_))
+
+
+def canonical(type_: str) -> str:
+    """A type of Spark's DDL, one way of writing for each: `STRUCT<a:INT,b:DECIMAL(10,2)>`."""
+    text = type_.strip()
+    found = nested(text)
+    if found is None:
+        word, arguments = re.fullmatch(r"(\w+)\s*(\(.*\))?", text).groups()  # type: ignore[union-attr]
+        name = _SYNONYMS.get(word.upper(), word.upper())
+        given = re.sub(r"\s", "", arguments or "")
+        if name == "DECIMAL":
+            given = {"": "(10,0)"}.get(given, given if "," in given else given.replace(")", ",0)"))
+        return name + given
+    kind, parts = found
+    if kind == "STRUCT":
+        inner = ",".join(f"{named(field.name)}:{canonical(field.type)}" for field in fields_of(parts))
+    else:
+        inner = ",".join(map(canonical, split(parts)))
+    return f"{kind}<{inner}>"
+
+
+def named(name: str) -> str:
+    """As DDL writes a name."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII) else f"`{name}`"
 
 
 def names_within(type_: str) -> Iterator[str]:

@@ -284,7 +284,9 @@ def _position(order: OrderField) -> Column:
             return F.col(f"{RECORD}.timestamp")
         case "position":
             return field(POSITION, order.name)
-        case "value":
+        case "column":
+            return F.col(f"`{order.name}`")
+        case "field":
             return F.col(".".join(f"`{part}`" for part in order.name.split(".")))
 
 

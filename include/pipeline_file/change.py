@@ -78,4 +78,4 @@ class OrderField(NamedTuple):
 
     name: str  # as the pipeline file has it; also the field of `_lakemark.change_order`
     type: str  # Spark DDL
-    of: Literal["value", "kafka", "position"]
+    of: Literal["column", "field", "kafka", "position"]  # field: of a struct, by its path

@@ -31,10 +31,11 @@ from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
 from include.pipeline_file.variables import as_shown
 from include.schedule import ALLOWED, TABLE, Schedule
-from include.schema_ddl import FLOATS, Column, names_within, type_at
+from include.schema_ddl import FLOATS, Column, canonical, has_map, names_within, type_at
 
 # Which Parquet's files do not take in names of columns, and so Delta does not (without mapped columns).
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
+_TIES = ("_topic", "_partition", "_offset")  # in `_lakemark.change_order`, behind what the file orders by
 _POSITION = {"kafka_topic": "topic", "kafka_partition": "partition", "kafka_offset": "offset"}
 
 
@@ -110,6 +111,12 @@ class Pipeline(Section):
         for name in self.change.previous_keys:
             if name not in self.change.keys:
                 raise refused("change.previous_keys", f"a key: {', '.join(self.change.keys)}", name)
+        type_of = {column.name: canonical(column.type) for column in self.columns}
+        for name in self.change.keys:
+            _refuse_maps("change.keys", type_of[name])
+        for key, column in self.change.previous_keys.items():
+            if type_of[column] != type_of[key]:
+                raise refused("change.previous_keys", f"a column of {key}'s type, {type_of[key]}", type_of[column])
         return self
 
     @model_validator(mode="after")
@@ -130,12 +137,18 @@ class Pipeline(Section):
                 positions = [KAFKA_TIMESTAMP, *(POSITIONS if self.source.is_debezium else ())]
                 known = ", ".join((*(column.name for column in self.columns), *positions))
                 raise refused(field, f"a column of {self._schema_field} or a position: {known}", name)
+        for order in self.order:
+            _refuse_maps("change.order_by", order.type)
+            if order.name.lower() in _TIES:
+                raise refused("change.order_by", f"another name than {', '.join(_TIES)}, which decide ties", order.name)
         refuse_doubles("change.order_by", self.change.order_by)
         return self
 
     @model_validator(mode="after")
     def _tombstones_have_key_and_order(self) -> Pipeline:
         """A tombstone has a key and Kafka's own fields, and nothing else."""
+        if self.source.key is not None and not {c.name for c in self.source.value_columns} & {*self.change.keys}:
+            raise refused("source.key", "a key column in source.schema, which it is for", ", ".join(self.change.keys))
         if self.source.key == "string" and len(self.change.keys) != 1:
             allowed = "json: a key that is a string gives one column"
             raise refused("source.key", allowed, f"{len(self.change.keys)} key columns")
@@ -177,7 +190,7 @@ class Pipeline(Section):
         """A truncate has a place in the order, and no columns."""
         if self.change.truncates != "apply":
             return self
-        by_columns = [field.name for field in self.order if field.of == "value"]
+        by_columns = [field.name for field in self.order if field.of in ("column", "field")]
         problems = {
             "source.format debezium-json or debezium-avro": not self.source.is_debezium and self.source.format,
             "one topic, that of the table": len(self.source.topics) != 1 and self.source.topics_in_words,
@@ -308,6 +321,16 @@ class Pipeline(Section):
         return bool(self.change.delete_when) or self.source.is_debezium or self.tombstones == "delete"
 
     @property
+    def deciding_columns(self) -> frozenset[str]:
+        """Columns of which a record must not lose one, even where others are rescued: they decide which row it is of,
+        which change wins, and what becomes of it."""
+        change, spoken_of = self.change, set[str]()
+        for condition in (self.source.filter, change.delete_when, *(route.when for route in self.target.routes)):
+            spoken_of |= columns_in(condition or "")
+        by_name = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
+        return frozenset(c.name for c in self.columns if c.name in by_name or c.name.lower() in spoken_of)
+
+    @property
     def beyond_deletes(self) -> tuple[str, ...]:
         """Columns that are null in a change which `delete_when` takes for a delete and which holds a key and nothing
         else: what it may hold beside its keys is what orders it, and what the condition speaks of."""
@@ -373,9 +396,14 @@ class Pipeline(Section):
 
     def _order_field(self, name: str) -> OrderField | None:
         if (type_ := type_at(self.columns, name)) is not None:
-            return OrderField(name, type_, "value")
+            return OrderField(name, type_, "column" if name in (c.name for c in self.columns) else "field")
         if name == KAFKA_TIMESTAMP:
             return OrderField(name, "TIMESTAMP", "kafka")
         if self.source.is_debezium and name in POSITIONS:
             return OrderField(name, POSITIONS[name], "position")
         return None
+
+
+def _refuse_maps(field: str, type_: str) -> None:
+    if has_map(type_):
+        raise refused(field, "columns whose values can be compared, which those of a MAP cannot", type_)

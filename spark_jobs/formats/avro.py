@@ -113,8 +113,10 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     columns, partial = pipeline.value_columns, pipeline.partial_columns
     written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline, _typed(columns, pipeline))
 
+    judged = [column for column in columns if not pipeline.rescues or column.name in pipeline.deciding_columns]
+
     def lost(row: Expression, schema: AvroSchema) -> Expression:
-        return _lost(columns, row, schema.fields, pipeline)
+        return _lost(judged, row, schema.fields, pipeline)
 
     def absent(row: Expression, schema: AvroSchema) -> Expression:
         return F.array(*(F.lit(name) for name in partial if name not in schema.fields)).cast("array<string>")
@@ -139,9 +141,8 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     )
     problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE)
     problem = problem.when(written.undecodable.isNotNull(), written.undecodable)
-    if pipeline.rescues:
-        return of_plain_rows(found, problem, F.col(ABSENT), F.col(RESCUED))
-    return of_plain_rows(found, problem.otherwise(F.col(_LOST)), F.col(ABSENT))
+    rescued_or_none = F.col(RESCUED) if pipeline.rescues else None
+    return of_plain_rows(found, problem.otherwise(F.col(_LOST)), F.col(ABSENT), rescued_or_none)
 
 
 def with_rows(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, no_names, of_plain_rows
+from include.schema_ddl import Column as SchemaColumn
+from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, field, no_names, of_plain_rows
 from spark_jobs.formats.functions import json_row, struct_of
+from spark_jobs.formats.values import none_of
 
 _READ = f"{LINEAGE}_read"
 
@@ -27,20 +31,29 @@ def of_json(records: DataFrame, json: Column, known_problem: Column | None, pipe
     read = records.withColumn(_READ, json_row(json, struct_of(columns), pipeline.source.timestamps))
     read = read.withColumn(DECODED, F.col(f"{_READ}.row"))
     problems = [] if known_problem is None else [known_problem]
-    problems += [F.col(f"{_READ}.{why}") for why in (("problem",) if pipeline.rescues else ("problem", "lost"))]
-    problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE).otherwise(F.coalesce(*problems))
     fields = json_row(json, "MAP<STRING, STRING>")["row"]
+    lost = [F.col(f"{_READ}.lost")] if not pipeline.rescues else list(_lost(fields, columns, pipeline))
+    problems += [F.col(f"{_READ}.problem"), *lost]
+    problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE).otherwise(F.coalesce(*problems))
     rescued = _rescued(fields, [column.name for column in columns]) if pipeline.rescues else None
     return of_plain_rows(read, problem, _absent(fields, pipeline.partial_columns), rescued)
+
+
+def _lost(fields: Column, columns: Iterable[SchemaColumn], pipeline: Pipeline) -> Iterator[Column]:
+    """Why a record is set aside though what it loses is rescued, strings; null: it is not."""
+    for column in columns:
+        if column.name in pipeline.deciding_columns:
+            yield F.when(_is_lost(fields, column.name), none_of(column))
+
+
+def _is_lost(fields: Column, name: str) -> Column:
+    return fields[name].isNotNull() & field(DECODED, name).isNull()
 
 
 def _rescued(fields: Column, declared: list[str]) -> Column:
     """JSON of the fields, as texts, that are not declared, or hold what is not of the declared type."""
     beyond = F.map_filter(fields, lambda name, text: ~name.isin(*declared))
-    lost = (
-        F.when(fields[name].isNotNull() & F.col(f"{DECODED}.`{name}`").isNull(), F.struct(F.lit(name), fields[name]))
-        for name in declared
-    )
+    lost = (F.when(_is_lost(fields, name), F.struct(F.lit(name), fields[name])) for name in declared)
     kept = F.map_concat(beyond, F.map_from_entries(F.array_compact(F.array(*lost))))
     return F.when(F.size(kept) > 0, F.to_json(kept))
 

@@ -281,6 +281,22 @@ def test_a_value_of_another_type_within_a_column_is_rescued_whole(spark: SparkSe
     assert rescued == {"v": '{"n":"x","m":5}', "more": "[1.50,12345678901234567890.5]"}
 
 
+def test_i11_what_decides_is_not_rescued(spark: SparkSession) -> None:
+    """An old key that is lost would leave its row for good; a delete that is lost would be a row."""
+    schema = "id BIGINT, old BIGINT, gone BOOLEAN, room STRUCT<n: INT>, note INT"
+    change = {"previous_keys": {"id": "old"}, "delete_when": "gone", "on_schema_change": "rescue"}
+    pipeline = a_pipeline(schema, change, filter="room.n > 0")
+    cases = {
+        '"old": "x"': "column old is no BIGINT",
+        '"gone": "true"': "column gone is no BOOLEAN",
+        '"room": {"n": "5"}': "column room is no STRUCT<n: INT>",
+        '"note": "x", "room": {"n": 5}': None,
+    }
+    rows = decoded(spark, pipeline, [(None, f'{{"id": 1, {fields}}}'.encode()) for fields in cases])
+    assert [row["reason"] for row in rows] == list(cases.values())
+    assert json.loads(rows[-1]["row"]["_rescued"]) == {"note": "x"}
+
+
 def test_a_key_may_be_named_payload(spark: SparkSession) -> None:
     pipeline = a_pipeline("payload BIGINT, name STRING", {"keys": ["payload"]}, key="json")
     [row] = decoded(spark, pipeline, [(b'{"payload": 7}', {"name": "n"})])
@@ -339,6 +355,19 @@ def test_i9_keys_that_are_not_exactly_what_is_declared_do_not_become_one(spark: 
             for reason in said
             if reason
         )
+
+
+def test_i9_keys_of_several_parts_are_exact_in_all_of_them(spark: SparkSession) -> None:
+    pipeline = a_pipeline("id STRUCT<a: DECIMAL(2), b: ARRAY<DECIMAL(2)>>", {})
+    values = [{"id": {"a": a, "b": [b]}} for a, b in ((1, 2), (1.4, 2), (1, 2.4))]
+    rows = decoded(spark, pipeline, [(None, value) for value in values])
+    assert [row["row"]["id"] is None for row in rows] == [False, True, True]
+
+
+def test_a_name_with_a_dot_orders(spark: SparkSession) -> None:
+    pipeline = a_pipeline("id BIGINT, `meta.lsn` BIGINT, meta STRUCT<lsn: BIGINT>", {"order_by": ["meta.lsn"]})
+    [row] = decoded(spark, pipeline, [(None, {"id": 1, "meta.lsn": 5, "meta": {"lsn": 9}})])
+    assert row["row"]["_lakemark"]["change_order"]["meta.lsn"] == 5
 
 
 @pytest.mark.parametrize("key", ["string", "json"])

@@ -134,6 +134,11 @@ def test_what_does_not_fit_is_rescued(spark: SparkSession, registry: RegistrySer
     rows = decoded(spark, pipeline, [(None, framed(number, schema, value)) for value in values_of])
     assert [row["row"]["_rescued"] for row in rows] == [None, '{"more":5}', '{"at":"soon"}']
     assert [row["reason"] for row in rows] == [None, None, None]
+    decides = a_pipeline(
+        columns, {**change, "delete_when": "at < now()"}, format="avro", registry={"url": registry.url}
+    )
+    [row] = decoded(spark, decides, [(None, framed(number, schema, values_of[2]))])
+    assert row["reason"] == "column at is no TIMESTAMP"
 
     pipeline = a_pipeline(columns, change)
     lines = [
@@ -149,7 +154,7 @@ def test_what_does_not_fit_is_rescued(spark: SparkSession, registry: RegistrySer
     assert kept == [None, '{"nested":"{\\"a\\":[1]}"}', '{"at":"soon"}', '{"id":"x"}']
     assert values(rows[3])[1] == "B"
     none = "not a JSON object"
-    assert [row["reason"] for row in rows] == [*(None,) * 3, "null in a key column (id)", none, none]
+    assert [row["reason"] for row in rows] == [*(None,) * 3, "column id is no BIGINT", none, none]
 
 
 def test_debeziums_avro(spark: SparkSession, registry: RegistryServer) -> None:

@@ -98,6 +98,8 @@ def test_the_projects_own_files_are_good() -> None:
         ("source.limits", {"records_per_batch_max": 0}, "source.limits.records_per_batch_max", "greater", "0"),
         ("source.limits", {"records": 5}, "source.limits.records", "records_per_batch_max", "an unknown field"),
         ("change.keys", ["ident"], "change.keys", "id, at", "ident"),
+        ("source.schema", "id MAP<STRING, INT>, at INT", "change.keys", "cannot", "MAP<STRING,INT>"),
+        ("source.schema", "id INT, at ARRAY<MAP<STRING, INT>>", "change.order_by", "cannot", "ARRAY<MAP<STRING, INT>>"),
         ("change.order_by", ["when"], "change.order_by", "id, at, kafka.timestamp", "when"),
         ("change.order_by", ["source.lsn"], "change.order_by", "id, at, kafka.timestamp", "source.lsn"),
         ("change.order_by", ["at", "at"], "change.order_by", "every column once", "at, at"),
@@ -107,6 +109,7 @@ def test_the_projects_own_files_are_good() -> None:
         ("change.history", "scd3", "change.history", "'scd1' or 'scd2'", "scd3"),
         ("change.track_columns", ["at"], "change.track_columns", "history: scd2, or target.history_table", "neither"),
         ("change.previous_keys", {"at": "id"}, "change.previous_keys", "a key: id", "at"),
+        ("change.previous_keys", {"id": "at"}, "change.previous_keys", "a column of id's type, BIGINT", "TIMESTAMP"),
         ("target.history_table", "lake://silver/orders", "target.history_table", "another table", "lake://"),
         ("change.on_schema_change", "guess", "change.on_schema_change", "'rescue'", "guess"),
         ("target.routes", [{"table": "lake://a/b"}], "target.routes", "`when` or `topics`", "neither"),
@@ -255,6 +258,21 @@ def test_positions_and_tombstones_go_with_what_the_records_hold(tmp_path: Path) 
     pipeline = load_pipeline(written(tmp_path, keyed), {"BROKERS": "k:1"})
     assert "a tombstone deletes" in markdown(pipeline)
     assert "offsets alone order" in pipeline.warnings[0]
+
+
+def test_names_that_would_be_taken_twice_are_refused(tmp_path: Path) -> None:
+    file = changed("source.schema", "id BIGINT, at TIMESTAMP, _Offset BIGINT")
+    file["change"] |= {"order_by": ["_Offset"]}
+    with pytest.raises(PipelineFileError, match="another name than _topic, _partition, _offset"):
+        load_pipeline(written(tmp_path, file), {"BROKERS": "k:1"})
+
+
+def test_kafkas_key_is_for_key_columns_of_the_schema(tmp_path: Path) -> None:
+    file = changed("source.key", "string")
+    file["source"] |= {"metadata": {"place": "offset"}}
+    file["change"] |= {"keys": ["place"]}
+    with pytest.raises(PipelineFileError, match=r"a key column in source\.schema"):
+        load_pipeline(written(tmp_path, file), {"BROKERS": "k:1"})
 
 
 def test_a_key_that_is_an_approximation_is_warned_of(tmp_path: Path) -> None:
