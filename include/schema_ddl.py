@@ -103,11 +103,6 @@ def keys_of_maps(type_: str) -> Iterator[str]:
             yield from keys_of_maps(inner)
 
 
-def has_map(type_: str) -> bool:
-    """Whether there is a map in a type."""
-    return any(True for _ in keys_of_maps(type_))
-
-
 def canonical(type_: str) -> str:
     """A type of Spark's DDL, one way of writing for each: `STRUCT<a:INT,b:DECIMAL(10,2)>`."""
     text = type_.strip()
@@ -130,6 +125,19 @@ def canonical(type_: str) -> str:
 def named(name: str) -> str:
     """As DDL writes a name."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII) else f"`{name}`"
+
+
+def words_in(type_: str) -> Iterator[str]:
+    """The words of all simple types in a type."""
+    match nested(type_):
+        case None:
+            yield word_of(type_)
+        case ("STRUCT", inner):
+            for field in fields_of(inner):
+                yield from words_in(field.type)
+        case (_, inner):
+            for part in split(inner):
+                yield from words_in(part)
 
 
 def names_within(type_: str) -> Iterator[str]:

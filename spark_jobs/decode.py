@@ -21,6 +21,7 @@ from spark_jobs.formats import avro, contract, debezium_json, plain_json, plain_
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
 from spark_jobs.formats.keys import of_kafkas_key, with_kafkas_key
 from spark_jobs.formats.moments import moment
+from spark_jobs.formats.values import exactly
 
 _FORMATS: Mapping[str, Callable[[DataFrame, Pipeline], DataFrame]] = {
     "json": plain_json.decoded,
@@ -103,12 +104,14 @@ def _transformed(named: DataFrame, pipeline: Pipeline, transform: Callable[[Data
     named = named.localCheckpoint(eager=False)  # or both halves would decode all records
     inner = [RECORD, POSITION, KIND, ABSENT, PREVIOUS, PROBLEM, _FILTERED]
     passes = F.col(PROBLEM).isNull() & (F.col(KIND) == "upsert") & ~F.col(_FILTERED)
-    source = [column.name for column in pipeline.source.columns]
+    source = {column.name: column.type for column in pipeline.source.columns}
     made = transform(named.where(passes).select(*(F.col(f"`{n}`") for n in source), F.struct(*inner).alias(LINEAGE)))
 
     def by_it(column: SchemaColumn) -> Column:
-        held = column.name in pipeline.change.keys and column.name in source
-        return (F.col(f"`{column.name}`") if held else F.lit(None)).cast(column.type).alias(column.name)
+        if column.name not in pipeline.change.keys or column.name not in source:
+            return F.lit(None).cast(column.type).alias(column.name)
+        value = exactly(F.col(f"`{column.name}`"), source[column.name], column, pipeline.source.timestamps)
+        return value.alias(column.name)
 
     names = [F.col(f"`{column.name}`") for column in pipeline.columns]
     rest = named.where(~passes).select(*inner, *map(by_it, pipeline.columns))
@@ -299,6 +302,8 @@ def _reason(pipeline: Pipeline) -> Column:
         order[pipeline.valid_from.name] = _valid_at(pipeline)
     truncate = F.col(KIND) == "truncate"
     is_change = ~_is_none(pipeline)
+    if pipeline.transform is not None:  # what is left out goes by it, without most of its columns
+        is_change &= ~F.col(_FILTERED)
     no_key = ~truncate & any_null(F.col(f"`{name}`") for name in keys)
     return (
         F.when(truncate & F.lit(pipeline.change.truncates == "fail"), TRUNCATE)

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from pyspark.errors import AnalysisException, PySparkException, QueryContextType
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,9 +16,11 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.transform import CHANGES, Transform
 from include.protocol.batch import Batch
 from include.protocol.errors import LakemarkError, TransformError
+from include.schema_ddl import Column
 from include.settings import Settings
 from include.storage import table_path
 from include.transform_file import transform_error, transform_path
+from spark_jobs.formats.values import exactly
 from spark_jobs.quoting import quoted
 
 _LINE = re.compile(r"line (\d+),? pos")
@@ -56,8 +59,16 @@ class Transformation:
         if missing:
             what = f"columns {', '.join(missing)} among what comes out"
             raise self._error(str(self._path), what, ", ".join(found) or "none")
-        columns = (F.col(quoted(c.name)).cast(c.type).alias(c.name) for c in self._transform.columns)
-        return made.select(*columns, LINEAGE)
+        types = {field.name: field.dataType.simpleString() for field in made.schema.fields}
+        keys = {*self._pipeline.change.keys, *self._pipeline.change.previous_keys.values()}
+
+        def as_declared(column: Column) -> Expression:
+            value = F.col(quoted(column.name))
+            if column.name not in keys:
+                return value.cast(column.type)
+            return exactly(value, types[column.name], column, self._pipeline.source.timestamps)
+
+        return made.select(*(as_declared(c).alias(c.name) for c in self._transform.columns), LINEAGE)
 
     def explained(self, error: Exception) -> TransformError:
         """What went wrong in the user's code, when it was planned or when it ran."""

@@ -41,10 +41,10 @@ abstract class JsonValues {
     /** Raises IllegalArgumentException: there is no such value in JSON. */
     private static JsonValues of(DataType type, boolean isExact) {
         if (type instanceof StructType) {
-            return new Struct((StructType) type, isExact);
+            return new Struct((StructType) type);
         }
         if (type instanceof ArrayType) {
-            return new Items(of(((ArrayType) type).elementType(), isExact));
+            return new Items(of(((ArrayType) type).elementType()));
         }
         if (type instanceof MapType) {
             return new Entries(of(((MapType) type).keyType()), of(((MapType) type).valueType()));
@@ -101,12 +101,12 @@ abstract class JsonValues {
         private final JsonValues[] fields;
         private final HashMap places = new HashMap(); // of a name: Integer
 
-        Struct(StructType type, boolean isExact) {
+        Struct(StructType type) {
             this.type = type;
             fields = new JsonValues[type.length()];
             for (int n = 0; n < fields.length; n++) {
                 StructField field = type.fields()[n];
-                fields[n] = of(field.dataType(), isExact || TextValues.isExact(field));
+                fields[n] = of(field.dataType(), TextValues.isExact(field));
                 places.put(field.name(), Integer.valueOf(n));
             }
         }

@@ -270,7 +270,6 @@ abstract class TextValues {
     static class Moment extends TextValues {
 
         private static final ZoneId UTC = ZoneOffset.UTC;
-        private static final int DAY_LENGTH = 10;
 
         private static final Pattern CUT = Pattern.compile(".*\\.[0-9]{6}[0-9]*[1-9].*");
 
@@ -296,7 +295,7 @@ abstract class TextValues {
 
         /** Such are not read: to Java BST is in Bangladesh, and some hours come twice a year, or never. */
         private static boolean hasNamedZone(String text) {
-            for (int n = DAY_LENGTH; n < text.length(); n++) {
+            for (int n = 0; n < text.length(); n++) {
                 if ("0123456789:.+-TZ ".indexOf(text.charAt(n)) < 0) {
                     return true;
                 }

@@ -31,7 +31,7 @@ from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
 from include.pipeline_file.variables import as_shown
 from include.schedule import ALLOWED, TABLE, Schedule
-from include.schema_ddl import FLOATS, Column, canonical, has_map, names_within, type_at
+from include.schema_ddl import FLOATS, Column, canonical, names_within, nested, type_at
 
 # Which Parquet's files do not take in names of columns, and so Delta does not (without mapped columns).
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
@@ -113,7 +113,7 @@ class Pipeline(Section):
                 raise refused("change.previous_keys", f"a key: {', '.join(self.change.keys)}", name)
         type_of = {column.name: canonical(column.type) for column in self.columns}
         for name in self.change.keys:
-            _refuse_maps("change.keys", type_of[name])
+            _refuse_nested("change.keys", type_of[name])
         for key, column in self.change.previous_keys.items():
             if type_of[column] != type_of[key]:
                 raise refused("change.previous_keys", f"a column of {key}'s type, {type_of[key]}", type_of[column])
@@ -138,7 +138,7 @@ class Pipeline(Section):
                 known = ", ".join((*(column.name for column in self.columns), *positions))
                 raise refused(field, f"a column of {self._schema_field} or a position: {known}", name)
         for order in self.order:
-            _refuse_maps("change.order_by", order.type)
+            _refuse_nested("change.order_by", order.type)
             if order.name.lower() in _TIES:
                 raise refused("change.order_by", f"another name than {', '.join(_TIES)}, which decide ties", order.name)
         refuse_doubles("change.order_by", self.change.order_by)
@@ -404,6 +404,7 @@ class Pipeline(Section):
         return None
 
 
-def _refuse_maps(field: str, type_: str) -> None:
-    if has_map(type_):
-        raise refused(field, "columns whose values can be compared, which those of a MAP cannot", type_)
+def _refuse_nested(field: str, type_: str) -> None:
+    """Engines compare these in their own ways, where a part is null, or not at all."""
+    if nested(type_):
+        raise refused(field, "columns of simple types, or fields of a STRUCT (`meta.lsn`) in an order", type_)

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from include.debezium import UNAVAILABLE
 from include.pipeline_file.section import FILE, SERVERS, URL, Section, only_address, refuse_unreadable, refused
-from include.schema_ddl import Column, keys_of_maps, nested, parse_ddl, word_of
+from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, keys_of_maps, nested, parse_ddl, word_of, words_in
 
 _METADATA = {
     "topic": "STRING",
@@ -203,6 +203,10 @@ class Source(Section):
                 raise refused(
                     "source.schema", "simple types: a line's fields are texts", f"{column.name} {column.type}"
                 )
+            is_encoded = bool({*words_in(column.type)} & {"DATE", *TIMESTAMPS, *DECIMALS})
+            if self.format == "debezium-json" and nested(column.type) and is_encoded:
+                allowed = "STRING for dates, times and decimals within others: only debezium-avro says what they are"
+                raise refused("source.schema", allowed, f"{column.name} {column.type}")
             if any(word_of(key) != "STRING" for key in keys_of_maps(column.type)):
                 raise refused("source.schema", "maps whose keys are STRING: records have no others", column.type)
         return self

@@ -51,8 +51,12 @@ class Idle:
 
 
 Start = Literal["earliest", "latest"]
-# What a reset to another topic of the name takes: where offsets alone order changes, the old topic's rows would win.
-_READ_ANEW = "in a file without `change.order_by` declare one, and a new `target.table`; then"
+# What a reset to another topic of the name takes: where offsets alone order changes, the old topic's rows would win;
+# where they are the keys, the new topic's would take their places.
+_READ_ANEW = (
+    "in a file without `change.order_by` declare one, and a new `target.table`; with `keys: generated` declare a new "
+    "`target.table`; then"
+)
 
 
 def start_topics(state: LedgerState, source: SourceExtent, start: Start) -> TopicsStarted | None:

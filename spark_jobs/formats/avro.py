@@ -19,7 +19,7 @@ from pyspark.sql.avro.functions import from_avro
 from include.avro_schema import AvroField, AvroSchema
 from include.debezium import POSITIONS
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_ddl import Column
+from include.schema_ddl import Column, nested
 from include.schema_registry import NoSchema, SchemaRegistry
 from spark_jobs.formats import debezium
 from spark_jobs.formats.avro_values import is_lost, typed
@@ -166,11 +166,14 @@ def _typed(columns: Sequence[Column], pipeline: Pipeline) -> _Make:
 
 
 def _value(column: Column, row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline) -> Expression:
-    """A column as its declared type; null where the schema has none of that name, or its value is of another type."""
+    """A column as its declared type; null where the schema has none of that name, or its value, or a part of it, is of
+    another type."""
     field = fields.get(column.name)
     if field is None:
         return F.lit(None).cast(column.type)
-    return typed(row[column.name], field, column, pipeline)
+    raw = row[column.name]
+    value = typed(raw, field, column, pipeline)
+    return F.when(~is_lost(raw, value, field, column.type), value) if nested(column.type) else value
 
 
 def _lost(
@@ -180,8 +183,7 @@ def _lost(
     found = F.when(F.lit(False), F.lit(None).cast("string"))
     for column in columns:
         if column.name in fields:
-            value = _value(column, row, fields, pipeline)
-            lost = is_lost(row[column.name], value, fields[column.name], column.type)
+            lost = row[column.name].isNotNull() & _value(column, row, fields, pipeline).isNull()
             found = found.when(lost, none_of(column))
     return found
 
@@ -192,8 +194,8 @@ def _lost_names(
     """The names of columns whose values cannot be what is declared, strings; null of the others."""
     for column in columns:
         if column.name in fields:
-            value = _value(column, row, fields, pipeline)
-            yield F.when(is_lost(row[column.name], value, fields[column.name], column.type), column.name)
+            lost = row[column.name].isNotNull() & _value(column, row, fields, pipeline).isNull()
+            yield F.when(lost, column.name)
 
 
 def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:

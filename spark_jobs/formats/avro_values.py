@@ -38,9 +38,7 @@ def typed(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pip
         case ("STRUCT", inner) if avro.kind == "record":
             known = avro.fields
             values = (
-                typed(raw[f.name], known[f.name], f._replace(exact=column.exact), pipeline)
-                if f.name in known
-                else F.lit(None).cast(f.type)
+                typed(raw[f.name], known[f.name], f, pipeline) if f.name in known else F.lit(None).cast(f.type)
                 for f in fields_of(inner)
             )
             names = (f.name for f in fields_of(inner))

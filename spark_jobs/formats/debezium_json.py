@@ -48,9 +48,10 @@ def key_columns(key: Expression, schema: Expression, columns: Sequence[Column], 
     Args:
         key: bytes of its JSON object. schema: bytes of the schema that it brings along; null without one.
     """
-    fields = json_row(schema, f"STRUCT<fields: {_OF_FIELDS}>")["row"]["fields"]
+    told = json_row(schema, f"STRUCT<fields: {_OF_FIELDS}>")
     row = json_row(key, _image(columns), pipeline.source.debezium.timestamps)["row"]
-    return F.struct(*(_converted(c, row[c.name], pipeline, fields).alias(c.name) for c in columns))
+    values = (_converted(c, row[c.name], pipeline, told["row"]["fields"]).alias(c.name) for c in columns)
+    return F.when(F.coalesce(told["problem"], told["lost"]).isNull(), F.struct(*values))
 
 
 class _Json(debezium.Envelope):
@@ -148,7 +149,8 @@ def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool
         raw: as `json_row` gives a VARIANT. said: of the column, by the schema.
     """
     object_ = json_row(F.when(raw.startswith("{"), raw).cast("binary"), "STRUCT<scale: INT, value: STRING>")["row"]
-    scale = F.coalesce(object_["scale"], said["parameters"]["scale"].try_cast("int"), F.lit(scale_of(column.type)))
+    declared = F.coalesce(said["parameters"]["scale"].try_cast("int"), F.lit(scale_of(column.type)))
+    scale = F.when(raw.startswith("{"), object_["scale"]).otherwise(declared)
     text = F.when(raw.startswith('"'), F.substr(raw, F.lit(2)))
     is_told = F.coalesce(said["type"], said["name"]).isNotNull()
     is_decimal = F.coalesce(said["name"], F.lit("")) == DECIMAL

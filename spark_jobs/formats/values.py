@@ -55,6 +55,20 @@ def of_text(text: Column, column: schema_ddl.Column, unit: str | None = None) ->
             return text_value(text, column, unit)
 
 
+def exactly(value: Column, given: str, column: schema_ddl.Column, unit: str | None = None) -> Column:
+    """A value of a simple type as a column's; null where that would be another value, or none.
+
+    Args:
+        given: the value's type. unit: as for `of_text`.
+    """
+    if schema_ddl.canonical(given) == schema_ddl.canonical(column.type):
+        return value
+    if schema_ddl.word_of(given) == "STRING":
+        return of_text(value, column._replace(exact=True), unit)
+    found = value.try_cast(column.type)
+    return F.when(found.try_cast(given) == value, found)
+
+
 def as_float(number: Column) -> Column:
     """A DOUBLE as the nearest FLOAT; null where that would be infinite and the number is not."""
     found = number.cast("float")

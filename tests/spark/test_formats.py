@@ -357,11 +357,41 @@ def test_i9_keys_that_are_not_exactly_what_is_declared_do_not_become_one(spark: 
         )
 
 
-def test_i9_keys_of_several_parts_are_exact_in_all_of_them(spark: SparkSession) -> None:
-    pipeline = a_pipeline("id STRUCT<a: DECIMAL(2), b: ARRAY<DECIMAL(2)>>", {})
-    values = [{"id": {"a": a, "b": [b]}} for a, b in ((1, 2), (1.4, 2), (1, 2.4))]
-    rows = decoded(spark, pipeline, [(None, value) for value in values])
-    assert [row["row"]["id"] is None for row in rows] == [False, True, True]
+def test_a_decimal_whose_scale_is_none_is_no_decimal(spark: SparkSession) -> None:
+    scales: list[Any] = [2, "3", 1.5, 2147483648, None]
+    pipeline = of_debezium("id BIGINT, v DECIMAL(12, 2)")
+    images = [{"id": 1, "v": {"scale": scale, "value": "AQ=="}} for scale in scales]
+    rows = decoded(spark, pipeline, [(None, {"op": "c", "after": image}) for image in images])
+    assert [row["row"]["v"] for row in rows] == [Decimal("0.01"), *[None] * 4]
+    assert all(row["reason"].startswith("column v is no DECIMAL") for row in rows[1:])
+
+
+def test_a_keys_schema_that_cannot_be_read_is_not_passed_over(spark: SparkSession) -> None:
+    key = {"schema": {"fields": [{"field": "id", "parameters": ["x"]}]}, "payload": {"id": 1700000000000}}
+    pipeline = of_debezium("id TIMESTAMP, v STRING", key="json")
+    [row] = decoded(spark, pipeline, [(key, {"op": "d"})])
+    assert row["reason"] == "null in a key column (id)"
+
+
+def test_i11_an_old_key_of_which_a_part_is_unknown_moves_nobody_else(spark: SparkSession) -> None:
+    pipeline = of_debezium("a INT, b INT, v STRING", {"keys": ["a", "b"]})
+    said = "in `before`: a key has changed, and it does not hold all of them"
+    after = {"a": 2, "b": 5}
+    befores = {
+        "none": None,
+        "partly": {"a": 1, "b": None},
+        "same": {"a": 2},
+        "other": {"v": "x"},
+        "all": {"a": 1, "b": 4},
+    }
+    rows = decoded(spark, pipeline, [(None, {"op": "u", "before": b, "after": after}) for b in befores.values()])
+    assert [row["reason"] for row in rows] == [None, said, None, None, None]
+    assert [row["moved_from"] for row in rows if row["reason"] is None] == [None, None, None, {"a": 1, "b": 4}]
+
+
+def test_control_characters_are_not_passed_over_in_a_short_moment(spark: SparkSession) -> None:
+    [(reason, _)] = read(spark, "id BIGINT, at TIMESTAMP", [r'{"id": 1, "at": "2024-1-1\u0001\u0002"}'])
+    assert reason == "column at is no TIMESTAMP"
 
 
 def test_a_name_with_a_dot_orders(spark: SparkSession) -> None:

@@ -483,6 +483,18 @@ def test_i9_keys_that_are_not_exactly_what_is_declared_do_not_become_one(
         assert row["reason"] == (None if is_exact else none), (schema, value, type_)
 
 
+def test_a_value_that_loses_a_part_is_lost_whole_and_rescued(spark: SparkSession, registry: RegistryServer) -> None:
+    inner = record("Parts", ("a", "string"), ("b", "long"))
+    whole = record("Whole", ("id", "long"), ("s", inner), ("l", {"type": "array", "items": "string"}))
+    number = registry.register("whole", whole)
+    values = {"id": 1, "s": {"a": "abc", "b": 5}, "l": ["1", "x"]}
+    columns = "id BIGINT, s STRUCT<a: BIGINT, b: BIGINT>, l ARRAY<BIGINT>"
+    pipeline = a_pipeline(columns, {"on_schema_change": "rescue"}, format="avro", registry={"url": registry.url})
+    [row] = decoded(spark, pipeline, [(None, framed(number, whole, values))])
+    assert (row["reason"], row["row"]["s"], row["row"]["l"]) == (None, None, None)
+    assert row["row"]["_rescued"] == '{"s":{"a":"abc","b":5},"l":["1","x"]}'
+
+
 def test_a_schema_that_is_of_no_use_stops_nobody(spark: SparkSession, registry: RegistryServer) -> None:
     good = record("Good", ("id", "long"))
     node = record("Node", ("id", "long"), ("next", ["null", "Node"]))

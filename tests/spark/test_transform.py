@@ -82,6 +82,39 @@ def transform(changes, references):
     assert audit(world.settings, pipeline).findings == ()
 
 
+def test_i9_a_transforms_keys_are_exactly_what_they_are_declared_to_be(world: World) -> None:
+    """Those that it makes, those of deletes that go by it, and those of records that it never sees."""
+    topic = world.topic(partitions=1)
+    sql = "SELECT try_cast(id AS DECIMAL(10, 2)) AS id, seq, name, op, _lakemark FROM changes"
+    source = {
+        "schema": "id STRING, seq BIGINT, name STRING, op STRING",
+        "key": "json",
+        "filter": "id RLIKE '^[0-9.]+$'",
+    }
+    schema = "id DECIMAL(10, 0), seq BIGINT, name STRING, op STRING"
+    transform = {"file": "whole.sql", "schema": schema}
+    change = {"order_by": [], "tombstones": "delete"}
+    pipeline = transformed(world, topic, "whole", "whole.sql", sql, source=source, transform=transform, change=change)
+    values = [{"id": id_, "seq": 1, "name": id_, "op": "u"} for id_ in ("1", "1.4", "0.9", "2", "abc")]
+    keys = [b"{}"] * len(values) + [b'{"id": "1.4"}', b'{"id": "2"}']
+    world.produce(topic, [*values, None, None], 1, keys=keys)
+    world.run_batch(pipeline)
+    assert [row["name"] for row in world.rows(pipeline) if not row["_lakemark"]["deleted"]] == ["1"]
+    aside = {row["offset"]: row["reason"] for row in world.quarantine(pipeline)}
+    assert aside == dict.fromkeys((1, 2, 5), "null in a key column (id)")
+
+
+def test_what_the_filter_leaves_out_is_not_asked_for_what_the_transform_makes(world: World) -> None:
+    topic = world.topic(partitions=1)
+    source = {"schema": _SCHEMA, "filter": "name <> 'x'"}
+    sql = "SELECT id, seq, name, op, _lakemark FROM changes"
+    pipeline = transformed(world, topic, "left_out", "same.sql", sql, source=source, change={"order_by": ["seq"]})
+    world.produce(topic, [{"id": n, "seq": 1, "name": name, "op": "u"} for n, name in enumerate("xyx")], 1)
+    world.run_batch(pipeline)
+    assert [row["id"] for row in world.rows(pipeline)] == [1]
+    assert world.quarantine(pipeline) == []
+
+
 def test_a_record_of_several_rows_is_set_aside_as_one(world: World) -> None:
     topic = world.topic(partitions=1)
     sql = "SELECT id + n AS id, seq, IF(n = 10, NULL, name) AS name, op, _lakemark FROM changes " + (

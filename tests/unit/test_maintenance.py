@@ -105,6 +105,11 @@ def test_i9_offsets_of_a_topic_that_is_gone_do_not_purge_those_of_the_new_one() 
     assert purgeable(lately, NOW - timedelta(days=7)) == due(10, "id-new", of=2)
 
 
+def test_i9_a_mark_names_the_topic_by_its_id() -> None:
+    [of_new] = due(10, "id-new", of=2)
+    assert of_new.to(5) == PurgeMark(of_new.topic, "id-new", of_new.partition, 5)
+
+
 def test_i9_rows_of_backfills_may_go_once_they_are_at_their_end() -> None:
     planned = [BackfillPlanned(reads_again(n)) for n in (1, 2, 3)]
     ended = [BackfillEnded(n, "applied", "ada") for n in (1, 2)]

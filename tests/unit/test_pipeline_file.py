@@ -98,8 +98,8 @@ def test_the_projects_own_files_are_good() -> None:
         ("source.limits", {"records_per_batch_max": 0}, "source.limits.records_per_batch_max", "greater", "0"),
         ("source.limits", {"records": 5}, "source.limits.records", "records_per_batch_max", "an unknown field"),
         ("change.keys", ["ident"], "change.keys", "id, at", "ident"),
-        ("source.schema", "id MAP<STRING, INT>, at INT", "change.keys", "cannot", "MAP<STRING,INT>"),
-        ("source.schema", "id INT, at ARRAY<MAP<STRING, INT>>", "change.order_by", "cannot", "ARRAY<MAP<STRING, INT>>"),
+        ("source.schema", "id STRUCT<a: INT>, at INT", "change.keys", "simple types", "STRUCT<a:INT>"),
+        ("source.schema", "id INT, at MAP<STRING, INT>", "change.order_by", "simple types", "MAP<STRING, INT>"),
         ("change.order_by", ["when"], "change.order_by", "id, at, kafka.timestamp", "when"),
         ("change.order_by", ["source.lsn"], "change.order_by", "id, at, kafka.timestamp", "source.lsn"),
         ("change.order_by", ["at", "at"], "change.order_by", "every column once", "at, at"),
@@ -111,6 +111,13 @@ def test_the_projects_own_files_are_good() -> None:
         ("change.previous_keys", {"at": "id"}, "change.previous_keys", "a key: id", "at"),
         ("change.previous_keys", {"id": "at"}, "change.previous_keys", "a column of id's type, BIGINT", "TIMESTAMP"),
         ("target.history_table", "lake://silver/orders", "target.history_table", "another table", "lake://"),
+        (
+            "change",
+            {"keys": ["id"], "absent": "keep", "on_schema_change": "rescue"},
+            "change.on_schema_change",
+            "take away",
+            "rescue",
+        ),
         ("change.on_schema_change", "guess", "change.on_schema_change", "'rescue'", "guess"),
         ("target.routes", [{"table": "lake://a/b"}], "target.routes", "`when` or `topics`", "neither"),
         (
@@ -272,6 +279,13 @@ def test_kafkas_key_is_for_key_columns_of_the_schema(tmp_path: Path) -> None:
     file["source"] |= {"metadata": {"place": "offset"}}
     file["change"] |= {"keys": ["place"]}
     with pytest.raises(PipelineFileError, match=r"a key column in source\.schema"):
+        load_pipeline(written(tmp_path, file), {"BROKERS": "k:1"})
+
+
+def test_encoded_values_within_others_are_for_a_format_that_says_what_they_are(tmp_path: Path) -> None:
+    file = changed("source.format", "debezium-json")
+    file["source"] |= {"schema": "id BIGINT, at TIMESTAMP, sums ARRAY<STRUCT<v: DECIMAL(5, 2)>>"}
+    with pytest.raises(PipelineFileError, match="STRING for dates, times and decimals within others"):
         load_pipeline(written(tmp_path, file), {"BROKERS": "k:1"})
 
 
