@@ -47,6 +47,8 @@ def test_no_example_is_decoded_by_a_plan_that_is_too_deep(
 ) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://nowhere")  # functions are Connect's; no server is asked
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    # Without a session PySpark decides for the whole process that errors are to name no lines.
+    monkeypatch.setattr("pyspark.errors.utils._enable_debugging_cache", False)
     client = MagicMock()  # stands in for the server, which a unit test has not
     records = DataFrame(Range(0, 1, 1), client)
     batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, 1),), {"t": "id"}, "cluster")
