@@ -54,9 +54,13 @@ class AvroSchema:
 
     @property
     def read_as(self) -> str:
-        """The text that Spark is to read records by. It cuts decimals of up to 18 digits to 64 bits, whatever their
-        bytes hold, and makes 5 of 2^64 + 5; longer ones it reads as they are."""
-        return json.dumps(_with_long_decimals(self._root))
+        """The text that Spark is to read records by.
+
+        It cuts decimals of up to 18 digits to 64 bits, whatever their bytes hold, and makes 5 of 2^64 + 5; longer ones
+        it reads as they are. Of a logical type that is not among ours it is not told: a time of a day it would cut to
+        seconds where a whole number is declared.
+        """
+        return json.dumps(_as_read(self._root))
 
     @cached_property
     def _root(self) -> Any:
@@ -204,12 +208,14 @@ def _with_parts(schema: Any, changed: Callable[[Any], Any]) -> Any:
             return schema
 
 
-def _with_long_decimals(schema: Any) -> Any:
+def _as_read(schema: Any) -> Any:
     match schema:
+        case {"logicalType": logical} if schema.get("type") not in _LOGICAL.get(str(logical), ()):
+            return _as_read({key: value for key, value in schema.items() if key != "logicalType"})
         case {"logicalType": "decimal", "precision": int() as digits} if digits < _LONG and schema.get("size", 9) > 8:
             return {**schema, "precision": _LONG}
         case _:
-            return _with_parts(schema, _with_long_decimals)
+            return _with_parts(schema, _as_read)
 
 
 def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:

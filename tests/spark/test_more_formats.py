@@ -448,6 +448,8 @@ def test_an_avro_value_becomes_what_it_says_or_the_record_is_set_aside(
         ({"type": "map", "values": "long"}, {"a": 1}, "MAP<STRING, INT>", {"a": 1}),
         ("string", "10:20:30", "TIMESTAMP", None),
         ("long", 5, "TIMESTAMP", None),
+        ({"type": "long", "logicalType": "time-micros"}, 1_234_567, "INT", 1_234_567),
+        ({"type": "int", "logicalType": "time-millis"}, 1_234, "BIGINT", 1_234),
     ]
     for n, (schema, value, type_, expected) in enumerate(cases):
         whole = record(f"Case{n}", ("id", "long"), ("v", schema))
