@@ -60,7 +60,7 @@ class Transformation:
             what = f"columns {', '.join(missing)} among what comes out"
             raise self._error(str(self._path), what, ", ".join(found) or "none")
         types = {field.name: field.dataType.simpleString() for field in made.schema.fields}
-        keys = {*self._pipeline.change.keys, *self._pipeline.change.previous_keys.values()}
+        keys = self._pipeline.change.all_keys
 
         def as_declared(column: Column) -> Expression:
             value = F.col(quoted(column.name))

@@ -20,7 +20,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  *
  * The second argument is a null that has the type, in which VARIANT stands for a STRING: the JSON of a value as it is
  * written, but of a text a quotation mark and the text. A field with the comment `exact` takes no value that is rounded
- * or cut to become one of its type. The third argument is what a number counts that stands for a moment: seconds, millis, micros or nanos; null: nobody knows. The result is
+ * or cut to become one of its type. The third argument is what a number counts that stands for a moment: seconds,
+ * millis, micros or nanos; null: nobody knows. The result is
  * `STRUCT<problem: STRING, lost: STRING, row: ...>`: why the bytes are not one JSON object; why a field is null that the
  * object has (the first of them); the fields. Null: there are no bytes.
  *

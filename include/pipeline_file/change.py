@@ -68,6 +68,16 @@ class Change(Section):
     )
 
     @property
+    def all_keys(self) -> frozenset[str]:
+        """The columns of new and of old keys."""
+        return frozenset((*self.keys, *self.previous_keys.values()))
+
+    @property
+    def placing_columns(self) -> frozenset[str]:
+        """Columns that say which rows a change is of, and its place among the others (of a field, its struct)."""
+        return self.all_keys | {name.split(".")[0] for name in self.placed_by}
+
+    @property
     def placed_by(self) -> tuple[str, ...]:
         """All that a change has to have beside its keys: what orders it, and since when it holds."""
         return (*self.order_by, *([self.valid_from] if self.valid_from else []))

@@ -324,22 +324,23 @@ class Pipeline(Section):
     def deciding_columns(self) -> frozenset[str]:
         """Columns of which a record must not lose one, even where others are rescued: they decide which row it is of,
         which change wins, and what becomes of it."""
-        change, spoken_of = self.change, set[str]()
-        for condition in (self.source.filter, change.delete_when, *(route.when for route in self.target.routes)):
+        spoken_of = set[str]()
+        for condition in (self.source.filter, self.change.delete_when, *(route.when for route in self.target.routes)):
             spoken_of |= columns_in(condition or "")
-        by_name = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
-        return frozenset(c.name for c in self.columns if c.name in by_name or c.name.lower() in spoken_of)
+        placing = self.change.placing_columns
+        return frozenset(c.name for c in self.columns if c.name in placing or c.name.lower() in spoken_of)
 
     @property
     def beyond_deletes(self) -> tuple[str, ...]:
         """Columns that are null in a change which `delete_when` takes for a delete and which holds a key and nothing
         else: what it may hold beside its keys is what orders it, and what the condition speaks of."""
         change = self.change
-        own = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
         kafkas = self.source.metadata if self.transform is None else ()
         spoken_of = columns_in(change.delete_when or "")
         names = (column.name for column in self.columns)
-        return tuple(n for n in names if n not in {*own, *kafkas, RESCUED} and n.lower() not in spoken_of)
+        return tuple(
+            n for n in names if n not in {*change.placing_columns, *kafkas, RESCUED} and n.lower() not in spoken_of
+        )
 
     @property
     def seen_by_readers(self) -> str:
@@ -374,7 +375,7 @@ class Pipeline(Section):
     @property
     def value_columns(self) -> tuple[Column, ...]:
         """Those of `source.value_columns`, of which keys, new and old, are taken only exactly."""
-        keys = {*self.change.keys, *self.change.previous_keys.values()}
+        keys = self.change.all_keys
         return tuple(column._replace(exact=column.name in keys) for column in self.source.value_columns)
 
     @property

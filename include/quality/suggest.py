@@ -19,10 +19,8 @@ from include.kafka_source import records_of, source_extent
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
-from include.schema_ddl import Column
+from include.schema_ddl import DECIMALS, FLOATS, WHOLE, Column
 
-_NUMBERS = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT", "FLOAT", "REAL", "DOUBLE")
-_DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
 _VALUES_MAX = 20  # so many different values may be a set
 _SHAPES = {  # of texts: pattern and what it is called, the narrowest first
     r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$": "a UUID",
@@ -73,7 +71,7 @@ def _rules(profile: Profile) -> Iterator[dict[str, Any]]:
         yield _rule("expect_column_values_to_not_be_null", reason, column=name, mostly=mostly)
     if not seen:
         return
-    if profile.column.word in (*_NUMBERS, *_DECIMALS):
+    if profile.column.word in (*WHOLE, *FLOATS, *DECIMALS):
         low, high = _widened(profile.low, profile.high)
         reason = f"all of {seen:,} values between {profile.low:,} and {profile.high:,}; widened by half of that span"
         yield _rule("expect_column_values_to_be_between", reason, column=name, min_value=low, max_value=high)
@@ -141,8 +139,8 @@ def _profile(database: duckdb.DuckDBPyConnection, column: Column, total: int) ->
     [(nulls, distinct)] = database.execute(counts).fetchall()
     profile = Profile(column, total, nulls, distinct)
     more: Mapping[str, Any] = {}
-    if profile.column.word in (*_NUMBERS, *_DECIMALS):
-        kind = "DOUBLE" if profile.column.word in ("FLOAT", "REAL", "DOUBLE", *_DECIMALS) else "BIGINT"
+    if profile.column.word in (*WHOLE, *FLOATS, *DECIMALS):
+        kind = "DOUBLE" if profile.column.word in (*FLOATS, *DECIMALS) else "BIGINT"
         query = f"SELECT min({name})::{kind}, max({name})::{kind} FROM sample WHERE isfinite({name}::DOUBLE)"
         [(low, high)] = database.execute(query).fetchall()
         more = {"low": low, "high": high}

@@ -7,7 +7,7 @@ columns are taken from it by their names. Source: Confluent's documentation of i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, ArithmeticException, PySparkException
@@ -112,11 +112,15 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Records (struct RECORD) with the contract's columns."""
     columns, partial = pipeline.value_columns, pipeline.partial_columns
     written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline, _typed(columns, pipeline))
-
-    judged = [column for column in columns if not pipeline.rescues or column.name in pipeline.deciding_columns]
+    deciding = pipeline.deciding_columns if pipeline.rescues else {column.name for column in columns}
+    judged = [column for column in columns if column.name in deciding]
 
     def lost(row: Expression, schema: AvroSchema) -> Expression:
-        return _lost(judged, row, schema.fields, pipeline)
+        """What the first value is not that cannot be what is declared, string; null: all can."""
+        said = (
+            F.when(_is_lost(c, row, schema.fields, pipeline), none_of(c)) for c in judged if c.name in schema.fields
+        )
+        return F.coalesce(F.lit(None).cast("string"), *said)
 
     def absent(row: Expression, schema: AvroSchema) -> Expression:
         return F.array(*(F.lit(name) for name in partial if name not in schema.fields)).cast("array<string>")
@@ -176,26 +180,9 @@ def _value(column: Column, row: Expression, fields: Mapping[str, AvroField], pip
     return F.when(~is_lost(raw, value, field, column.type), value) if nested(column.type) else value
 
 
-def _lost(
-    columns: Sequence[Column], row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline
-) -> Expression:
-    """What the first value is not that cannot be what is declared, string; null: all can."""
-    found = F.when(F.lit(False), F.lit(None).cast("string"))
-    for column in columns:
-        if column.name in fields:
-            lost = row[column.name].isNotNull() & _value(column, row, fields, pipeline).isNull()
-            found = found.when(lost, none_of(column))
-    return found
-
-
-def _lost_names(
-    columns: Sequence[Column], row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline
-) -> Iterator[Expression]:
-    """The names of columns whose values cannot be what is declared, strings; null of the others."""
-    for column in columns:
-        if column.name in fields:
-            lost = row[column.name].isNotNull() & _value(column, row, fields, pipeline).isNull()
-            yield F.when(lost, column.name)
+def _is_lost(column: Column, row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline) -> Expression:
+    """Whether the row has a value of the name that cannot be what is declared."""
+    return row[column.name].isNotNull() & _value(column, row, fields, pipeline).isNull()
 
 
 def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
@@ -212,7 +199,8 @@ def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
             return F.lit(None).cast(image).alias(name)
         fields, found = schema.fields[name].fields, row[name]
         values = [_value(column, found, fields, pipeline).alias(column.name) for column in columns]
-        lost = F.array_compact(F.array(*_lost_names(columns, found, fields, pipeline)).cast("array<string>"))
+        names = (F.when(_is_lost(c, found, fields, pipeline), c.name) for c in columns if c.name in fields)
+        lost = F.array_compact(F.array(*names).cast("array<string>"))
         return F.when(found.isNotNull(), F.struct(*values, lost.alias(_IMAGE_LOST))).alias(name)
 
     def of_position(name: str, position: str, row: Expression, schema: AvroSchema) -> Expression:

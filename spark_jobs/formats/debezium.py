@@ -111,8 +111,7 @@ def _place(name: str, envelope: Envelope) -> Expression:
 
 def _of_deletes(pipeline: Pipeline) -> list[Column]:
     """The columns that a delete needs: which rows go, and when. The others may hold anything: their row goes."""
-    change = pipeline.change
-    names = {*change.keys, *change.previous_keys.values(), *(name.split(".")[0] for name in change.placed_by)}
+    names = pipeline.change.placing_columns
     return [column for column in pipeline.value_columns if column.name in names]
 
 

@@ -41,8 +41,9 @@ def of_json(records: DataFrame, json: Column, known_problem: Column | None, pipe
 
 def _lost(fields: Column, columns: Iterable[SchemaColumn], pipeline: Pipeline) -> Iterator[Column]:
     """Why a record is set aside though what it loses is rescued, strings; null: it is not."""
+    deciding = pipeline.deciding_columns
     for column in columns:
-        if column.name in pipeline.deciding_columns:
+        if column.name in deciding:
             yield F.when(_is_lost(fields, column.name), none_of(column))
 
 
