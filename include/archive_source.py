@@ -9,8 +9,9 @@ from typing import Any, Self
 
 from deltalake import DeltaTable
 
-from include.delta_tables import query
-from include.ledger import Ledger
+from include.lake.delta_tables import query
+from include.lake.ledger import Ledger
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import LedgerState
@@ -18,7 +19,6 @@ from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition, joined
 from include.settings import Settings
 from include.storage import Tables
-from include.target_log import TableLog
 
 
 @dataclass(frozen=True)

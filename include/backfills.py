@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from include.archive_source import ArchiveSource
-from include.delta_tables import commit_markers, open_table
 from include.kafka_source import KafkaSource
+from include.lake.delta_tables import commit_markers, open_table
+from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill, Into, Outcome
 from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch
@@ -24,7 +25,6 @@ from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of, verify_ledger_not_behind
 from include.quarantine import Chosen, Quarantine
-from include.target_log import TableLog
 
 if TYPE_CHECKING:
     from include.steps import Steps  # which changes generations, and that asks for backfills

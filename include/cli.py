@@ -109,7 +109,7 @@ def demo(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
-    from include.delta_tables import verify_alone
+    from include.lake.delta_tables import verify_alone
     from include.storage import Tables
     from include.transform_file import verify_transform
 

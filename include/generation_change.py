@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable
 
 from include.backfills import Backfills
-from include.delta_tables import commit_markers, query
 from include.fault_points import passing
+from include.lake.delta_tables import commit_markers, query
+from include.lake.table_log import TableLog
 from include.pipeline_file import LINEAGE
 from include.protocol.batch import FENCE, app_id
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
@@ -34,7 +35,6 @@ from include.protocol.maintenance import purged_from, purged_offsets, verify_res
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
-from include.target_log import TableLog
 
 if TYPE_CHECKING:
     from include.steps import Steps

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from include.handover import farthest
-from include.ledger import Ledger
+from include.lake.ledger import Ledger
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError, TerminalError
@@ -23,7 +24,6 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import verify_target_not_behind
 from include.settings import Settings
 from include.storage import Tables
-from include.target_log import TableLog
 
 _OTHER_COMMITS = 20  # among the archive's newest ones: maintenance, mostly
 

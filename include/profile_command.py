@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from include.cli_output import add_command, named_pipeline, report
-from include.commit_files import newest_infos
 from include.installation.spark_server import events_folder
+from include.lake.commit_files import newest_infos
 from include.pipeline_file import Pipeline
 from include.profile.drawing import as_svg, as_text
 from include.profile.event_log import attempt_events

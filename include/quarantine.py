@@ -17,15 +17,15 @@ import duckdb
 import pyarrow as pa
 from deltalake import QueryBuilder, write_deltalake
 
-from include.delta_tables import append, open_table
 from include.duckdb_json import literal
+from include.lake.delta_tables import append, open_table
+from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill, Chunks
 from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
 from include.protocol.ranges import OffsetRange
 from include.storage import Tables
-from include.target_log import TableLog
 
 if TYPE_CHECKING:
     from include.steps import Steps  # which changes generations, and that asks for backfills

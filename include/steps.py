@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from include.archive_source import records_in
-from include.delta_tables import open_table
 from include.fault_points import passing
 from include.generation_change import GenerationChange
 from include.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.kafka_source import source_extent
+from include.lake.delta_tables import open_table
+from include.lake.ledger import Ledger
+from include.lake.table_log import TableLog, landed_and_marker
 from include.landing import Landed
-from include.ledger import Ledger
 from include.pipeline_file import LANDING, Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
@@ -48,7 +49,6 @@ from include.protocol.settlement import (
 )
 from include.settings import Settings
 from include.storage import Tables, table_path
-from include.target_log import TableLog, landed_and_marker
 
 Plan = NewBatch | PendingBatch | Idle
 

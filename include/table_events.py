@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from deltalake import DeltaTable
 
-from include.delta_tables import open_table, query
+from include.lake.delta_tables import open_table, query
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.errors import TargetBehindLedger, TerminalError
 from include.protocol.ledger_events import BatchRecord

@@ -15,11 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.archive_source import ArchiveSource
-from include.delta_tables import rows_at_most
 from include.fault_points import passing
 from include.kafka_source import source_extent
+from include.lake.delta_tables import rows_at_most
+from include.lake.ledger import Ledger
+from include.lake.table_log import landed_and_marker
 from include.landing import Landed
-from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.profile.tags import attempt_tag, phase_tag
 from include.protocol.batch import Batch, BatchKey
@@ -35,7 +36,6 @@ from include.quality.judge import Judge, judge_of
 from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
 from include.storage import Tables
-from include.target_log import landed_and_marker
 from spark_jobs import pruning, scd2
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import decode

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.quality.evidence import Subject, record
@@ -17,7 +18,6 @@ from include.quality.judge import table_judge
 from include.quality.verdict import verify_table
 from include.settings import Settings
 from include.storage import Tables
-from include.target_log import TableLog
 from spark_jobs import quality
 
 

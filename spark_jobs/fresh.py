@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.ledger import Ledger
 from include.landing import Landed
-from include.ledger import Ledger
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.errors import TerminalError
 from include.quality.judge import judge_of

@@ -17,8 +17,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.delta_tables import file_of_int96, open_table, verify_alone
-from include.ledger import Ledger
+from include.lake.delta_tables import file_of_int96, open_table, verify_alone
+from include.lake.ledger import Ledger
+from include.lake.table_log import TableLog
+from include.lake.upkeep import keep_appended, remove_spent_tables, shape_of
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
@@ -38,8 +40,6 @@ from include.protocol.maintenance import (
 from include.quality.evidence import forget
 from include.settings import Settings
 from include.storage import Tables
-from include.table_upkeep import keep_appended, remove_spent_tables, shape_of
-from include.target_log import TableLog
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.marking import settings_of, with_metadata
 from spark_jobs.quoting import literal, quoted, table_name

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.backfills import Backfills
-from include.delta_tables import open_table, query
 from include.generation_change import GenerationChange
+from include.lake.delta_tables import open_table, query
 from include.pipeline_file import IS_CURRENT, Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE

@@ -11,12 +11,12 @@ from types import ModuleType
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 
-from include.delta_tables import open_table, verify_alone
+from include.lake.delta_tables import open_table, verify_alone
+from include.lake.table_log import TableLog
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.commit_metadata import CommitMetadata
 from include.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
 from include.schema_ddl import Column
-from include.target_log import TableLog
 from spark_jobs import scd1, scd2
 from spark_jobs.failures import is_same_marker
 from spark_jobs.fates import changes_in, fates, is_for

@@ -18,7 +18,8 @@ from include.audit.batches import (
 )
 from include.audit.recompute import recompute
 from include.audit.report import AuditReport, Finding, Recomputed
-from include.delta_tables import file_of_int96, query
+from include.lake.delta_tables import file_of_int96, query
+from include.lake.table_log import LogEntry, TableLog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import LedgerState
@@ -27,7 +28,6 @@ from include.protocol.settlement import verify_ledger_not_behind, verify_target_
 from include.quarantine import Quarantine
 from include.settings import Settings
 from include.steps import Steps
-from include.target_log import LogEntry, TableLog
 
 
 def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditReport:

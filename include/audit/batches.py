@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from include.audit.report import Finding
+from include.lake.table_log import LogEntry
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of
-from include.target_log import LogEntry
 
 
 def batch_findings(

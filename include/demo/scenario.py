@@ -21,12 +21,12 @@ from include.demo import bad_batch, oracle, replay
 from include.demo.report import Story, batch_line, build_report, print_report
 from include.demo.runs import RUN_SECONDS_MAX, failed, run, run_ended, verify_good, wait
 from include.installation.stack import Stack
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.errors import LakemarkError, TerminalError
 from include.settings import Settings
 from include.steps import Steps
 from include.storage import Tables
-from include.target_log import TableLog
 
 PIPELINE = "flights"
 DAG_ID = f"lakemark__{PIPELINE}"

@@ -1,6 +1,6 @@
 """The events of a pipeline's life, as the ledger keeps them, and the fold that makes a state of them.
 
-Pure: rows are made of events by `ledger_rows`, the table is read and written by `include.ledger`.
+Pure: rows are made of events by `ledger_rows`, the table is read and written by `include.lake.ledger`.
 """
 
 from __future__ import annotations

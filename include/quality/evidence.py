@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
 
-from include.delta_tables import append, open_table, query
+from include.lake.delta_tables import append, open_table, query
 from include.quality.verdict import Verdict
 
 SCHEMA = pa.schema(

@@ -11,8 +11,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from include.delta_tables import open_table, query
-from include.ledger import Ledger
+from include.lake.delta_tables import open_table, query
+from include.lake.ledger import Ledger
 from include.watch.ledger_digest import LedgerDigest
 
 _COARSE_NS = 1_000_000_000

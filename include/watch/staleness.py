@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from include.ledger import Ledger
+from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.settings import Settings
 from include.storage import Tables

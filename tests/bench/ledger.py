@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from include.delta_tables import commit_markers, open_table
+from include.lake.delta_tables import commit_markers, open_table
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from include.audit.auditor import audit
-from include.delta_tables import open_table, query, rows_at_most
 from include.installation.stack import Stack
+from include.lake.delta_tables import open_table, query, rows_at_most
 from include.pipeline_file import Pipeline
 from spark_jobs import pruning
 from tests.conftest import world_in

@@ -14,7 +14,7 @@ import pytest
 from deltalake import write_deltalake
 
 from include.audit.auditor import audit
-from include.ledger import SCHEMA
+from include.lake.ledger import SCHEMA
 from include.pipeline_file import Pipeline
 from include.protocol.errors import CountsDisagree, LakemarkError, RangeGap, SchemaChanged
 from include.protocol.ledger_events import BatchPlanned

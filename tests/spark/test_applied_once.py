@@ -12,6 +12,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 import spark_jobs.attempt
+from include.lake.table_log import landed_and_marker
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FENCE
 from include.protocol.errors import (
@@ -23,7 +24,6 @@ from include.protocol.errors import (
 )
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned
 from include.protocol.planning import NewBatch, PendingBatch
-from include.target_log import landed_and_marker
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
 

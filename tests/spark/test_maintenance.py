@@ -10,7 +10,7 @@ import pytest
 
 from include.audit.auditor import audit
 from include.backfills import Backfills, Wish
-from include.delta_tables import open_table, query
+from include.lake.delta_tables import open_table, query
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.maintenance import PURGED, PurgeMark, purged_from

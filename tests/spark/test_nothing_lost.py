@@ -9,6 +9,7 @@ import pytest
 
 import spark_jobs.attempt
 import spark_jobs.records
+from include.lake.table_log import TableLog
 from include.protocol.errors import (
     CountsDisagree,
     LedgerBehindTarget,
@@ -16,7 +17,6 @@ from include.protocol.errors import (
     OutcomeUnknownError,
     TopicRecreated,
 )
-from include.target_log import TableLog
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from include.audit.auditor import audit
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
-from include.target_log import TableLog
 from tests.support.world import World, read_table
 
 EXAMPLE = PROJECT_ROOT / "include" / "pipelines" / "examples" / "routed.yaml"

@@ -21,14 +21,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from include.delta_tables import query
+from include.lake.delta_tables import query
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import counts_of
-from include.target_log import TableLog
 from spark_jobs import scd2
 from spark_jobs.decode import decode
 from spark_jobs.fates import changes_in

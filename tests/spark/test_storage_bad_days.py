@@ -14,8 +14,8 @@ import pytest
 
 import spark_jobs.attempt
 from include.audit.auditor import audit
-from include.delta_tables import open_table
-from include.ledger import Ledger
+from include.lake.delta_tables import open_table
+from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.errors import (
     LakemarkError,

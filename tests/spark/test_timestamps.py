@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from include.audit.auditor import audit
-from include.delta_tables import file_of_int96, open_table
+from include.lake.delta_tables import file_of_int96, open_table
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts

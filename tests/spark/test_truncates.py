@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from include.audit.auditor import audit
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import counts_of
-from include.target_log import TableLog
 from spark_jobs.decode import decode
 from spark_jobs.session import fit
 from spark_jobs.tables import ensure_target, merge_changes, prepared

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from include.ledger import APP_ID, CONFIGURATION, KEEP_EVERY, KEPT_ID, SCHEMA
+from include.lake.ledger import APP_ID, CONFIGURATION, KEEP_EVERY, KEPT_ID, SCHEMA
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import (

@@ -17,6 +17,7 @@ from include.audit.batches import (
     foreign_on_record,
 )
 from include.audit.recompute import _compare, _replayed
+from include.lake.table_log import LogEntry
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
@@ -24,7 +25,6 @@ from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import BackfillRecord, BatchRecord, GenerationStarted, LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
-from include.target_log import LogEntry
 from tests.support.batches import batch, committed, landed, merged, source
 
 SECOND = GenerationStarted(2, {TopicPartition("t", 0): 20}, {"t": "id-t"}, "cluster", "committed", "why", "me")

@@ -15,6 +15,7 @@ from deltalake import write_deltalake
 from include.backfills import Backfills, Wish
 from include.cli import _parser
 from include.generation_change import GenerationChange
+from include.lake.table_log import TableLog
 from include.protocol.batch import FENCE
 from include.protocol.errors import TerminalError
 from include.protocol.generations import restart
@@ -24,7 +25,6 @@ from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.quarantine import Chosen
 from include.steps import Steps
-from include.target_log import TableLog
 from tests.support.batches import batch, committed, source
 from tests.support.hand_made import clean_log, commit, land, make_target, steps_of
 

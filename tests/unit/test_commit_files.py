@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from include import target_log
-from include.commit_files import LogTail, newest_infos
-from include.delta_tables import open_table
+from include.lake import table_log as target_log
+from include.lake.commit_files import LogTail, newest_infos
+from include.lake.delta_tables import open_table
+from include.lake.table_log import TableLog
 from include.protocol.errors import TableDamaged
-from include.target_log import TableLog
 
 
 def make(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import spark_jobs.attempt
-from include.ledger import Ledger
+from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, RetryableError, TerminalError

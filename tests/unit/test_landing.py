@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from include.lake.ledger import Ledger
 from include.landing import Landed
-from include.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError

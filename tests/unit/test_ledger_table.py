@@ -10,7 +10,7 @@ from threading import Barrier
 import pytest
 from deltalake import DeltaTable
 
-from include.ledger import CONFIGURATION, Ledger
+from include.lake.ledger import CONFIGURATION, Ledger
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LedgerConflict
 from include.protocol.ledger_events import AttemptStarted, BatchPlanned, LedgerState
@@ -91,7 +91,7 @@ def test_an_event_that_cannot_follow_is_not_recorded(tmp_path: Path) -> None:
 
 
 def test_a_long_ledger_stays_in_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("include.ledger._FILES_MAX", 5)
+    monkeypatch.setattr("include.lake.ledger._FILES_MAX", 5)
     ledger = Ledger(str(tmp_path / "l"))
     for n in range(8):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
@@ -102,7 +102,7 @@ def test_a_long_ledger_stays_in_few_files(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_recent_state_is_read_from_the_newest_kept_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("include.ledger.KEEP_EVERY", 3)
+    monkeypatch.setattr("include.lake.ledger.KEEP_EVERY", 3)
     ledger = Ledger(str(tmp_path / "l"))
     for n in range(8):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n))], about=None)
@@ -133,7 +133,7 @@ def test_a_writer_that_slept_until_the_log_forgot_what_it_read_decides_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = {**CONFIGURATION, "delta.logRetentionDuration": "interval 0 seconds"}
-    monkeypatch.setattr("include.ledger.CONFIGURATION", kept)
+    monkeypatch.setattr("include.lake.ledger.CONFIGURATION", kept)
     ledger = Ledger(str(tmp_path / "l"))
     ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
     read: list[int] = []

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from include.delta_tables import commit_markers, open_table
-from include.ledger import Ledger
+from include.lake.delta_tables import commit_markers, open_table
+from include.lake.ledger import Ledger
+from include.lake.upkeep import keep_appended
 from include.protocol.ledger_events import AttemptStarted, BatchPlanned
-from include.table_upkeep import keep_appended
 from tests.support.at_the_link import is_possible
 from tests.support.batches import batch
 from tests.support.stopped import resumed, stopped
@@ -26,7 +26,7 @@ HOUR = 3600
 
 APPENDS = """
 import sys
-from include.ledger import Ledger
+from include.lake.ledger import Ledger
 from include.protocol.ledger_events import AttemptStarted
 from tests.support.at_the_link import stand_still_at_the_link
 stand_still_at_the_link()
@@ -39,7 +39,7 @@ print(decided_on)
 """
 FENCES = """
 import sys
-from include.delta_tables import commit_markers, open_table
+from include.lake.delta_tables import commit_markers, open_table
 from tests.support.at_the_link import stand_still_at_the_link
 stand_still_at_the_link()
 print(commit_markers(open_table(sys.argv[1]), {"zombie": 7}, "{}"))

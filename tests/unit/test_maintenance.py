@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from include.delta_tables import file_of_int96, open_table
-from include.ledger import Ledger
+from include.lake.delta_tables import file_of_int96, open_table
+from include.lake.ledger import Ledger
+from include.lake.upkeep import keep_appended, shape_of
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.errors import TableDamaged, TerminalError
@@ -31,7 +32,6 @@ from include.protocol.maintenance import (
     wants_optimize,
 )
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.table_upkeep import keep_appended, shape_of
 from tests.support.batches import batch, committed
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from include.ledger import Ledger
+from include.lake.ledger import Ledger
 from include.protocol.backfill import Backfill
 from include.protocol.ledger_events import (
     AttemptEnded,

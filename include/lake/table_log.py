@@ -10,8 +10,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from include.commit_files import LogTail, newest_infos
-from include.delta_tables import open_table
+from include.lake.commit_files import LogTail, newest_infos
+from include.lake.delta_tables import open_table
 from include.protocol.batch import FENCE, Batch, app_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
 from include.protocol.counts import MergeCounts

@@ -21,7 +21,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.delta_tables import keep_few_files, open_table, query
+from include.lake.delta_tables import keep_few_files, open_table, query
 from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError
 from include.protocol.ledger_events import BatchCommitted, Event, LedgerState, StateKept, fold

@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from include.delta_tables import keep_few_files, open_table, query
+from include.lake.delta_tables import keep_few_files, open_table, query
 from include.protocol.ledger_events import LedgerState
 from include.protocol.maintenance import SMALL_BYTES, TableShape
 from include.storage import Tables

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import pyarrow.parquet as pq
 
-from include.delta_tables import commit_file, damaged
+from include.lake.delta_tables import commit_file, damaged
 
 _COMMITS_MAX = 200  # since the checkpoint; a table with more of them has writers that make none, and is opened instead
 _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
