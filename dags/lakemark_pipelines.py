@@ -21,12 +21,12 @@ from lakemark_merge_task import MergeTask
 from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
 
 from include.airflow_names import DAG_PREFIX, TAG
-from include.explain import markdown
 from include.pipeline_file import Pipeline
+from include.pipeline_file.explain import markdown
+from include.pipeline_file.schedule import OnData, OnTables
 from include.protocol.errors import LakemarkError
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
-from include.schedule import OnData, OnTables
 from include.settings import Settings
 from include.steps import Steps
 from include.table_events import BatchEvent

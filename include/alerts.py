@@ -16,8 +16,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from include.pipeline_file.yaml_errors import yaml_problem
 from include.protocol.errors import TerminalError
-from include.yaml_errors import yaml_problem
 
 Kind = Literal["failed", "stale", "fresh again"]
 

@@ -13,12 +13,12 @@ from include.lake.delta_tables import query
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition, joined
 from include.settings import Settings
-from include.storage import Tables
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,8 @@ def demo(settings: Settings, options: argparse.Namespace) -> int:
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
     from include.lake.delta_tables import verify_alone
-    from include.storage import Tables
-    from include.transform_file import verify_transform
+    from include.pipeline_file.tables import Tables
+    from include.pipeline_file.transform_file import verify_transform
 
     found: list[dict[str, Any]] = []
     named = [settings.pipelines / f"{name}.yaml" for name in options.pipeline]
@@ -263,7 +263,7 @@ def query(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def explain(settings: Settings, options: argparse.Namespace) -> int:
-    from include.explain import explanation, markdown
+    from include.pipeline_file.explain import explanation, markdown
 
     if options.schema:
         print(json.dumps(Pipeline.model_json_schema(), indent=2))

@@ -16,6 +16,7 @@ from include.handover import farthest
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.ledger_events import GenerationStarted, LedgerState, TopicsStarted
@@ -23,7 +24,6 @@ from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import verify_target_not_behind
 from include.settings import Settings
-from include.storage import Tables
 
 _OTHER_COMMITS = 20  # among the archive's newest ones: maintenance, mostly
 

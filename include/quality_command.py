@@ -8,10 +8,10 @@ from typing import Any
 
 from include.cli_output import add_command, named_pipeline, report, say
 from include.pipeline_file import load_pipelines
+from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
 from include.quality.publish import NEWEST
 from include.settings import Settings
-from include.storage import Tables
 
 
 def add_quality_command(commands: Any) -> None:

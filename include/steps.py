@@ -17,6 +17,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog, landed_and_marker
 from include.landing import Landed
 from include.pipeline_file import LANDING, Pipeline, find_pipeline
+from include.pipeline_file.tables import Tables, table_path
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import CountsDisagree, OffsetsExpired, RetryableError, TargetBehindLedger, TerminalError
@@ -48,7 +49,6 @@ from include.protocol.settlement import (
     verify_target_not_behind,
 )
 from include.settings import Settings
-from include.storage import Tables, table_path
 
 Plan = NewBatch | PendingBatch | Idle
 

@@ -15,10 +15,10 @@ from deltalake import DeltaTable
 
 from include.lake.delta_tables import open_table, query
 from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file.tables import table_path
 from include.protocol.errors import TargetBehindLedger, TerminalError
 from include.protocol.ledger_events import BatchRecord
 from include.settings import Settings
-from include.storage import table_path
 
 FORMAT = 1
 

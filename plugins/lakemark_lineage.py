@@ -12,9 +12,9 @@ from typing import Any
 from airflow.providers.openlineage import conf
 
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.ledger_events import BatchRecord
 from include.settings import Settings
-from include.storage import Tables
 
 
 def of_run(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchRecord]) -> None:

@@ -22,6 +22,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import landed_and_marker
 from include.landing import Landed
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.profile.tags import attempt_tag, phase_tag
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata, Role
@@ -35,7 +36,6 @@ from include.quality.evidence import Subject, record
 from include.quality.judge import Judge, judge_of
 from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
-from include.storage import Tables
 from spark_jobs import pruning, scd2
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import decode

@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
 from include.quality.evidence import Subject, record
 from include.quality.judge import table_judge
 from include.quality.verdict import verify_table
 from include.settings import Settings
-from include.storage import Tables
 from spark_jobs import quality
 
 

@@ -9,11 +9,11 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from include.debezium import INSTANTS
 from include.pipeline_file import LINEAGE, RESCUED, OrderField, Pipeline
+from include.pipeline_file.debezium import INSTANTS
+from include.pipeline_file.schema_ddl import Column as SchemaColumn
 from include.protocol.batch import Batch
 from include.quality.judge import Judge
-from include.schema_ddl import Column as SchemaColumn
 from spark_jobs import quality
 from spark_jobs.conditions import asked, fails, is_true
 from spark_jobs.fates import ALL_TABLES, TRUNCATE

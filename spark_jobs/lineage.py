@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_change import KNOWS
-from include.schema_ddl import Column
+from include.pipeline_file.schema_change import KNOWS
+from include.pipeline_file.schema_ddl import Column
 from spark_jobs.quoting import quoted
 
 

@@ -22,6 +22,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.upkeep import keep_appended, remove_spent_tables, shape_of
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
+from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
 from include.protocol.ledger_events import LedgerState, fold
@@ -39,7 +40,6 @@ from include.protocol.maintenance import (
 )
 from include.quality.evidence import forget
 from include.settings import Settings
-from include.storage import Tables
 from spark_jobs.failures import classed, is_conflict
 from spark_jobs.marking import settings_of, with_metadata
 from spark_jobs.quoting import literal, quoted, table_name

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline, find_pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import FIRST_GENERATION
@@ -37,7 +38,6 @@ from include.protocol.ranges import offsets_from_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
 from include.steps import Steps
-from include.storage import Tables
 from spark_jobs.archive import ensure_archive
 from spark_jobs.attempt import Attempt, AttemptResult, Say
 from spark_jobs.checks import TableCheck

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
-from include.schema_ddl import DECIMALS, WHOLE, Column
+from include.pipeline_file.schema_ddl import DECIMALS, WHOLE, Column
 from spark_jobs.quoting import quoted
 
 _PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from which on looking for ranges pays (docs/performance.md)

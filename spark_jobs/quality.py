@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.pipeline_file.tables import table_path
 from include.quality.batch_rules import QueryRule
 from include.quality.judge import Judge
 from include.quality.row_rules import RowRule
@@ -25,7 +26,6 @@ from include.quality.verdict import (
     with_samples,
 )
 from include.settings import Settings
-from include.storage import table_path
 from spark_jobs.conditions import asked, fails, is_true
 from spark_jobs.quoting import table_name
 

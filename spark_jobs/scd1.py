@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_change import COLUMN_ORDER, KNOWS, struct_fields
-from include.schema_ddl import Column
+from include.pipeline_file.schema_change import COLUMN_ORDER, KNOWS, struct_fields
+from include.pipeline_file.schema_ddl import Column
 from spark_jobs.fates import ABSENT, FATE, OF_FATE, tallied
 from spark_jobs.lineage import knows, lineage_column, order_fields, order_type
 from spark_jobs.quoting import literal, quoted

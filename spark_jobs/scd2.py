@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO, Pipeline
+from include.pipeline_file.schema_change import ABSENT as WITHOUT
+from include.pipeline_file.schema_change import KNOWS, struct_fields
+from include.pipeline_file.schema_ddl import Column
 from include.protocol.batch import Batch
-from include.schema_change import ABSENT as WITHOUT
-from include.schema_change import KNOWS, struct_fields
-from include.schema_ddl import Column
 from spark_jobs.fates import ABSENT, FATE, OF_FATE, VALID_AT, tallied
 from spark_jobs.lineage import knows, lineage_column, lineage_fields
 from spark_jobs.quoting import quoted

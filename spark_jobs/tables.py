@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from include.lake.delta_tables import open_table, verify_alone
 from include.lake.table_log import TableLog
 from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
+from include.pipeline_file.schema_ddl import Column
 from include.protocol.commit_metadata import CommitMetadata
-from include.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
-from include.schema_ddl import Column
 from spark_jobs import scd1, scd2
 from spark_jobs.failures import is_same_marker
 from spark_jobs.fates import changes_in, fates, is_for

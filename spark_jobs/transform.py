@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file.schema_ddl import Column
+from include.pipeline_file.tables import table_path
 from include.pipeline_file.transform import CHANGES, Transform
+from include.pipeline_file.transform_file import transform_error, transform_path
 from include.protocol.batch import Batch
 from include.protocol.errors import LakemarkError, TransformError
-from include.schema_ddl import Column
 from include.settings import Settings
-from include.storage import table_path
-from include.transform_file import transform_error, transform_path
 from spark_jobs.formats.values import exactly
 from spark_jobs.quoting import quoted
 

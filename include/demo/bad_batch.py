@@ -23,13 +23,13 @@ from include.audit.auditor import audit
 from include.demo import oracle, replay
 from include.demo.runs import failed, run
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
 from include.quality.evidence import judgements
 from include.quality.judge import suite_path
 from include.quality.publish import NEWEST, publish
 from include.settings import PROJECT_ROOT, Settings
 from include.steps import Steps
-from include.storage import Tables
 
 FAR = "HNL"  # 4,963 and 4,983 miles from New York; no other flight of the year is longer than 3,370
 TOO_SHORT = 4_900  # miles: the limit that somebody got wrong

@@ -23,10 +23,10 @@ from include.demo.runs import RUN_SECONDS_MAX, failed, run, run_ended, verify_go
 from include.installation.stack import Stack
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline, find_pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError, TerminalError
 from include.settings import Settings
 from include.steps import Steps
-from include.storage import Tables
 
 PIPELINE = "flights"
 DAG_ID = f"lakemark__{PIPELINE}"

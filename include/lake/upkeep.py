@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from include.lake.delta_tables import keep_few_files, open_table, query
+from include.pipeline_file.tables import Tables
 from include.protocol.ledger_events import LedgerState
 from include.protocol.maintenance import SMALL_BYTES, TableShape
-from include.storage import Tables
 
 _APPENDED_FILES_MAX = 20
 

@@ -19,9 +19,9 @@ from include.pipeline_file.apart import Place, clash, clashes, places_in
 from include.pipeline_file.pipeline import Pipeline
 from include.pipeline_file.section import LANDING, NAME
 from include.pipeline_file.variables import VARIABLE, Written
+from include.pipeline_file.yaml_errors import yaml_problem
 from include.pipeline_file.yaml_text import NotTaken, read_yaml
 from include.protocol.errors import PipelineFileError
-from include.yaml_errors import yaml_problem
 
 
 def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:

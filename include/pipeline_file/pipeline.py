@@ -8,11 +8,13 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from include.debezium import INSTANTS, POSITIONS, may_be_unavailable
 from include.pipeline_file.apart import Place, clash_within, places_in
 from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
 from include.pipeline_file.condition import columns_in
+from include.pipeline_file.debezium import INSTANTS, POSITIONS, may_be_unavailable
 from include.pipeline_file.quality import Quality
+from include.pipeline_file.schedule import ALLOWED, TABLE, Schedule
+from include.pipeline_file.schema_ddl import FLOATS, Column, canonical, names_within, nested, type_at
 from include.pipeline_file.section import (
     IS_CURRENT,
     LANDING,
@@ -30,8 +32,6 @@ from include.pipeline_file.source import Source
 from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
 from include.pipeline_file.variables import as_shown
-from include.schedule import ALLOWED, TABLE, Schedule
-from include.schema_ddl import FLOATS, Column, canonical, names_within, nested, type_at
 
 # Which Parquet's files do not take in names of columns, and so Delta does not (without mapped columns).
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")

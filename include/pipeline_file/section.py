@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from include.schema_ddl import SchemaError, parse_ddl
+from include.pipeline_file.schema_ddl import SchemaError, parse_ddl
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
 LANDING = "__landing"  # ends the name of the half that takes records to the archive; no file's name holds `__`

@@ -9,9 +9,18 @@ from typing import Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from include.debezium import UNAVAILABLE
+from include.pipeline_file.debezium import UNAVAILABLE
+from include.pipeline_file.schema_ddl import (
+    DECIMALS,
+    TIMESTAMPS,
+    Column,
+    keys_of_maps,
+    nested,
+    parse_ddl,
+    word_of,
+    words_in,
+)
 from include.pipeline_file.section import FILE, SERVERS, URL, Section, only_address, refuse_unreadable, refused
-from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, keys_of_maps, nested, parse_ddl, word_of, words_in
 
 _METADATA = {
     "topic": "STRING",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator, model_validator
 
+from include.pipeline_file.schedule import TABLE
 from include.pipeline_file.section import Section, refuse_climbing, refused
-from include.schedule import TABLE
 
 
 class Route(Section):

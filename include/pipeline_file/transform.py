@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from pydantic import Field, field_validator
 
+from include.pipeline_file.schedule import TABLE
+from include.pipeline_file.schema_ddl import Column, parse_ddl
 from include.pipeline_file.section import NAME, Section, refuse_unreadable, refused
-from include.schedule import TABLE
-from include.schema_ddl import Column, parse_ddl
 
 CHANGES = "changes"  # what the decoded records are called in SQL
 

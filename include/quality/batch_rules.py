@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from include.pipeline_file.schema_ddl import word_of
 from include.quality.row_rules import missing_of_list
 from include.quality.sql import BATCH, REFERENCE, NotUnderstood, literal, quoted, row_condition, within
 from include.quality.suite import Rule
-from include.schema_ddl import word_of
 
 
 @dataclass(frozen=True)

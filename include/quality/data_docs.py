@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.quality.evidence import judgements
 from include.quality.gx_context import configuration, gx_context
 from include.settings import Settings
-from include.storage import Tables
 
 INDEX = "index.html"
 OWN_FOLDERS = ("expectations", "validations")  # of the site: all pages but the index are in these

@@ -17,9 +17,9 @@ import duckdb
 from include.duckdb_json import decoded, load, quoted
 from include.kafka_source import records_of, source_extent
 from include.pipeline_file import Pipeline
+from include.pipeline_file.schema_ddl import DECIMALS, FLOATS, WHOLE, Column
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
-from include.schema_ddl import DECIMALS, FLOATS, WHOLE, Column
 
 _VALUES_MAX = 20  # so many different values may be a set
 _SHAPES = {  # of texts: pattern and what it is called, the narrowest first

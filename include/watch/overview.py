@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from include.kafka_options import librdkafka_options
 from include.kafka_source import KafkaSource, oldest_timestamp
 from include.pipeline_file import Pipeline, load_pipelines, pipeline_files
+from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError, PipelineFileError
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.settings import Settings
-from include.storage import Tables
 from include.watch.ledger_digest import LedgerDigest
 from include.watch.ledger_reader import LedgerReader
 

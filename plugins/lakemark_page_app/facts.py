@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from include.airflow_names import DAG_PREFIX
+from include.pipeline_file.schedule import in_words
 from include.protocol.ledger_events import AttemptRecord
 from include.protocol.ranges import TopicPartition
-from include.schedule import in_words
 from include.watch.overview import Seen
 from include.watch.verdict import Scheduler, judge
 

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from include.avro_schema import AvroField, AvroSchema
-from include.debezium import POSITIONS
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_ddl import Column, nested
+from include.pipeline_file.debezium import POSITIONS
+from include.pipeline_file.schema_ddl import Column, nested
 from include.schema_registry import NoSchema, SchemaRegistry
 from spark_jobs.formats import debezium
 from spark_jobs.formats.avro_values import is_lost, typed

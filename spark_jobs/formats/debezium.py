@@ -12,9 +12,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from include.debezium import may_be_unavailable
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_ddl import Column, nested, word_of
+from include.pipeline_file.debezium import may_be_unavailable
+from include.pipeline_file.schema_ddl import Column, nested, word_of
 from spark_jobs.formats.contract import (
     ABSENT,
     DECODED,

@@ -12,9 +12,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from include.debezium import DATES, DECIMAL, OF_TIME, POSITIONS, UNIT_BY_SCHEMA
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
+from include.pipeline_file.debezium import DATES, DECIMAL, OF_TIME, POSITIONS, UNIT_BY_SCHEMA
+from include.pipeline_file.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
 from spark_jobs.formats import debezium
 from spark_jobs.formats.contract import RECORD
 from spark_jobs.formats.functions import decimal_text, json_row, struct_of, text_value

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from include import schema_ddl
+from include.pipeline_file import schema_ddl
 
 
 def json_row(bytes_: Column, type_: str, unit: str | None = None) -> Column:

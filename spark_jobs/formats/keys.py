@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from include import schema_ddl
-from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file import LINEAGE, Pipeline, schema_ddl
 from spark_jobs.formats import avro, debezium_json
 from spark_jobs.formats.contract import RECORD, field
 from spark_jobs.formats.functions import json_row, struct_of

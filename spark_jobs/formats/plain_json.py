@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_ddl import Column as SchemaColumn
+from include.pipeline_file.schema_ddl import Column as SchemaColumn
 from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, field, no_names, of_plain_rows
 from spark_jobs.formats.functions import json_row, struct_of
 from spark_jobs.formats.values import none_of

@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from include.schema_ddl import TIMESTAMPS
-from include.schema_ddl import Column as SchemaColumn
+from include.pipeline_file.schema_ddl import TIMESTAMPS
+from include.pipeline_file.schema_ddl import Column as SchemaColumn
 from spark_jobs.formats.contract import DECODED, NO_VALUE, RECORD, UNDECODABLE, field, of_plain_rows
 from spark_jobs.formats.functions import csv_fields
 from spark_jobs.formats.values import is_count, none_of, of_text

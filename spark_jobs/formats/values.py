@@ -18,8 +18,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from include import schema_ddl
-from include.schema_ddl import DECIMALS, TIMESTAMPS
+from include.pipeline_file import schema_ddl
+from include.pipeline_file.schema_ddl import DECIMALS, TIMESTAMPS
 from spark_jobs.formats.functions import text_value
 
 _INFINITE = float("inf")

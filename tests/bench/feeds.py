@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from include.demo.replay import flight_events, flights_csv, records
-from include.schema_ddl import parse_ddl
+from include.pipeline_file.schema_ddl import parse_ddl
 from include.settings import PROJECT_ROOT
 from tests.bench.orders import SCHEMA, Orders, first_rows
 from tests.support.schema_registry import RegistryServer

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from include.pipeline_file.tables import Tables
 from include.protocol.errors import RetryableError, TerminalError
 from include.quality.evidence import Subject, record
 from include.quality.publish import publish
 from include.settings import PROJECT_ROOT, Settings
-from include.storage import Tables
 from tests.conftest import settings_in
 from tests.support.s3_server import S3Server
 from tests.support.world import LAKEMARK

@@ -11,9 +11,9 @@ from deltalake import write_deltalake
 
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import table_path
 from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT
-from include.storage import table_path
 from tests.support.world import World, as_dict, changes
 
 _SCHEMA = "id BIGINT, seq BIGINT, name STRING, op STRING"

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.quality.data_docs import build
 from include.quality.evidence import Subject, forget, judgements, record
 from include.quality.suite import Rule, Suite
 from include.quality.verdict import Verdict, result_of_figure, result_of_rows, with_samples
 from include.settings import Settings
-from include.storage import Tables
 from tests.support.world import wait_until
 
 

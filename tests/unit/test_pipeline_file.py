@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from include.explain import explanation, markdown
 from include.pipeline_file import find_pipeline, load_pipeline
+from include.pipeline_file.explain import explanation, markdown
+from include.pipeline_file.schema_ddl import Column, SchemaError, parse_ddl
 from include.protocol.errors import PipelineFileError
-from include.schema_ddl import Column, SchemaError, parse_ddl
 from include.settings import PROJECT_ROOT
 
 GOOD: dict[str, Any] = {

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from include.explain import markdown
 from include.pipeline_file import Pipeline, load_pipeline
+from include.pipeline_file.explain import markdown
+from include.pipeline_file.schedule import OnData, OnTables
 from include.protocol.errors import PipelineFileError
-from include.schedule import OnData, OnTables
 
 DATA = {
     "name": "p",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from include.pipeline_file.schema_change import Added, columns_to_add, of_delta, verify_keys
+from include.pipeline_file.schema_ddl import Column, canonical, parse_ddl, type_at
 from include.protocol.errors import SchemaChanged
-from include.schema_change import Added, columns_to_add, of_delta, verify_keys
-from include.schema_ddl import Column, canonical, parse_ddl, type_at
 
 TABLE = {"id": "BIGINT", "name": "STRING"}
 

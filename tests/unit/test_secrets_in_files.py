@@ -13,10 +13,10 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from include.explain import explanation, markdown
 from include.pipeline_file import Pipeline, load_pipeline
+from include.pipeline_file.explain import explanation, markdown
+from include.pipeline_file.schedule import OnData, OnTables
 from include.protocol.errors import PipelineFileError
-from include.schedule import OnData, OnTables
 
 # Shapes that a secret may have, so that it is refused at most places, and accepted at some.
 SECRETS = ["hunter2", "Hunter2-b", "hu\"nt'er2", "hunter2 INT", "id hunter2", "lake://hunter2/x", "hunter2.sql"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.settings import Settings
-from include.storage import Tables
 
 OWN = {"ledger", "quarantine", "resolutions", "quality", "backfill"}
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from include.pipeline_file import Pipeline
+from include.pipeline_file.transform_file import verify_transform
 from include.protocol.errors import TransformError
 from include.settings import Settings
-from include.transform_file import verify_transform
 
 
 def a_pipeline(file: str) -> Pipeline:

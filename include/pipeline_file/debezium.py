@@ -5,7 +5,7 @@ Source: Debezium's documentation of its connectors for PostgreSQL, MySQL, SQL Se
 
 from __future__ import annotations
 
-from include.schema_ddl import Column, nested, split, word_of
+from include.pipeline_file.schema_ddl import Column, nested, split, word_of
 
 UNAVAILABLE = "__debezium_unavailable_value"  # stands for a large value that the database did not send (TOAST)
 

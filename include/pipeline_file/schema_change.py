@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from include.pipeline_file import LINEAGE
+from include.pipeline_file.schema_ddl import Column, canonical, fields_of, named, nested
 from include.protocol.errors import SchemaChanged
-from include.schema_ddl import Column, canonical, fields_of, named, nested
 
 Policy = Literal["add_columns", "rescue", "fail"]
 COLUMN_ORDER, KNOWS, ABSENT = "column_order", "knows", "absent"  # fields of the lineage, of columns

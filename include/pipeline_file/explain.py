@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file.schedule import in_words
+from include.pipeline_file.schema_ddl import Column
 from include.protocol.guarantees import Part, end_to_end
-from include.schedule import in_words
-from include.schema_ddl import Column
 
 _DELETES = (
     "{condition} deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring "
