@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from include.archive_source import ArchiveSource
-from include.kafka_source import KafkaSource
 from include.lake.delta_tables import commit_markers, open_table
 from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill, Into, Outcome
@@ -25,6 +23,8 @@ from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of, verify_ledger_not_behind
 from include.quarantine import Chosen, Quarantine
+from include.sources.archive import ArchiveSource
+from include.sources.kafka import KafkaSource
 
 if TYPE_CHECKING:
     from include.steps import Steps  # which changes generations, and that asks for backfills

@@ -17,7 +17,6 @@ import duckdb
 import pyarrow as pa
 from deltalake import QueryBuilder, write_deltalake
 
-from include.duckdb_json import literal
 from include.lake.delta_tables import append, open_table
 from include.lake.table_log import TableLog
 from include.pipeline_file.tables import Tables
@@ -26,6 +25,7 @@ from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
 from include.protocol.ranges import OffsetRange
+from include.sources.duckdb_json import literal
 
 if TYPE_CHECKING:
     from include.steps import Steps  # which changes generations, and that asks for backfills

@@ -7,15 +7,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from include.archive_source import records_in
 from include.fault_points import passing
 from include.generation_change import GenerationChange
 from include.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
-from include.kafka_source import source_extent
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog, landed_and_marker
-from include.landing import Landed
 from include.pipeline_file import LANDING, Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables, table_path
 from include.protocol.batch import BatchKey
@@ -49,6 +46,9 @@ from include.protocol.settlement import (
     verify_target_not_behind,
 )
 from include.settings import Settings
+from include.sources.archive import records_in
+from include.sources.kafka import source_extent
+from include.sources.landing import Landed
 
 Plan = NewBatch | PendingBatch | Idle
 

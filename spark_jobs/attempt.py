@@ -14,13 +14,10 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.archive_source import ArchiveSource
 from include.fault_points import passing
-from include.kafka_source import source_extent
 from include.lake.delta_tables import rows_at_most
 from include.lake.ledger import Ledger
 from include.lake.table_log import landed_and_marker
-from include.landing import Landed
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.profile.tags import attempt_tag, phase_tag
@@ -36,6 +33,9 @@ from include.quality.evidence import Subject, record
 from include.quality.judge import Judge, judge_of
 from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
+from include.sources.archive import ArchiveSource
+from include.sources.kafka import source_extent
+from include.sources.landing import Landed
 from spark_jobs import pruning, scd2
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import decode

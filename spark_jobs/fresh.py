@@ -6,12 +6,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.ledger import Ledger
-from include.landing import Landed
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
 from include.quality.judge import judge_of
 from include.settings import Settings
+from include.sources.landing import Landed
 from spark_jobs.archive import read_archive
 from spark_jobs.decode import decode
 from spark_jobs.quoting import quoted

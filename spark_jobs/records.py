@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.kafka_options import spark_options
 from include.pipeline_file import Source
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
+from include.sources.kafka_options import spark_options
 from spark_jobs.formats.moments import within_years
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -91,7 +91,7 @@ def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_
     schema = f"{fields}, headers {HEADERS}" if with_headers else fields
 
     def read(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from include.kafka_source import RECORD_SCHEMA, records_of
+        from include.sources.kafka import RECORD_SCHEMA, records_of
 
         spans = (OffsetRange(**row) for chunk in chunks for row in chunk.to_pylist())
         for found in chain.from_iterable(records_of(source, [span]) for span in spans):

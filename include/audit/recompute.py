@@ -16,8 +16,6 @@ import sqlglot
 from deltalake import DeltaTable, QueryBuilder
 
 from include.audit.report import Finding, Recomputed
-from include.duckdb_json import decoded, literal, load, quoted
-from include.kafka_source import records_of, source_extent
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
@@ -26,6 +24,8 @@ from include.protocol.maintenance import purged_from, purged_offsets
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
+from include.sources.duckdb_json import decoded, literal, load, quoted
+from include.sources.kafka import records_of, source_extent
 
 _EXAMPLES = 3
 _POSITION = ("_topic", "_partition", "_offset")

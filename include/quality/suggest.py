@@ -14,12 +14,12 @@ from typing import Any
 
 import duckdb
 
-from include.duckdb_json import decoded, load, quoted
-from include.kafka_source import records_of, source_extent
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, FLOATS, WHOLE, Column
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
+from include.sources.duckdb_json import decoded, load, quoted
+from include.sources.kafka import records_of, source_extent
 
 _VALUES_MAX = 20  # so many different values may be a set
 _SHAPES = {  # of texts: pattern and what it is called, the narrowest first

@@ -12,14 +12,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from include.kafka_options import librdkafka_options
-from include.kafka_source import KafkaSource, oldest_timestamp
 from include.pipeline_file import Pipeline, load_pipelines, pipeline_files
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError, PipelineFileError
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.settings import Settings
+from include.sources.kafka import KafkaSource, oldest_timestamp
+from include.sources.kafka_options import librdkafka_options
 from include.watch.ledger_digest import LedgerDigest
 from include.watch.ledger_reader import LedgerReader
 

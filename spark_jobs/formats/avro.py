@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from include.avro_schema import AvroField, AvroSchema
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.debezium import POSITIONS
 from include.pipeline_file.schema_ddl import Column, nested
-from include.schema_registry import NoSchema, SchemaRegistry
+from include.sources.avro_schema import AvroField, AvroSchema
+from include.sources.schema_registry import NoSchema, SchemaRegistry
 from spark_jobs.formats import debezium
 from spark_jobs.formats.avro_values import is_lost, typed
 from spark_jobs.formats.contract import ABSENT, DECODED, NO_VALUE, RECORD, RESCUED, UNDECODABLE, no_names, of_plain_rows

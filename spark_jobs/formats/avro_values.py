@@ -16,10 +16,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from include.avro_schema import AvroField
 from include.pipeline_file import Pipeline, schema_ddl
 from include.pipeline_file.debezium import UNIT_BY_SCHEMA, counts_other, is_date
 from include.pipeline_file.schema_ddl import DECIMALS, FLOATS, TIMESTAMPS, WHOLE, fields_of, nested, split, word_of
+from include.sources.avro_schema import AvroField
 from spark_jobs.formats.functions import decimal_text
 from spark_jobs.formats.moments import moment, within_years
 from spark_jobs.formats.values import as_float, of_text

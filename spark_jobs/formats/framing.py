@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from include.schema_registry import NoSchema
+from include.sources.schema_registry import NoSchema
 
 NOT_FRAMED = "not in the wire format of a schema registry: a zero byte and the id of a schema come first"
 _SCHEMAS_MAX = 1_000  # of a batch, that the registry is asked for

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from include.protobuf_schema import ProtobufSchema, json_decoder
-from include.schema_registry import SchemaRegistry
+from include.sources.protobuf_schema import ProtobufSchema, json_decoder
+from include.sources.schema_registry import SchemaRegistry
 from spark_jobs.formats import plain_json
 from spark_jobs.formats.contract import RECORD, UNDECODABLE
 from spark_jobs.formats.framing import schema_id, schema_ids, unreadable

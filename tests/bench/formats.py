@@ -24,9 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
-from include.protobuf_schema import ProtobufSchema
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
+from include.sources.protobuf_schema import ProtobufSchema
 from spark_jobs.decode import decode
 from spark_jobs.session import fit, open_session
 from tests.conftest import settings_in, stack_in

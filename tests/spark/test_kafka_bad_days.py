@@ -12,16 +12,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
-import include.kafka_source
+import include.sources.kafka
 import spark_jobs.attempt
 import spark_jobs.records
 from include.audit.auditor import audit
 from include.installation.stack import Stack
-from include.kafka_source import records_of, source_extent
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.protocol.planning import Idle
 from include.protocol.ranges import OffsetRange, TopicPartition
+from include.sources.kafka import records_of, source_extent
 from tests.support.world import World, as_dict, changes, newest_by_key, wait_until
 
 
@@ -77,7 +77,7 @@ def test_i7_a_broker_that_is_away_is_an_error_that_can_be_retried(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = world.pipeline("t", source={"bootstrap_servers": "127.0.0.1:1"}).source
-    monkeypatch.setattr(include.kafka_source, "TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(include.sources.kafka, "TIMEOUT_SECONDS", 2.0)
     with pytest.raises(RetryableError, match="brokers are up"):
         source_extent(source)
 

@@ -14,15 +14,15 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyspark.sql import SparkSession
 
 from include.audit.auditor import audit
-from include.avro_schema import AvroSchema
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
-from include.protobuf_schema import ProtobufSchema
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
 from include.protocol.ranges import OffsetRange
-from include.schema_registry import NoSchema, SchemaRegistry
 from include.settings import PROJECT_ROOT
+from include.sources.avro_schema import AvroSchema
+from include.sources.protobuf_schema import ProtobufSchema
+from include.sources.schema_registry import NoSchema, SchemaRegistry
 from spark_jobs.decode import decode
 from tests.support.records import RECORDS
 from tests.support.schema_registry import RegistryServer, schema_registry

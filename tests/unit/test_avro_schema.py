@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from include.avro_schema import AvroField, AvroSchema
+from include.sources.avro_schema import AvroField, AvroSchema
 from tests.hostile.avro import logical
 
 

@@ -12,9 +12,9 @@ import duckdb
 import pytest
 import yaml
 
-from include.duckdb_json import decoded, load
-from include.kafka_source import Record
 from include.pipeline_file import load_pipeline
+from include.sources.duckdb_json import decoded, load
+from include.sources.kafka import Record
 
 FILE: dict[str, Any] = {
     "name": "orders",

@@ -12,10 +12,10 @@ from typing import Any
 import fastavro
 import pytest
 
-from include.avro_schema import AvroSchema
 from include.installation.spark_server import driver_options
-from include.protobuf_schema import ProtobufSchema, json_decoder
 from include.settings import PROJECT_ROOT
+from include.sources.avro_schema import AvroSchema
+from include.sources.protobuf_schema import ProtobufSchema, json_decoder
 from tests.hostile.avro import AVRO_COLUMNS, AvroRecords, framed, logical, record, row_schema
 from tests.hostile.avro import varint as zigzag
 from tests.hostile.avro_oracle import Held, Reader

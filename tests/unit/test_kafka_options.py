@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from include.kafka_options import spark_options
 from include.pipeline_file import Source
+from include.sources.kafka_options import spark_options
 
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 

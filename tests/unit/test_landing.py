@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from include.lake.ledger import Ledger
-from include.landing import Landed
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
@@ -21,6 +20,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
+from include.sources.landing import Landed
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

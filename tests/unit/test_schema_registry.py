@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from include.schema_registry import NoSchema, SchemaRegistry
+from include.sources.schema_registry import NoSchema, SchemaRegistry
 
 
 @pytest.mark.parametrize("number", [2**31, 2**32 - 1])

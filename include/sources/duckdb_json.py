@@ -24,9 +24,9 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from include.kafka_source import RECORD_SCHEMA, Record
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
+from include.sources.kafka import RECORD_SCHEMA, Record
 
 _TEXT = "text_of({})"
 _HEADERS = f"list_transform(headers, lambda h: struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"

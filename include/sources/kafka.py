@@ -13,12 +13,12 @@ import pyarrow as pa
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
-from include.kafka_options import librdkafka_options
 from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange
 from include.protocol.ranges import TopicPartition as TP
+from include.sources.kafka_options import librdkafka_options
 
 TIMEOUT_SECONDS = 30.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

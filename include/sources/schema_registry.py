@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import requests
 
-from include.avro_schema import AvroSchema
 from include.pipeline_file import Source
-from include.protobuf_schema import NotProtobuf, ProtobufSchema
 from include.protocol.errors import RetryableError, TerminalError
+from include.sources.avro_schema import AvroSchema
+from include.sources.protobuf_schema import NotProtobuf, ProtobufSchema
 
 _SECONDS = 10.0
 _ID_MAX = 2**31 - 1  # ids are Java's ints: a registry takes a larger one for a mistake of whoever asks
