@@ -14,12 +14,12 @@ from lakemark_merge_task import MergeTask  # these two in plugins/, which Airflo
 from lakemark_tasks import ON_SPARK, TASKS, asked_by, pipelines_to_parse, work_on
 
 from include.airflow_names import DAG_PREFIX, TAG
-from include.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
-from include.backfills import Backfills, preview_lines
+from include.control.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
+from include.control.backfills import Backfills, preview_lines
+from include.control.coordinator import Steps
 from include.pipeline_file import Pipeline
 from include.runner import run_swap
 from include.settings import Settings
-from include.steps import Steps
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,8 @@ from lakemark_merge_task import MergeTask
 from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
 
 from include.airflow_names import DAG_PREFIX, TAG
+from include.control.coordinator import Steps
+from include.control.lag import Lag
 from include.pipeline_file import Pipeline
 from include.pipeline_file.explain import markdown
 from include.pipeline_file.schedule import OnData, OnTables
@@ -28,9 +30,7 @@ from include.protocol.errors import LakemarkError
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
-from include.steps import Steps
 from include.table_events import BatchEvent
-from include.waiting import Lag
 
 log = logging.getLogger(__name__)
 

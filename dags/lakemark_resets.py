@@ -13,7 +13,8 @@ from airflow.sdk import DAG, Param, task
 from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, work_on  # in plugins/, which Airflow puts on the path
 
 from include.airflow_names import DAG_PREFIX, TAG
-from include.generation_change import GenerationChange
+from include.control.coordinator import Steps
+from include.control.generation_change import GenerationChange
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.protocol.generations import restart
@@ -22,7 +23,6 @@ from include.protocol.ledger_rows import generation_to_json
 from include.protocol.planning import SourceExtent
 from include.runner import create_target
 from include.settings import Settings
-from include.steps import Steps
 
 log = logging.getLogger(__name__)
 FORM = {

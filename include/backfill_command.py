@@ -6,15 +6,15 @@ import argparse
 import uuid
 from typing import Any
 
-from include.backfill_form import batch_ids, moment
-from include.backfills import Backfills, Chunk, Wish, preview_lines
 from include.cli_output import add_command, argument, named_pipeline, report, say, who
+from include.control.backfill_form import batch_ids, moment
+from include.control.backfills import Backfills, Chunk, Wish, preview_lines
+from include.control.coordinator import Steps
 from include.job_report import told
 from include.protocol.backfill import Backfill
 from include.protocol.ranges import OffsetRange
 from include.runner import run_backfill, run_swap
 from include.settings import Settings
-from include.steps import Steps
 
 
 def add_backfill_command(commands: Any) -> None:

@@ -146,8 +146,8 @@ def _validate_suites(settings: Settings, pipeline: Pipeline) -> None:
 
 
 def plan(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.coordinator import Steps
     from include.protocol.planning import Idle, NewBatch, PendingBatch
-    from include.steps import Steps
 
     steps = Steps(settings, named_pipeline(settings, options.pipeline))
     planned = steps.preview() if options.dry_run else steps.plan()
@@ -175,10 +175,10 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
         from include.backfill_command import run_from_archive
 
         return run_from_archive(settings, options.pipeline, options.json)
+    from include.control.coordinator import Steps
     from include.job_report import told
     from include.protocol.planning import Idle
     from include.runner import run_job
-    from include.steps import Steps
 
     pipeline = named_pipeline(settings, options.pipeline)
 
@@ -204,9 +204,9 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def status(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.coordinator import Steps
     from include.status import batch_facts
     from include.status import status as status_of
-    from include.steps import Steps
 
     found = []
     pipelines, good = _pipelines(settings, options.pipeline)

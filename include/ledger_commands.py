@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from include.cli_output import add_command, argument, named_pipeline, report, say, who
-from include.generation_change import Decide, GenerationChange
+from include.control.coordinator import Steps
+from include.control.generation_change import Decide, GenerationChange
 from include.pipeline_file import Pipeline
 from include.protocol.generations import Origin, restart, skip
 from include.protocol.ledger_events import GenerationStarted
@@ -15,7 +16,6 @@ from include.protocol.ledger_rows import generation_to_json
 from include.protocol.ranges import OffsetRange
 from include.runner import create_target
 from include.settings import Settings
-from include.steps import Steps
 
 
 def add_ledger_commands(commands: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from include.cli_output import add_command, named_pipeline, report
+from include.control.coordinator import Steps
 from include.installation.spark_server import events_folder
 from include.lake.commit_files import newest_infos
 from include.pipeline_file import Pipeline
@@ -17,7 +18,6 @@ from include.profile.event_log import attempt_events
 from include.profile.timeline import timeline
 from include.protocol.errors import TerminalError
 from include.settings import Settings
-from include.steps import Steps
 
 # Of Delta's metrics of a MERGE, those that say what it had to do.
 _METRICS = (

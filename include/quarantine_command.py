@@ -6,12 +6,12 @@ import argparse
 from typing import Any
 
 from include.backfill_command import grant
-from include.backfills import Backfills, Wish
 from include.cli_output import add_command, argument, named_pipeline, report, who
+from include.control.backfills import Backfills, Wish
+from include.control.coordinator import Steps
+from include.control.quarantine import Chosen, Quarantine, record_json, record_line
 from include.protocol.ranges import OffsetRange
-from include.quarantine import Chosen, Quarantine, record_json, record_line
 from include.settings import Settings
-from include.steps import Steps
 
 
 def add_quarantine_command(commands: Any) -> None:

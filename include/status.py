@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from include.control.coordinator import Steps
+from include.control.lag import Lag
+from include.control.quarantine import Quarantine
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import BatchRecord, LedgerState
-from include.quarantine import Quarantine
 from include.settings import Settings
-from include.steps import Steps
-from include.waiting import Lag
 
 
 def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:

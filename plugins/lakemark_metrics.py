@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
-from include.waiting import Lag
+from include.control.lag import Lag
 
 
 def of_job(pipeline: str, fact: Mapping[str, Any]) -> None:

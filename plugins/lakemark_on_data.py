@@ -14,11 +14,11 @@ from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from include.control.lag import Lookout
 from include.pipeline_file import find_pipeline
 from include.protocol.data_watch import DataWatch, Start
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
-from include.waiting import Lookout
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0

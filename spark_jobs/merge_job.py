@@ -28,6 +28,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from include.control.coordinator import Steps
 from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import BatchKey
@@ -37,7 +38,6 @@ from include.protocol.planning import Idle
 from include.protocol.ranges import offsets_from_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
-from include.steps import Steps
 from spark_jobs.archive import ensure_archive
 from spark_jobs.attempt import Attempt, AttemptResult, Say
 from spark_jobs.checks import TableCheck

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from include.backfills import Backfills
-from include.generation_change import GenerationChange
+from include.control.backfills import Backfills
+from include.control.coordinator import Steps
+from include.control.generation_change import GenerationChange
 from include.lake.delta_tables import open_table, query
 from include.pipeline_file import IS_CURRENT, Pipeline
 from include.protocol.backfill import Backfill
@@ -23,7 +24,6 @@ from include.protocol.ledger_events import GenerationStarted, LedgerState
 from include.protocol.maintenance import PURGED, purged_from
 from include.protocol.planning import SourceExtent
 from include.settings import Settings
-from include.steps import Steps
 from spark_jobs.failures import classed
 from spark_jobs.marking import marked, with_metadata
 from spark_jobs.quoting import table_name

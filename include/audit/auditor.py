@@ -18,6 +18,8 @@ from include.audit.batches import (
 )
 from include.audit.recompute import recompute
 from include.audit.report import AuditReport, Finding, Recomputed
+from include.control.coordinator import Steps
+from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96, query
 from include.lake.table_log import LogEntry, TableLog
 from include.pipeline_file import Pipeline
@@ -25,9 +27,7 @@ from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import LedgerState
 from include.protocol.planning import next_offsets, verify_source
 from include.protocol.settlement import verify_ledger_not_behind, verify_target_not_behind
-from include.quarantine import Quarantine
 from include.settings import Settings
-from include.steps import Steps
 
 
 def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditReport:

@@ -20,6 +20,7 @@ import pandas as pd
 
 from include.airflow_api import AirflowApi
 from include.audit.auditor import audit
+from include.control.coordinator import Steps
 from include.demo import oracle, replay
 from include.demo.runs import failed, run
 from include.pipeline_file import Pipeline
@@ -29,7 +30,6 @@ from include.quality.evidence import judgements
 from include.quality.judge import suite_path
 from include.quality.publish import NEWEST, publish
 from include.settings import PROJECT_ROOT, Settings
-from include.steps import Steps
 
 FAR = "HNL"  # 4,963 and 4,983 miles from New York; no other flight of the year is longer than 3,370
 TOO_SHORT = 4_900  # miles: the limit that somebody got wrong

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from include.control.coordinator import Steps
 from include.demo import oracle
 from include.demo.bad_batch import Told
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protocol.ledger_events import BatchRecord
 from include.settings import Settings
-from include.steps import Steps
 
 
 @dataclass

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from include.airflow_api import AirflowApi
+from include.control.coordinator import Steps
 from include.demo import bad_batch, oracle, replay
 from include.demo.report import Story, batch_line, build_report, print_report
 from include.demo.runs import RUN_SECONDS_MAX, failed, run, run_ended, verify_good, wait
@@ -26,7 +27,6 @@ from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError, TerminalError
 from include.settings import Settings
-from include.steps import Steps
 
 PIPELINE = "flights"
 DAG_ID = f"lakemark__{PIPELINE}"

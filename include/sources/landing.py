@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from include.handover import farthest
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.handover import farthest
 from include.protocol.ledger_events import GenerationStarted, LedgerState, TopicsStarted
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition

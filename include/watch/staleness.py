@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from include.control.lag import Lag
 from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.settings import Settings
-from include.waiting import Lag
 from include.watch.verdict import stale_because
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from include.control.coordinator import Steps
+from include.control.quarantine import Quarantine
 from include.lake.delta_tables import open_table, query
 from include.lake.table_log import LogEntry, TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.quarantine import Quarantine
 from include.settings import Settings
-from include.steps import Steps
 
 _TEXT_MAX = 2000  # characters of a sample that are shown
 

@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from include.control.coordinator import Steps
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.settings import Settings
-from include.steps import Steps
 from tests.bench.__main__ import PARTITIONS, say, send
 from tests.bench.feeds import JsonOrders
 from tests.bench.orders import Orders

@@ -27,9 +27,9 @@ from typing import Any
 import psutil
 from confluent_kafka import Producer
 
+from include.control.lag import Lookout
 from include.pipeline_file import Pipeline
 from include.protocol.ranges import OffsetRange
-from include.waiting import Lookout
 from tests.conftest import settings_in
 from tests.support.installed import Installed, job_of
 from tests.support.spark_cluster import standalone_cluster

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from include.backfills import Backfills, Wish
+from include.control.backfills import Backfills, Wish
 from include.protocol.errors import OffsetsExpired, TerminalError
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
@@ -84,7 +84,7 @@ def test_partitions_that_are_added_where_kafkas_order_decides_are_told_of(
         world.run_batch(pipeline)
     world.admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
     world.produce(topic, changes(range(2), 2), 2)
-    with caplog.at_level(logging.WARNING, logger="include.steps"):
+    with caplog.at_level(logging.WARNING, logger="include.control.coordinator"):
         world.steps(by_column).plan()
         assert caplog.messages == []
         world.steps(by_offset).plan()

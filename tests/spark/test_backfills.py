@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from include.backfills import Backfills, Wish
+from include.control.backfills import Backfills, Wish
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import BatchKey

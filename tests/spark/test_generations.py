@@ -12,6 +12,7 @@ import pytest
 
 from include.audit.auditor import audit
 from include.cli import main
+from include.control.quarantine import Chosen, Quarantine
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import (
@@ -25,7 +26,6 @@ from include.protocol.errors import (
     TopicRecreated,
 )
 from include.protocol.ranges import TopicPartition
-from include.quarantine import Chosen, Quarantine
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 

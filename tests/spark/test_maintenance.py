@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from include.audit.auditor import audit
-from include.backfills import Backfills, Wish
+from include.control.backfills import Backfills, Wish
 from include.lake.delta_tables import open_table, query
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError

@@ -102,6 +102,6 @@ def test_the_code_reaches_a_cluster_as_one_file_named_by_its_content(world: Worl
     assert (again, again.read_bytes()) == (first, before)
     assert again.name.startswith(f"lakemark-{world.settings.code_version}-")
     names = zipfile.ZipFile(again).namelist()
-    assert {"spark_jobs/merge_job.py", "include/steps.py"} <= set(names)
+    assert {"spark_jobs/merge_job.py", "include/control/coordinator.py"} <= set(names)
     assert not any(name.startswith(("dags", "plugins", "tests")) for name in names)
     assert "spark_jobs.merge_job" in entry.read_text()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from include.control.coordinator import Steps
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.settings import Settings
-from include.steps import Steps
 from tests.support.batches import landed
 
 LINEAGE_FIELDS = {"generation": pa.int64(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}

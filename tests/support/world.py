@@ -23,13 +23,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
+from include.control.coordinator import Steps
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import BatchCommitted
 from include.settings import PROJECT_ROOT, Settings
-from include.steps import Steps
 from spark_jobs.attempt import Attempt, AttemptResult
 from spark_jobs.session import open_session
 from spark_jobs.tables import ensure_target

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.backfill_form import ARCHIVE, CANCEL, RANGES, TIMES, number_to_cancel, wish_of
+from include.control.backfill_form import ARCHIVE, CANCEL, RANGES, TIMES, number_to_cancel, wish_of
 from include.protocol.backfill import Backfill
 from include.protocol.backfill_planning import CHUNKS_MAX, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch, BatchKey, app_id

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from include.backfills import Backfills, Wish
 from include.cli import _parser
-from include.generation_change import GenerationChange
+from include.control.backfills import Backfills, Wish
+from include.control.coordinator import Steps
+from include.control.generation_change import GenerationChange
+from include.control.quarantine import Chosen
 from include.lake.table_log import TableLog
 from include.protocol.batch import FENCE
 from include.protocol.errors import TerminalError
@@ -23,8 +25,6 @@ from include.protocol.ledger_events import BatchPlanned, GenerationStarted, Ledg
 from include.protocol.maintenance import PURGED, PurgeMark, purged_to_text
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.quarantine import Chosen
-from include.steps import Steps
 from tests.support.batches import batch, committed, source
 from tests.support.hand_made import clean_log, commit, land, make_target, steps_of
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from include.handover import ORIGIN, Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
+from include.protocol.handover import ORIGIN, Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,

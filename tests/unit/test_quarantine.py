@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from include.control.quarantine import Chosen, Quarantine
 from include.protocol.ledger_events import BatchPlanned, LedgerState
 from include.protocol.ranges import OffsetRange
-from include.quarantine import Chosen, Quarantine
 from tests.support.batches import batch, committed
 from tests.support.hand_made import steps_of
 

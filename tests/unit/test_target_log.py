@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from include.generation_change import GenerationChange
+from include.control.coordinator import Steps
+from include.control.generation_change import GenerationChange
 from include.lake.table_log import TableLog
 from include.protocol.ledger_events import BatchCommitted
-from include.steps import Steps
 from tests.support.batches import batch, source
 from tests.support.hand_made import clean_log, commit, land, make_target, steps_of
 

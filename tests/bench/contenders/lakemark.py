@@ -11,12 +11,12 @@ from typing import ClassVar, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.control.coordinator import Steps
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.planning import Idle
 from include.runner import run_job
 from include.settings import Settings
-from include.steps import Steps
 from spark_jobs.attempt import Attempt
 from spark_jobs.session import configure
 from spark_jobs.tables import ensure_target

@@ -28,7 +28,7 @@ from include.protocol.ranges import OffsetRange
 from include.sources.duckdb_json import literal
 
 if TYPE_CHECKING:
-    from include.steps import Steps  # which changes generations, and that asks for backfills
+    from include.control.coordinator import Steps  # which changes generations, and that asks for backfills
 
 _RESOLUTIONS = pa.schema(
     [

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from include.control.quarantine import Chosen, Quarantine
 from include.lake.delta_tables import commit_markers, open_table
 from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill, Into, Outcome
@@ -22,12 +23,11 @@ from include.protocol.maintenance import purged_from, verify_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of, verify_ledger_not_behind
-from include.quarantine import Chosen, Quarantine
 from include.sources.archive import ArchiveSource
 from include.sources.kafka import KafkaSource
 
 if TYPE_CHECKING:
-    from include.steps import Steps  # which changes generations, and that asks for backfills
+    from include.control.coordinator import Steps  # which changes generations, and that asks for backfills
 
 _RACES_MAX = 20
 _BATCHES_TO_ESTIMATE_FROM = 20

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from include.backfills import Wish
+from include.control.backfills import Wish
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
 

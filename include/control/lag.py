@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
+from include.control.coordinator import Steps
 from include.pipeline_file import Pipeline
 from include.protocol.data_watch import Waiting
 from include.protocol.errors import TerminalError
@@ -14,7 +15,6 @@ from include.protocol.planning import SourceExtent, start_topics
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 from include.sources.kafka import KafkaSource, oldest_timestamp, source_extent
-from include.steps import Steps
 
 _COARSE_NS = 1_000_000_000
 

@@ -7,9 +7,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from include.control.generation_change import GenerationChange
 from include.fault_points import passing
-from include.generation_change import GenerationChange
-from include.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog, landed_and_marker
@@ -18,6 +17,7 @@ from include.pipeline_file.tables import Tables, table_path
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import CountsDisagree, OffsetsExpired, RetryableError, TargetBehindLedger, TerminalError
+from include.protocol.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,

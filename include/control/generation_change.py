@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from include.backfills import Backfills
+from include.control.backfills import Backfills
 from include.fault_points import passing
 from include.lake.delta_tables import commit_markers, query
 from include.lake.table_log import TableLog
@@ -37,7 +37,7 @@ from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
 
 if TYPE_CHECKING:
-    from include.steps import Steps
+    from include.control.coordinator import Steps
 
 Decide = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Commit = Callable[[DeltaTable, Mapping[str, int], str], bool]
