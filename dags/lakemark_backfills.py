@@ -17,8 +17,8 @@ from include.airflow_names import DAG_PREFIX, TAG
 from include.control.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
 from include.control.backfills import Backfills, preview_lines
 from include.control.coordinator import Steps
+from include.jobs.runner import run_swap
 from include.pipeline_file import Pipeline
-from include.runner import run_swap
 from include.settings import Settings
 
 log = logging.getLogger(__name__)

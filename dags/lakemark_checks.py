@@ -14,8 +14,8 @@ from airflow.sdk import DAG, Asset, Param, task
 from lakemark_tasks import ON_SPARK, TASKS, log_fact, pipelines_to_parse, work_on  # in plugins/, on Airflow's path
 
 from include.airflow_names import DAG_PREFIX, TAG
+from include.jobs.runner import run_check
 from include.pipeline_file import Pipeline, TableChecks
-from include.runner import run_check
 from include.settings import Settings
 
 log = logging.getLogger(__name__)

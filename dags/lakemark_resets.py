@@ -15,13 +15,13 @@ from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, work_on  # in pl
 from include.airflow_names import DAG_PREFIX, TAG
 from include.control.coordinator import Steps
 from include.control.generation_change import GenerationChange
+from include.jobs.runner import create_target
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.protocol.generations import restart
 from include.protocol.ledger_events import GenerationStarted, LedgerState
 from include.protocol.ledger_rows import generation_to_json
 from include.protocol.planning import SourceExtent
-from include.runner import create_target
 from include.settings import Settings
 
 log = logging.getLogger(__name__)

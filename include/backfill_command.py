@@ -10,10 +10,10 @@ from include.cli_output import add_command, argument, named_pipeline, report, sa
 from include.control.backfill_form import batch_ids, moment
 from include.control.backfills import Backfills, Chunk, Wish, preview_lines
 from include.control.coordinator import Steps
-from include.job_report import told
+from include.jobs.report import told
+from include.jobs.runner import run_backfill, run_swap
 from include.protocol.backfill import Backfill
 from include.protocol.ranges import OffsetRange
-from include.runner import run_backfill, run_swap
 from include.settings import Settings
 
 

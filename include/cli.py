@@ -176,9 +176,9 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
 
         return run_from_archive(settings, options.pipeline, options.json)
     from include.control.coordinator import Steps
-    from include.job_report import told
+    from include.jobs.report import told
+    from include.jobs.runner import run_job
     from include.protocol.planning import Idle
-    from include.runner import run_job
 
     pipeline = named_pipeline(settings, options.pipeline)
 
@@ -241,8 +241,8 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def maintain(settings: Settings, options: argparse.Namespace) -> int:
-    from include.job_report import maintenance_lines, told
-    from include.runner import run_maintenance
+    from include.jobs.report import maintenance_lines, told
+    from include.jobs.runner import run_maintenance
 
     def listen(fact: dict[str, Any]) -> None:
         if "result" not in fact:
@@ -255,7 +255,7 @@ def maintain(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def query(settings: Settings, options: argparse.Namespace) -> int:
-    from include.runner import run_query
+    from include.jobs.runner import run_query
 
     rows = run_query(settings, named_pipeline(settings, options.pipeline).name, options.sql, say)
     report(options, rows, (json.dumps(row) for row in rows))

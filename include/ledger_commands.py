@@ -9,12 +9,12 @@ from typing import Any
 from include.cli_output import add_command, argument, named_pipeline, report, say, who
 from include.control.coordinator import Steps
 from include.control.generation_change import Decide, GenerationChange
+from include.jobs.runner import create_target
 from include.pipeline_file import Pipeline
 from include.protocol.generations import Origin, restart, skip
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_rows import generation_to_json
 from include.protocol.ranges import OffsetRange
-from include.runner import create_target
 from include.settings import Settings
 
 

@@ -38,8 +38,8 @@ def add_quality_command(commands: Any) -> None:
 
 
 def check(settings: Settings, options: argparse.Namespace) -> int:
-    from include.job_report import check_line
-    from include.runner import run_check
+    from include.jobs.report import check_line
+    from include.jobs.runner import run_check
 
     pipeline = named_pipeline(settings, options.pipeline)
     found = run_check(settings, pipeline.name, options.version, lambda fact: None, say)

@@ -15,13 +15,13 @@ from lakemark_metrics import of_job  # these three in plugins/, which Airflow pu
 from lakemark_quality_link import QualityLink
 from lakemark_tasks import log_fact, telling, this_try, work_on
 
-from include.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
 from include.control.coordinator import Steps
-from include.job_report import JobReport
+from include.jobs.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
+from include.jobs.report import JobReport
+from include.jobs.runner import run_job, submit_job
 from include.pipeline_file import find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.runs import RunPlan
-from include.runner import run_job, submit_job
 from include.settings import Settings
 
 log = logging.getLogger(__name__)

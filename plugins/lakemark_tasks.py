@@ -18,7 +18,7 @@ from lakemark_first_come import FIRST_COME
 from structlog.contextvars import bind_contextvars
 
 from include.airflow_names import DAG_PREFIX, PROBLEM_KEY, SPARK_POOL
-from include.job_report import told
+from include.jobs.report import told
 from include.pipeline_file import Pipeline, load_pipelines
 from include.protocol.errors import LakemarkError, TerminalError
 from include.settings import Settings

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from include.installation import spark_classes
 from include.installation.java import find_java
 from include.installation.spark_server import driver_options
+from include.jobs.command_line import CLIENT_ONLY
 from include.protocol.errors import TerminalError
 from include.settings import Settings
-from include.spark_command import CLIENT_ONLY
 
 # What every session of a job runs with, wherever it runs.
 _SESSION = {

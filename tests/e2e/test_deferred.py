@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from include.cluster_job import ClusterJob
+from include.jobs.cluster_job import ClusterJob
 from tests.conftest import settings_in
 from tests.support.installed import Installed
 from tests.support.spark_cluster import standalone_cluster

@@ -11,9 +11,9 @@ import pytest
 
 from include.audit.auditor import audit
 from include.installation.stack import Stack
+from include.jobs.runner import run_job
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, PipelineFileError, TerminalError
-from include.runner import run_job
 from tests.support.world import World, as_dict, newest_by_key
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from include.artifact import build_artifact
-from include.cluster_job import ClusterWatch
-from include.job_report import JobReport
+from include.jobs.artifact import build_artifact
+from include.jobs.cluster_job import ClusterWatch
+from include.jobs.report import JobReport
+from include.jobs.runner import run_job, submit_job
 from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
-from include.runner import run_job, submit_job
 from include.settings import Settings
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.world import World, as_dict, changes, newest_by_key, wait_until

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from include.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
 from include.installation.stack import free_port
+from include.jobs.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
 from include.protocol.errors import RetryableError
 from include.settings import Settings
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import include.runner
+import include.jobs.runner
 import spark_jobs.merge_job
-from include.job_report import Journal
+from include.jobs.command_line import SparkCommand
+from include.jobs.report import Journal
+from include.jobs.runner import run_job
 from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
-from include.runner import run_job
 from include.settings import Settings
-from include.spark_command import SparkCommand
 
 RESULT = {"result": {"batch_id": 0, "outcome": "applied"}}
 FORGED = [
@@ -55,7 +55,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     def command(settings: Settings, arguments: list[str]) -> SparkCommand:
         return SparkCommand([sys.executable, "-c", NOISY, *arguments], settings.child_environment())
 
-    monkeypatch.setattr(include.runner, "spark_command", command)
+    monkeypatch.setattr(include.jobs.runner, "spark_command", command)
     return noisy(tmp_path, RESULT, 0)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from include.jobs.command_line import cluster_submission, spark_command
 from include.protocol.errors import TerminalError
 from include.settings import Settings
-from include.spark_command import cluster_submission, spark_command
 
 
 def settings(home: Path, **environment: str) -> Settings:

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.control.coordinator import Steps
+from include.jobs.runner import run_job
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.planning import Idle
-from include.runner import run_job
 from include.settings import Settings
 from spark_jobs.attempt import Attempt
 from spark_jobs.session import configure

@@ -18,11 +18,11 @@ from typing import Any, Self
 
 import requests
 
-from include.job_report import Journal
+from include.jobs.command_line import cluster_submission
+from include.jobs.report import Journal
 from include.pipeline_file import LANDING, variables_of
 from include.protocol.errors import RetryableError
 from include.settings import Settings
-from include.spark_command import cluster_submission
 
 _TIMEOUT_SECONDS = 30.0
 _LASTING = {"SUBMITTED", "RUNNING", "RELAUNCHING", "UNKNOWN"}  # of the states of Spark's DriverState

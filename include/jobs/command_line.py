@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from include.artifact import build_artifact
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import find_java
 from include.installation.spark_classes import spark_classes
 from include.installation.spark_server import driver_options
+from include.jobs.artifact import build_artifact
 from include.settings import Settings
 
 # A driver on a machine of its own is reached by its cluster, so it must not bind to the loopback address; how much

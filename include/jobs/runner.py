@@ -17,13 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from include.cluster_job import ClusterJob, ClusterWatch, new_journal
-from include.job_report import JobReport, Journal, Listen
+from include.jobs.cluster_job import ClusterJob, ClusterWatch, new_journal
+from include.jobs.command_line import spark_command
+from include.jobs.report import JobReport, Journal, Listen
 from include.protocol.batch import BatchKey
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.settings import PROJECT_ROOT, Settings
-from include.spark_command import spark_command
 
 Log = Callable[[str], None]
 _LOOK_SECONDS = 1.0  # between two looks at a driver on a cluster
