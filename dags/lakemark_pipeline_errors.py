@@ -5,7 +5,7 @@ Airflow DAG discovery looks for the words "airflow" and "dag" in a file before i
 
 from __future__ import annotations
 
-from include.alerts import load_notifiers
+from include.monitoring.alerts import load_notifiers
 from include.pipeline_file import load_pipelines
 from include.protocol.errors import PipelineFileError
 from include.settings import Settings

@@ -14,11 +14,11 @@ import lakemark_metrics
 from airflow.sdk import DAG, Variable, get_current_context, task
 
 from include.airflow_names import TAG, WATCH_DAG
-from include.alerts import staleness_alerts
+from include.monitoring.alerts import staleness_alerts
+from include.monitoring.staleness import look
 from include.pipeline_file import load_pipelines
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
-from include.watch.staleness import look
 
 log = logging.getLogger(__name__)
 REMEMBERED = "lakemark_stale"  # the variable by which each is told once

@@ -205,8 +205,8 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
 
 def status(settings: Settings, options: argparse.Namespace) -> int:
     from include.control.coordinator import Steps
-    from include.status import batch_facts
-    from include.status import status as status_of
+    from include.monitoring.status import batch_facts
+    from include.monitoring.status import status as status_of
 
     found = []
     pipelines, good = _pipelines(settings, options.pipeline)

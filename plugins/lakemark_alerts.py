@@ -1,6 +1,6 @@
 """Tells people, through Airflow's own notifiers, that a pipeline failed for good or that its table got stale.
 
-Whom, and by what notifier, says the file that `LAKEMARK_ALERTS` names (see `include.alerts`).
+Whom, and by what notifier, says the file that `LAKEMARK_ALERTS` names (see `include.monitoring.alerts`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from airflow.sdk._shared.module_loading import import_string
 
 from include.airflow_names import DAG_PREFIX
-from include.alerts import Alert, load_notifiers
+from include.monitoring.alerts import Alert, load_notifiers
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from include.airflow_names import DAG_PREFIX
+from include.monitoring.overview import Seen
+from include.monitoring.verdict import Scheduler, judge
 from include.pipeline_file.schedule import in_words
 from include.protocol.ledger_events import AttemptRecord
 from include.protocol.ranges import TopicPartition
-from include.watch.overview import Seen
-from include.watch.verdict import Scheduler, judge
 
 
 def summary(found: Seen, scheduler: Scheduler) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
 from lakemark_page_app.facts import partition_facts, summary
 
 from include.airflow_names import DAG_PREFIX
+from include.monitoring.overview import Overview, Seen
+from include.monitoring.tables import newest_versions, quality_over_time, quarantine_by_reason
+from include.monitoring.verdict import STATES, Scheduler
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
-from include.watch.overview import Overview, Seen
-from include.watch.tables import newest_versions, quality_over_time, quarantine_by_reason
-from include.watch.verdict import STATES, Scheduler
 
 FILES = Path(__file__).parent / "files"
 BATCHES_MAX = 200  # of one answer

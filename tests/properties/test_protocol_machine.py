@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from include.monitoring.ledger_digest import LedgerDigest
 from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import (
@@ -61,7 +62,6 @@ from include.protocol.settlement import (
     verify_ledger_not_behind,
     verify_target_not_behind,
 )
-from include.watch.ledger_digest import LedgerDigest
 from tests.support.batches import COUNTS, merged
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from include.alerts import Alert, load_notifiers, staleness_alerts
+from include.monitoring.alerts import Alert, load_notifiers, staleness_alerts
 from include.protocol.errors import TerminalError
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from include.monitoring.verdict import is_terminal
 from include.protocol.errors import (
     ERRORS_BY_NAME,
     LakemarkError,
@@ -14,7 +15,6 @@ from include.protocol.errors import (
     TerminalError,
     error_from_facts,
 )
-from include.watch.verdict import is_terminal
 
 PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "a"}
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from include.lake.ledger import Ledger
+from include.monitoring.ledger_reader import LedgerReader
+from include.monitoring.verdict import Scheduler, Verdict, is_terminal, judge
 from include.protocol.backfill import Backfill
 from include.protocol.ledger_events import (
     AttemptEnded,
@@ -21,8 +23,6 @@ from include.protocol.ledger_events import (
     fold,
 )
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.watch.ledger_reader import LedgerReader
-from include.watch.verdict import Scheduler, Verdict, is_terminal, judge
 from tests.support.batches import batch, committed
 from tests.support.long_ledgers import even_batches, write_ledger
 

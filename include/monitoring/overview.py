@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from include.monitoring.ledger_digest import LedgerDigest
+from include.monitoring.ledger_reader import LedgerReader
 from include.pipeline_file import Pipeline, load_pipelines, pipeline_files
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError, PipelineFileError
@@ -20,8 +22,6 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 from include.settings import Settings
 from include.sources.kafka import KafkaSource, oldest_timestamp
 from include.sources.kafka_options import librdkafka_options
-from include.watch.ledger_digest import LedgerDigest
-from include.watch.ledger_reader import LedgerReader
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0  # from the end of a look to the next one

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from include.control.lag import Lag
 from include.lake.ledger import Ledger
+from include.monitoring.verdict import stale_because
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.settings import Settings
-from include.watch.verdict import stale_because
 
 
 def look(settings: Settings, pipeline: Pipeline) -> tuple[Lag, str | None]:

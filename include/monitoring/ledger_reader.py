@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from include.lake.delta_tables import open_table, query
 from include.lake.ledger import Ledger
-from include.watch.ledger_digest import LedgerDigest
+from include.monitoring.ledger_digest import LedgerDigest
 
 _COARSE_NS = 1_000_000_000
 _ROWS = 20_000  # read at once: bounds the memory
