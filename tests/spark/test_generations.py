@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from include.audit.auditor import audit
-from include.cli import main
+from include.cli.main import main
 from include.control.quarantine import Chosen, Quarantine
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include import cli
+from include.cli import main as cli
 from include.lake.delta_tables import verify_alone
 from include.pipeline_file import find_pipeline, load_pipeline, load_pipelines
 from include.pipeline_file.apart import Place, clash, clashes

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from include.cli import _parser
+from include.cli.main import _parser
 from include.control.backfills import Backfills, Wish
 from include.control.coordinator import Steps
 from include.control.generation_change import GenerationChange

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from include.cli_output import named_pipeline, report, say
+from include.cli.output import named_pipeline, report, say
 from include.pipeline_file import Pipeline, find_pipeline, pipeline_files
 from include.protocol.errors import LakemarkError, PipelineFileError, TerminalError
 from include.settings import Settings
@@ -32,11 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from include.backfill_command import add_backfill_command
-    from include.ledger_commands import add_ledger_commands
-    from include.profile_command import add_profile_command
-    from include.quality_command import add_quality_command
-    from include.quarantine_command import add_quarantine_command
+    from include.cli.backfill import add_backfill_command
+    from include.cli.ledger import add_ledger_commands
+    from include.cli.profile import add_profile_command
+    from include.cli.quality import add_quality_command
+    from include.cli.quarantine import add_quarantine_command
 
     parser = argparse.ArgumentParser(prog="lakemark", description="Exactly-once micro-batches from Kafka to Delta.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -172,7 +172,7 @@ def plan(settings: Settings, options: argparse.Namespace) -> int:
 
 def run(settings: Settings, options: argparse.Namespace) -> int:
     if options.from_archive:
-        from include.backfill_command import run_from_archive
+        from include.cli.backfill import run_from_archive
 
         return run_from_archive(settings, options.pipeline, options.json)
     from include.control.coordinator import Steps

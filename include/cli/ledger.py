@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from include.cli_output import add_command, argument, named_pipeline, report, say, who
+from include.cli.output import add_command, argument, named_pipeline, report, say, who
 from include.control.coordinator import Steps
 from include.control.generation_change import Decide, GenerationChange
 from include.jobs.runner import create_target

@@ -6,7 +6,7 @@ import argparse
 import uuid
 from typing import Any
 
-from include.cli_output import add_command, argument, named_pipeline, report, say, who
+from include.cli.output import add_command, argument, named_pipeline, report, say, who
 from include.control.backfill_form import batch_ids, moment
 from include.control.backfills import Backfills, Chunk, Wish, preview_lines
 from include.control.coordinator import Steps

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from include.backfill_command import grant
-from include.cli_output import add_command, argument, named_pipeline, report, who
+from include.cli.backfill import grant
+from include.cli.output import add_command, argument, named_pipeline, report, who
 from include.control.backfills import Backfills, Wish
 from include.control.coordinator import Steps
 from include.control.quarantine import Chosen, Quarantine, record_json, record_line

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from include.cli_output import add_command, named_pipeline, report
+from include.cli.output import add_command, named_pipeline, report
 from include.control.coordinator import Steps
 from include.installation.spark_server import events_folder
 from include.lake.commit_files import newest_infos

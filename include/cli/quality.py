@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from include.cli_output import add_command, named_pipeline, report, say
+from include.cli.output import add_command, named_pipeline, report, say
 from include.pipeline_file import load_pipelines
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
