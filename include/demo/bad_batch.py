@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from include.airflow_api import AirflowApi
 from include.audit.auditor import audit
 from include.control.coordinator import Steps
 from include.demo import oracle, replay
+from include.demo.airflow_api import AirflowApi
 from include.demo.runs import failed, run
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from include.airflow_api import AirflowApi
+from include.demo.airflow_api import AirflowApi
 from include.protocol.errors import TerminalError
 
 RUN_SECONDS_MAX = 900.0

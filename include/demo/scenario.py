@@ -16,9 +16,9 @@ import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from include.airflow_api import AirflowApi
 from include.control.coordinator import Steps
 from include.demo import bad_batch, oracle, replay
+from include.demo.airflow_api import AirflowApi
 from include.demo.report import Story, batch_line, build_report, print_report
 from include.demo.runs import RUN_SECONDS_MAX, failed, run, run_ended, verify_good, wait
 from include.installation.stack import Stack

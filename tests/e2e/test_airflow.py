@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from include.airflow_api import AirflowApi
+from include.demo.airflow_api import AirflowApi
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.table_events import BatchEvent

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from include.airflow_api import AirflowApi
+from include.demo.airflow_api import AirflowApi
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
 from tests.conftest import settings_in, stack_in
