@@ -39,12 +39,12 @@ from include.sources.landing import Landed
 from spark_jobs import pruning, scd2
 from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.decode import decode
-from spark_jobs.failures import classed, is_conflict, is_short_of_memory
+from spark_jobs.engine.failures import classed, is_conflict, is_short_of_memory
+from spark_jobs.engine.session import fit, tagged
 from spark_jobs.fates import is_for
 from spark_jobs.quality import BROKEN, judgement
 from spark_jobs.records import Volume, kept, read_frozen, volume_of
 from spark_jobs.reduce import Reduced, reduce
-from spark_jobs.session import fit, tagged
 from spark_jobs.tables import (
     append_quarantine,
     ensure_history,

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
-from spark_jobs.quoting import quoted
+from spark_jobs.engine.quoting import quoted
 
 ALL_TABLES = -1  # as a route: a change that all tables get
 TRUNCATE = "a truncate event"  # as a reason: one that the pipeline file says nothing about

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import KNOWS
 from include.pipeline_file.schema_ddl import Column
-from spark_jobs.quoting import quoted
+from spark_jobs.engine.quoting import quoted
 
 
 def order_fields(pipeline: Pipeline) -> tuple[Column, ...]:

@@ -40,9 +40,9 @@ from include.protocol.maintenance import (
 )
 from include.quality.evidence import forget
 from include.settings import Settings
-from spark_jobs.failures import classed, is_conflict
-from spark_jobs.marking import settings_of, with_metadata
-from spark_jobs.quoting import literal, quoted, table_name
+from spark_jobs.engine.failures import classed, is_conflict
+from spark_jobs.engine.marking import settings_of, with_metadata
+from spark_jobs.engine.quoting import literal, quoted, table_name
 
 _TRIES = 5
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark

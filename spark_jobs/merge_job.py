@@ -41,9 +41,9 @@ from include.settings import Settings
 from spark_jobs.archive import ensure_archive
 from spark_jobs.attempt import Attempt, AttemptResult, Say
 from spark_jobs.checks import TableCheck
+from spark_jobs.engine.session import open_session
 from spark_jobs.fresh import VIEW, fresh_rows
 from spark_jobs.maintenance import Maintenance
-from spark_jobs.session import open_session
 from spark_jobs.swap import swap
 from spark_jobs.tables import ensure_target
 

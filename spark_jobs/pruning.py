@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, WHOLE, Column
-from spark_jobs.quoting import quoted
+from spark_jobs.engine.quoting import quoted
 
 _PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from which on looking for ranges pays (docs/performance.md)
 _COLUMNS_MAX = 2

@@ -27,7 +27,7 @@ from include.quality.verdict import (
 )
 from include.settings import Settings
 from spark_jobs.conditions import asked, fails, is_true
-from spark_jobs.quoting import table_name
+from spark_jobs.engine.quoting import table_name
 
 _VIEW = "lakemark_batch"
 _CHANCE = "_lakemark_chance"

@@ -12,6 +12,7 @@ from include.pipeline_file import Pipeline
 from include.profile.tags import step_tag
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import TerminalError
+from spark_jobs.engine.session import tagged
 from spark_jobs.fates import (
     CHANGED,
     DIGEST,
@@ -27,7 +28,6 @@ from spark_jobs.fates import (
     tallied,
 )
 from spark_jobs.records import Volume
-from spark_jobs.session import tagged
 from spark_jobs.tables import folded
 
 _BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that goes to every executor

@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import COLUMN_ORDER, KNOWS, struct_fields
 from include.pipeline_file.schema_ddl import Column
+from spark_jobs.engine.quoting import literal, quoted
 from spark_jobs.fates import ABSENT, FATE, OF_FATE, tallied
 from spark_jobs.lineage import knows, lineage_column, order_fields, order_type
-from spark_jobs.quoting import literal, quoted
 
 SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
 _NEWEST = f"{LINEAGE}_newest"

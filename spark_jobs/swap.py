@@ -24,9 +24,9 @@ from include.protocol.ledger_events import GenerationStarted, LedgerState
 from include.protocol.maintenance import PURGED, purged_from
 from include.protocol.planning import SourceExtent
 from include.settings import Settings
-from spark_jobs.failures import classed
-from spark_jobs.marking import marked, with_metadata
-from spark_jobs.quoting import table_name
+from spark_jobs.engine.failures import classed
+from spark_jobs.engine.marking import marked, with_metadata
+from spark_jobs.engine.quoting import table_name
 from spark_jobs.tables import ensure_target, tell_keys
 
 

@@ -20,8 +20,8 @@ from include.pipeline_file.transform_file import transform_error, transform_path
 from include.protocol.batch import Batch
 from include.protocol.errors import LakemarkError, TransformError
 from include.settings import Settings
+from spark_jobs.engine.quoting import quoted
 from spark_jobs.formats.values import exactly
-from spark_jobs.quoting import quoted
 
 _LINE = re.compile(r"line (\d+),? pos")
 

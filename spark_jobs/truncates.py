@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
+from spark_jobs.engine.quoting import quoted
 from spark_jobs.lineage import lineage_fields
-from spark_jobs.quoting import quoted
 
 _AT = f"{LINEAGE}_truncated_at"
 

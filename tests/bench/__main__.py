@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from include.installation.spark_server import driver_options
 from include.installation.stack import Stack
 from include.settings import Settings
-from spark_jobs.session import prepare_own_driver
+from spark_jobs.engine.session import prepare_own_driver
 from tests.bench.contenders.by_hand import (
     ForeachBatch,
     PlainParquet,

@@ -7,7 +7,7 @@ import pytest
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.decode import decode
-from spark_jobs.session import fit
+from spark_jobs.engine.session import fit
 from spark_jobs.tables import prepared
 from tests.support.records import RECORDS
 from tests.support.world import World
