@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from include.pipeline_file import Source
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
-from spark_jobs.records import HEADERS, record_columns
+from spark_jobs.changes.records import HEADERS, record_columns
 from spark_jobs.tables import append_once, create_table
 
 _COLUMNS = (

@@ -38,13 +38,14 @@ from include.sources.kafka import source_extent
 from include.sources.landing import Landed
 from spark_jobs import pruning, scd2
 from spark_jobs.archive import append_archive, read_archive
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
+from spark_jobs.changes.dispositions import is_for
+from spark_jobs.changes.quality import BROKEN, judgement
+from spark_jobs.changes.records import Volume, kept, read_frozen, volume_of
+from spark_jobs.changes.reduction import Reduced, reduce
+from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.failures import classed, is_conflict, is_short_of_memory
 from spark_jobs.engine.session import fit, tagged
-from spark_jobs.fates import is_for
-from spark_jobs.quality import BROKEN, judgement
-from spark_jobs.records import Volume, kept, read_frozen, volume_of
-from spark_jobs.reduce import Reduced, reduce
 from spark_jobs.tables import (
     append_quarantine,
     ensure_history,
@@ -53,7 +54,6 @@ from spark_jobs.tables import (
     merge_changes,
     replace_quarantine,
 )
-from spark_jobs.transform import transformation
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
 Say = Callable[[dict[str, Any]], None]

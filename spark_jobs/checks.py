@@ -18,7 +18,7 @@ from include.quality.evidence import Subject, record
 from include.quality.judge import table_judge
 from include.quality.verdict import verify_table
 from include.settings import Settings
-from spark_jobs import quality
+from spark_jobs.changes import quality
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from include.quality.judge import judge_of
 from include.settings import Settings
 from include.sources.landing import Landed
 from spark_jobs.archive import read_archive
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
+from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.quoting import quoted
 from spark_jobs.tables import prepared
-from spark_jobs.transform import transformation
 
 VIEW = "fresh"
 

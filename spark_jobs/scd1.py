@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import COLUMN_ORDER, KNOWS, struct_fields
 from include.pipeline_file.schema_ddl import Column
+from spark_jobs.changes.dispositions import ABSENT, FATE, OF_FATE, tallied
 from spark_jobs.engine.quoting import literal, quoted
-from spark_jobs.fates import ABSENT, FATE, OF_FATE, tallied
 from spark_jobs.lineage import knows, lineage_column, order_fields, order_type
 
 SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last

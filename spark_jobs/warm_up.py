@@ -14,10 +14,10 @@ from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.ranges import OffsetRange
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
+from spark_jobs.changes.records import volume_of
+from spark_jobs.changes.reduction import reduce
 from spark_jobs.engine.session import configure, fit
-from spark_jobs.records import volume_of
-from spark_jobs.reduce import reduce
 from spark_jobs.tables import ensure_target, merge_changes
 
 _RECORDS = 5_000  # of a batch; half of them change rows of the one before

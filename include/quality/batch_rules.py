@@ -1,7 +1,7 @@
 """Rules that judge a batch as a whole: expectations as aggregates and queries of Spark SQL. Pure.
 
 An aggregate costs next to nothing, all of them are computed in one pass; a query is a pass of its own. What is neither,
-Great Expectations computes itself (`spark_jobs.quality`).
+Great Expectations computes itself (`spark_jobs.changes.quality`).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _WAITING = {"max_retries": 120, "max_backoff": 5_000}
 # Of a batch. (Figures in docs/performance.md.)
 _USUAL = {
     "spark.sql.adaptive.enabled": "true",
-    # Partitions that are made one must still be hashed in memory (`spark_jobs.reduce`).
+    # Partitions that are made one must still be hashed in memory (`spark_jobs.changes.reduction`).
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",

@@ -27,7 +27,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from include.sources.protobuf_schema import ProtobufSchema
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
 from spark_jobs.engine.session import fit, open_session
 from tests.conftest import settings_in, stack_in
 from tests.support.schema_registry import RegistryServer, schema_registry

@@ -17,7 +17,7 @@ from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
 from tests.conftest import world_in
 from tests.support.records import RECORDS
 from tests.support.world import World

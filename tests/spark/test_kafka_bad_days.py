@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewPartitions
 
 import include.sources.kafka
 import spark_jobs.attempt
-import spark_jobs.records
+import spark_jobs.changes.records
 from include.audit.auditor import audit
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
@@ -54,14 +54,14 @@ def test_i7_the_broker_restarts_in_mid_read(world: World, stack: Stack, monkeypa
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 200_000}})
     world.produce(topic, [{"id": n % 1000, "seq": n, "name": f"n{n}", "op": "u"} for n in range(100_000)])
     world.steps(pipeline).plan()
-    read, broker = spark_jobs.records.read_records, stack.service_pid("kafka")
+    read, broker = spark_jobs.changes.records.read_records, stack.service_pid("kafka")
 
     def and_the_broker_dies(*arguments: Any) -> Any:
         threading.Timer(0.4, os.kill, (broker, signal.SIGKILL)).start()
         return read(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(spark_jobs.records, "read_records", and_the_broker_dies)
+        patched.setattr(spark_jobs.changes.records, "read_records", and_the_broker_dies)
         try:
             world.attempt(pipeline, 0)
         except RetryableError:

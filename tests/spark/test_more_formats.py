@@ -23,7 +23,7 @@ from include.settings import PROJECT_ROOT
 from include.sources.avro_schema import AvroSchema
 from include.sources.protobuf_schema import ProtobufSchema
 from include.sources.schema_registry import NoSchema, SchemaRegistry
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
 from tests.support.records import RECORDS
 from tests.support.schema_registry import RegistryServer, schema_registry
 from tests.support.world import World

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import spark_jobs.attempt
-import spark_jobs.records
+import spark_jobs.changes.records
 from include.lake.table_log import TableLog
 from include.protocol.errors import (
     CountsDisagree,
@@ -49,14 +49,14 @@ def test_i7_records_that_expire_during_the_read_stop_the_attempt(world: World, m
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(30), 1), 1)
     world.steps(pipeline).plan()
-    read = spark_jobs.records.read_records
+    read = spark_jobs.changes.records.read_records
 
     def retention_is_faster(*arguments: Any) -> Any:
         records = read(*arguments)
         world.delete_before(topic, 0, 7)
         return records
 
-    monkeypatch.setattr(spark_jobs.records, "read_records", retention_is_faster)
+    monkeypatch.setattr(spark_jobs.changes.records, "read_records", retention_is_faster)
     with pytest.raises(OffsetsExpired):
         world.attempt(pipeline, 0)
     assert world.rows(pipeline) == []

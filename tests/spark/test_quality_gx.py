@@ -23,7 +23,7 @@ from include.quality.judge import Judge
 from include.quality.row_rules import RowRule, row_rule
 from include.quality.suite import Rule
 from include.quality.verdict import RuleResult
-from spark_jobs import quality
+from spark_jobs.changes import quality
 from tests.conftest import world_in
 from tests.support.world import World
 

@@ -30,9 +30,9 @@ from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import counts_of
 from spark_jobs import scd2
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
+from spark_jobs.changes.dispositions import changes_in
 from spark_jobs.engine.session import fit
-from spark_jobs.fates import changes_in
 from spark_jobs.tables import ensure_history, ensure_target, folded, merge_beside, merge_changes, prepared
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table

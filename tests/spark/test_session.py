@@ -6,7 +6,7 @@ import pytest
 
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
 from spark_jobs.engine.session import fit
 from spark_jobs.tables import prepared
 from tests.support.records import RECORDS

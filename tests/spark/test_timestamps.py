@@ -23,10 +23,10 @@ from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from spark_jobs import scd2
 from spark_jobs.archive import append_archive
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
+from spark_jobs.changes.dispositions import changes_in
 from spark_jobs.engine import session
 from spark_jobs.engine.session import fit
-from spark_jobs.fates import changes_in
 from spark_jobs.tables import (
     append_quarantine,
     ensure_history,

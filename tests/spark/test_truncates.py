@@ -19,7 +19,7 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import counts_of
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
 from spark_jobs.engine.session import fit
 from spark_jobs.tables import ensure_target, merge_changes, prepared
 from tests.support.records import RECORDS

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
 from tests.hostile import oracle
 from tests.hostile.generator import Record
 from tests.hostile.oracle import Doubtful, NoRow, Row, Unclear

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-# Columns of `spark_jobs.records.read_records`, without headers.
+# Columns of `spark_jobs.changes.records.read_records`, without headers.
 RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"

@@ -18,8 +18,8 @@ from include.protocol.ledger_events import BatchPlanned
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 from spark_jobs.attempt import Attempt
+from spark_jobs.changes.records import Volume
 from spark_jobs.engine.failures import classed
-from spark_jobs.records import Volume
 from tests.support.batches import landed
 
 PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "a"}

@@ -17,7 +17,7 @@ from pyspark.sql.connect.plan import Range
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
-from spark_jobs.decode import decode
+from spark_jobs.changes.decode import decode
 
 EXAMPLES = Path(__file__).parents[2] / "include/pipelines/examples"
 DEEPEST = 80  # the MERGE and a suite's rules are around it

@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from include.settings import Settings
+from spark_jobs.changes.records import BOUNDED
 from spark_jobs.engine.session import configure, fit
-from spark_jobs.records import BOUNDED
 from tests.bench.feeds import Feed
 from tests.support.world import World
 

@@ -26,7 +26,7 @@ from include.quality.verdict import (
     with_samples,
 )
 from include.settings import Settings
-from spark_jobs.conditions import asked, fails, is_true
+from spark_jobs.changes.conditions import asked, fails, is_true
 from spark_jobs.engine.quoting import table_name
 
 _VIEW = "lakemark_batch"
@@ -191,7 +191,7 @@ def _pinned(spark: SparkSession, settings: Settings, query: QueryRule) -> tuple[
 def _of_gx(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
     if not judge.by_gx:
         return []
-    from spark_jobs.gx_engine import validate  # Great Expectations takes seconds to import
+    from spark_jobs.changes.gx_engine import validate  # Great Expectations takes seconds to import
 
     return validate(judge.by_gx, judge.policies, accepted)
 

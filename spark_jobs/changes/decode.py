@@ -14,9 +14,9 @@ from include.pipeline_file.debezium import INSTANTS
 from include.pipeline_file.schema_ddl import Column as SchemaColumn
 from include.protocol.batch import Batch
 from include.quality.judge import Judge
-from spark_jobs import quality
-from spark_jobs.conditions import asked, fails, is_true
-from spark_jobs.fates import ALL_TABLES, TRUNCATE
+from spark_jobs.changes import quality
+from spark_jobs.changes.conditions import asked, fails, is_true
+from spark_jobs.changes.dispositions import ALL_TABLES, TRUNCATE
 from spark_jobs.formats import avro, contract, debezium_json, plain_json, plain_text, protobuf
 from spark_jobs.formats.contract import ABSENT, DECODED, KIND, NO_VALUE, POSITION, PREVIOUS, PROBLEM, RECORD, field
 from spark_jobs.formats.keys import of_kafkas_key, with_kafkas_key

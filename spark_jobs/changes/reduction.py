@@ -12,8 +12,7 @@ from include.pipeline_file import Pipeline
 from include.profile.tags import step_tag
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import TerminalError
-from spark_jobs.engine.session import tagged
-from spark_jobs.fates import (
+from spark_jobs.changes.dispositions import (
     CHANGED,
     DIGEST,
     ELSEWHERE,
@@ -27,7 +26,8 @@ from spark_jobs.fates import (
     is_for,
     tallied,
 )
-from spark_jobs.records import Volume
+from spark_jobs.changes.records import Volume
+from spark_jobs.engine.session import tagged
 from spark_jobs.tables import folded
 
 _BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that goes to every executor
