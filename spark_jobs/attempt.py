@@ -36,8 +36,6 @@ from include.settings import Settings
 from include.sources.archive import ArchiveSource
 from include.sources.kafka import source_extent
 from include.sources.landing import Landed
-from spark_jobs import pruning, scd2
-from spark_jobs.archive import append_archive, read_archive
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import is_for
 from spark_jobs.changes.quality import BROKEN, judgement
@@ -46,7 +44,9 @@ from spark_jobs.changes.reduction import Reduced, reduce
 from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.failures import classed, is_conflict, is_short_of_memory
 from spark_jobs.engine.session import fit, tagged
-from spark_jobs.tables import (
+from spark_jobs.tables import pruning, scd2
+from spark_jobs.tables.archive import append_archive, read_archive
+from spark_jobs.tables.writing import (
     append_quarantine,
     ensure_history,
     ensure_target,

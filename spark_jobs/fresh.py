@@ -12,11 +12,11 @@ from include.protocol.errors import TerminalError
 from include.quality.judge import judge_of
 from include.settings import Settings
 from include.sources.landing import Landed
-from spark_jobs.archive import read_archive
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.quoting import quoted
-from spark_jobs.tables import prepared
+from spark_jobs.tables.archive import read_archive
+from spark_jobs.tables.writing import prepared
 
 VIEW = "fresh"
 

@@ -38,14 +38,14 @@ from include.protocol.planning import Idle
 from include.protocol.ranges import offsets_from_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
-from spark_jobs.archive import ensure_archive
 from spark_jobs.attempt import Attempt, AttemptResult, Say
 from spark_jobs.checks import TableCheck
 from spark_jobs.engine.session import open_session
 from spark_jobs.fresh import VIEW, fresh_rows
 from spark_jobs.maintenance import Maintenance
 from spark_jobs.swap import swap
-from spark_jobs.tables import ensure_target
+from spark_jobs.tables.archive import ensure_archive
+from spark_jobs.tables.writing import ensure_target
 
 _ROWS_MAX = 10_000  # of an answer to `--query`
 

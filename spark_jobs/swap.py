@@ -27,7 +27,7 @@ from include.settings import Settings
 from spark_jobs.engine.failures import classed
 from spark_jobs.engine.marking import marked, with_metadata
 from spark_jobs.engine.quoting import table_name
-from spark_jobs.tables import ensure_target, tell_keys
+from spark_jobs.tables.writing import ensure_target, tell_keys
 
 
 def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:

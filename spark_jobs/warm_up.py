@@ -18,7 +18,7 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.records import volume_of
 from spark_jobs.changes.reduction import reduce
 from spark_jobs.engine.session import configure, fit
-from spark_jobs.tables import ensure_target, merge_changes
+from spark_jobs.tables.writing import ensure_target, merge_changes
 
 _RECORDS = 5_000  # of a batch; half of them change rows of the one before
 _PIPELINE = {

@@ -28,7 +28,7 @@ from spark_jobs.changes.dispositions import (
 )
 from spark_jobs.changes.records import Volume
 from spark_jobs.engine.session import tagged
-from spark_jobs.tables import folded
+from spark_jobs.tables.writing import folded
 
 _BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that goes to every executor
 _HASHED_BYTES = 32 * 1024 * 1024  # of a partition of a source that is kept in memory, while the target streams by

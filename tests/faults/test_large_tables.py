@@ -12,7 +12,7 @@ from include.audit.auditor import audit
 from include.installation.stack import Stack
 from include.lake.delta_tables import open_table, query, rows_at_most
 from include.pipeline_file import Pipeline
-from spark_jobs import pruning
+from spark_jobs.tables import pruning
 from tests.conftest import world_in
 from tests.support.jvm_faults import own_driver
 from tests.support.world import World, as_dict, changes, newest_by_key

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs import attempt
 from spark_jobs.changes import reduction as reduce
 from spark_jobs.engine import session
-from spark_jobs.tables import merge_changes
+from spark_jobs.tables.writing import merge_changes
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from spark_jobs import pruning
-from spark_jobs.pruning import key_condition
+from spark_jobs.tables import pruning
+from spark_jobs.tables.pruning import key_condition
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 # A type, how its values are made of a number, and whether what lies between two clusters of keys is left unread.

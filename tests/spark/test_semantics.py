@@ -29,11 +29,11 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import counts_of
-from spark_jobs import scd2
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import changes_in
 from spark_jobs.engine.session import fit
-from spark_jobs.tables import ensure_history, ensure_target, folded, merge_beside, merge_changes, prepared
+from spark_jobs.tables import scd2
+from spark_jobs.tables.writing import ensure_history, ensure_target, folded, merge_beside, merge_changes, prepared
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 

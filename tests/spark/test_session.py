@@ -8,7 +8,7 @@ from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
 from spark_jobs.engine.session import fit
-from spark_jobs.tables import prepared
+from spark_jobs.tables.writing import prepared
 from tests.support.records import RECORDS
 from tests.support.world import World
 

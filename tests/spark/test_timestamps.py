@@ -21,13 +21,13 @@ from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
-from spark_jobs import scd2
-from spark_jobs.archive import append_archive
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import changes_in
 from spark_jobs.engine import session
 from spark_jobs.engine.session import fit
-from spark_jobs.tables import (
+from spark_jobs.tables import scd2
+from spark_jobs.tables.archive import append_archive
+from spark_jobs.tables.writing import (
     append_quarantine,
     ensure_history,
     ensure_target,

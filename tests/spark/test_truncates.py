@@ -21,7 +21,7 @@ from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import counts_of
 from spark_jobs.changes.decode import decode
 from spark_jobs.engine.session import fit
-from spark_jobs.tables import ensure_target, merge_changes, prepared
+from spark_jobs.tables.writing import ensure_target, merge_changes, prepared
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 

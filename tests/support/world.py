@@ -32,7 +32,7 @@ from include.protocol.ledger_events import BatchCommitted
 from include.settings import PROJECT_ROOT, Settings
 from spark_jobs.attempt import Attempt, AttemptResult
 from spark_jobs.engine.session import open_session
-from spark_jobs.tables import ensure_target
+from spark_jobs.tables.writing import ensure_target
 
 T = TypeVar("T")
 LAKEMARK = str(Path(sys.executable).parent / "lakemark")

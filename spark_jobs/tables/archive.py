@@ -15,7 +15,7 @@ from include.pipeline_file import Source
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from spark_jobs.changes.records import HEADERS, record_columns
-from spark_jobs.tables import append_once, create_table
+from spark_jobs.tables.writing import append_once, create_table
 
 _COLUMNS = (
     "topic STRING, topic_id STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "

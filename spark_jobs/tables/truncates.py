@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.engine.quoting import quoted
-from spark_jobs.lineage import lineage_fields
+from spark_jobs.tables.lineage import lineage_fields
 
 _AT = f"{LINEAGE}_truncated_at"
 

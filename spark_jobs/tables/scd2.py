@@ -25,7 +25,7 @@ from include.pipeline_file.schema_ddl import Column
 from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import ABSENT, FATE, OF_FATE, VALID_AT, tallied
 from spark_jobs.engine.quoting import quoted
-from spark_jobs.lineage import knows, lineage_column, lineage_fields
+from spark_jobs.tables.lineage import knows, lineage_column, lineage_fields
 
 _OWN, _WAS, _BEGINS, _GONE = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins", "gone"))
 _NEXT = f"{LINEAGE}_next"

@@ -17,13 +17,13 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.commit_metadata import CommitMetadata
-from spark_jobs import scd1, scd2
 from spark_jobs.changes.dispositions import changes_in, fates, is_for
 from spark_jobs.engine.failures import is_same_marker
 from spark_jobs.engine.marking import marked_write, settings_of, with_metadata
 from spark_jobs.engine.quoting import literal, quoted, table_name
-from spark_jobs.pruning import key_condition
-from spark_jobs.truncates import with_truncates
+from spark_jobs.tables import scd1, scd2
+from spark_jobs.tables.pruning import key_condition
+from spark_jobs.tables.truncates import with_truncates
 
 _CHANGES = "lakemark_changes"
 # A MERGE reads its source twice and so keeps it first, unless told that somebody else does.

@@ -21,7 +21,7 @@ from include.pipeline_file.schema_change import COLUMN_ORDER, KNOWS, struct_fiel
 from include.pipeline_file.schema_ddl import Column
 from spark_jobs.changes.dispositions import ABSENT, FATE, OF_FATE, tallied
 from spark_jobs.engine.quoting import literal, quoted
-from spark_jobs.lineage import knows, lineage_column, order_fields, order_type
+from spark_jobs.tables.lineage import knows, lineage_column, order_fields, order_type
 
 SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
 _NEWEST = f"{LINEAGE}_newest"
