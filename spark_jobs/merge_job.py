@@ -38,7 +38,7 @@ from include.protocol.planning import Idle
 from include.protocol.ranges import offsets_from_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
-from spark_jobs.attempt import Attempt, AttemptResult, Say
+from spark_jobs.attempt.attempt import Attempt, AttemptResult, Say
 from spark_jobs.checks import TableCheck
 from spark_jobs.engine.session import open_session
 from spark_jobs.fresh import VIEW, fresh_rows

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-import spark_jobs.attempt
+import spark_jobs.attempt.attempt
 from include.lake.table_log import landed_and_marker
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FENCE
@@ -166,13 +166,13 @@ def test_i6_a_lost_answer_is_settled_from_the_log(world: World, monkeypatch: pyt
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(20), 1))
     world.steps(pipeline).plan()
-    merge = spark_jobs.attempt.merge_changes
+    merge = spark_jobs.attempt.attempt.merge_changes
 
     def answer_lost(*arguments: Any) -> bool:
         merge(*arguments)
         raise ConnectionError("the answer was lost")
 
-    monkeypatch.setattr(spark_jobs.attempt, "merge_changes", answer_lost)
+    monkeypatch.setattr(spark_jobs.attempt.attempt, "merge_changes", answer_lost)
     assert world.attempt(pipeline, 0).outcome == "already_applied"
     assert landed_commits(world, pipeline) == [0]
 
@@ -187,7 +187,7 @@ def test_i6_a_lost_commit_is_unknown_until_the_log_is_read(world: World, monkeyp
         raise ConnectionError("the connection was lost")
 
     with monkeypatch.context() as patched:
-        patched.setattr(spark_jobs.attempt, "merge_changes", connection_lost)
+        patched.setattr(spark_jobs.attempt.attempt, "merge_changes", connection_lost)
         with pytest.raises(OutcomeUnknownError):
             world.attempt(pipeline, 0)
     assert isinstance(world.steps(pipeline).plan(), PendingBatch)

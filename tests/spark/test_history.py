@@ -7,7 +7,7 @@ import pytest
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.errors import OutcomeUnknownError
-from spark_jobs.attempt import Attempt
+from spark_jobs.attempt.attempt import Attempt
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
 

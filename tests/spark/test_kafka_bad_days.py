@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 import include.sources.kafka
-import spark_jobs.attempt
+import spark_jobs.attempt.attempt
 import spark_jobs.changes.records
 from include.audit.auditor import audit
 from include.installation.stack import Stack

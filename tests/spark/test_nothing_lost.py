@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import spark_jobs.attempt
+import spark_jobs.attempt.attempt
 import spark_jobs.changes.records
 from include.lake.table_log import TableLog
 from include.protocol.errors import (
@@ -130,8 +130,10 @@ def test_i8_what_decoding_loses_lands_nothing(world: World, monkeypatch: pytest.
     pipeline = world.pipeline(topic)
     world.produce(topic, [*changes(range(10), 1), b"not json", None, b"{"], 1)
     world.steps(pipeline).plan()
-    decode = spark_jobs.attempt.decode
-    monkeypatch.setattr(spark_jobs.attempt, "decode", lambda *arguments: decode(*arguments).where(f"NOT ({lost})"))
+    decode = spark_jobs.attempt.attempt.decode
+    monkeypatch.setattr(
+        spark_jobs.attempt.attempt, "decode", lambda *arguments: decode(*arguments).where(f"NOT ({lost})")
+    )
     with pytest.raises(CountsDisagree, match="13 records read"):
         world.attempt(pipeline, 0)
     assert (world.rows(pipeline), world.quarantine(pipeline)) == ([], [])
@@ -161,7 +163,7 @@ def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest
         raise ConnectionError("between quarantine and target")
 
     with monkeypatch.context() as patched:
-        patched.setattr(spark_jobs.attempt, "merge_changes", killed)
+        patched.setattr(spark_jobs.attempt.attempt, "merge_changes", killed)
         with pytest.raises(OutcomeUnknownError):
             world.attempt(pipeline, 0)
     assert len(world.quarantine(pipeline)) == len(bad)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs import attempt
+from spark_jobs.attempt import attempt
 from spark_jobs.changes import reduction as reduce
 from spark_jobs.engine import session
 from spark_jobs.tables.writing import merge_changes

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import spark_jobs.attempt
+import spark_jobs.attempt.attempt
 from include.audit.auditor import audit
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
@@ -166,7 +166,7 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
     world.produce(topic, changes(range(40), 3), 1)
     world.steps(pipeline).plan()
     target = world.steps(pipeline).tables.target
-    merge = spark_jobs.attempt.merge_changes
+    merge = spark_jobs.attempt.attempt.merge_changes
 
     def maintained_meanwhile(*arguments: object) -> bool:
         def maintain() -> None:
@@ -184,7 +184,7 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
                 maintenance.result()
 
     with monkeypatch.context() as patched:
-        patched.setattr(spark_jobs.attempt, "merge_changes", maintained_meanwhile)
+        patched.setattr(spark_jobs.attempt.attempt, "merge_changes", maintained_meanwhile)
         try:
             world.attempt(pipeline, 2)
         except LakemarkError as error:

@@ -11,7 +11,7 @@ import pytest
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, TargetBehindLedger
-from spark_jobs.attempt import Attempt
+from spark_jobs.attempt.attempt import Attempt
 from tests.spark.test_quality import CHEAP, SCHEMA, send, with_suite
 from tests.spark.test_quarantine import PRICE, prices, quarantine, reasons
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table

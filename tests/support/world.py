@@ -30,7 +30,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import BatchCommitted
 from include.settings import PROJECT_ROOT, Settings
-from spark_jobs.attempt import Attempt, AttemptResult
+from spark_jobs.attempt.attempt import Attempt, AttemptResult
 from spark_jobs.engine.session import open_session
 from spark_jobs.tables.writing import ensure_target
 

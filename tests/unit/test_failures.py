@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import spark_jobs.attempt
+import spark_jobs.attempt.attempt
 from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
@@ -17,7 +17,7 @@ from include.protocol.errors import LakemarkError, OutcomeUnknownError, Retryabl
 from include.protocol.ledger_events import BatchPlanned
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
-from spark_jobs.attempt import Attempt
+from spark_jobs.attempt.attempt import Attempt
 from spark_jobs.changes.records import Volume
 from spark_jobs.engine.failures import classed
 from tests.support.batches import landed
@@ -88,10 +88,10 @@ def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> N
 
         return do
 
-    patched.setattr(spark_jobs.attempt, "fit", lambda *_: None)
+    patched.setattr(spark_jobs.attempt.attempt, "fit", lambda *_: None)
     patched.setattr(Attempt, "_read", done(read))
     patched.setattr(Attempt, "_verify_source", lambda *_: None)
-    patched.setattr(spark_jobs.attempt, "append_archive", done(append))
+    patched.setattr(spark_jobs.attempt.attempt, "append_archive", done(append))
 
 
 def test_i6_a_landings_lost_answer_is_an_unknown_outcome(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_i6_a_landing_whose_answer_is_lost_asks_its_archive(landing: Attempt, mo
     play(monkeypatch, append=LOST)
     looks = iter([(None, None), (None, None)])
     there = landed(BATCH)
-    monkeypatch.setattr(spark_jobs.attempt, "landed_and_marker", lambda *_: next(looks, (0, there)))
+    monkeypatch.setattr(spark_jobs.attempt.attempt, "landed_and_marker", lambda *_: next(looks, (0, there)))
     assert landing.run().outcome == "already_applied"
 
 

@@ -17,7 +17,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.planning import Idle
 from include.settings import Settings
-from spark_jobs.attempt import Attempt
+from spark_jobs.attempt.attempt import Attempt
 from spark_jobs.engine.session import configure
 from spark_jobs.tables.writing import ensure_target
 from tests.bench.contenders.contender import Arena, Contender
