@@ -39,11 +39,11 @@ from include.protocol.ranges import offsets_from_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
 from spark_jobs.attempt.attempt import Attempt, AttemptResult, Say
-from spark_jobs.checks import TableCheck
+from spark_jobs.commands.checks import TableCheck
+from spark_jobs.commands.maintenance import Maintenance
+from spark_jobs.commands.promote import swap
+from spark_jobs.commands.unmerged import VIEW, fresh_rows
 from spark_jobs.engine.session import open_session
-from spark_jobs.fresh import VIEW, fresh_rows
-from spark_jobs.maintenance import Maintenance
-from spark_jobs.swap import swap
 from spark_jobs.tables.archive import ensure_archive
 from spark_jobs.tables.writing import ensure_target
 
@@ -180,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--swap", type=int, metavar="N", help="puts a backfill's table in the target's place")
     what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
     what.add_argument("--maintain", action="store_true", help="only keep the pipeline's tables in shape")
-    what.add_argument("--query", metavar="SQL", help="only ask the view `fresh` (see `spark_jobs.fresh`)")
+    what.add_argument("--query", metavar="SQL", help="only ask the view `fresh` (see `spark_jobs.commands.unmerged`)")
     what.add_argument("--check", action="store_true", help="only judge the target by its own suite")
     parser.add_argument("--table-version", type=int, metavar="V", help="of the target; default: the newest")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")

@@ -1,6 +1,6 @@
 """The warm Spark Connect server: one JVM that stays up, so that a small batch does not pay for a cold start.
 
-Its driver is `spark_jobs/connect_server.py`, which warms up first.
+Its driver is `spark_jobs/commands/connect_server.py`, which warms up first.
 
 `lakemark up` runs it under its supervisor; `python -m include.installation.spark_server --bind ADDRESS --port PORT`
 runs it in the foreground, in a container for instance.
@@ -87,7 +87,7 @@ class SparkServer:
             "spark.eventLog.dir": events.as_uri(),
             "spark.eventLog.rolling.enabled": "true",
             "spark.eventLog.rolling.maxFileSize": "16m",  # before it is compressed, to about a sixth
-            # Sessions bring no classes, so they can share the compiled ones (see `spark_jobs.connect_server`).
+            # Sessions bring no classes, so they can share the compiled ones (see `spark_jobs.commands.connect_server`).
             "spark.sql.artifact.isolation.enabled": "false",
             "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
             "spark.connect.grpc.binding.address": self.bind,

@@ -76,20 +76,20 @@ def run_swap(settings: Settings, pipeline: str, number: int, started_by: str, lo
 
 
 def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Log) -> dict[str, Any]:
-    """Keeps a pipeline's tables in shape; returns what was won (see `spark_jobs.maintenance`). Raises as `run_job`."""
+    """Keeps a pipeline's tables in shape; returns what was won (`commands.maintenance`). Raises as `run_job`."""
     [report] = _run(settings, pipeline, ["--maintain"], "maintenance", listen, log)
     return report
 
 
 def run_check(settings: Settings, pipeline: str, version: int | None, listen: Listen, log: Log) -> dict[str, Any]:
-    """Judges the target by its own suite (see `spark_jobs.checks`); None: the newest version. Raises as `run_job`."""
+    """Judges the target by its own suite (`commands.checks`); None: the newest version. Raises as `run_job`."""
     what = ["--check", *(() if version is None else ("--table-version", str(version)))]
     [found] = _run(settings, pipeline, what, "check", listen, log)
     return found
 
 
 def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[dict[str, Any]]:
-    """Asks the view `fresh` of a pipeline (see `spark_jobs.fresh`); returns rows. Raises as `run_job` does."""
+    """Asks the view `fresh` of a pipeline (`spark_jobs.commands.unmerged`); returns rows. Raises as `run_job` does."""
     [found] = _run(settings, pipeline, ["--query", sql], "cli", lambda fact: None, log)
     return found["rows"]
 

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.installation.stack import Stack
-from spark_jobs.maintenance import Maintenance
+from spark_jobs.commands.maintenance import Maintenance
 from tests.bench.__main__ import PARTITIONS, say, send, session
 from tests.bench.contenders.contender import Arena
 from tests.bench.contenders.lakemark import Lakemark

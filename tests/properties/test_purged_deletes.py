@@ -186,7 +186,7 @@ class Purges(RuleBasedStateMachine):
         return purgeable(self.w.ledger, before)
 
     def fits(self, row: Row, due: Purgeable) -> bool:
-        """What `spark_jobs.maintenance` asks of a row: it knows no topic ids."""
+        """What `spark_jobs.commands.maintenance` asks of a row: it knows no topic ids."""
         _, partition, offset = row.place
         of = 0 < row.generation <= due.last_generation or row.generation in due.backfills
         return row.change.deletes and partition == due.partition and offset < due.offset and of

@@ -14,7 +14,7 @@ from include.protocol.backfill import Backfill
 from include.protocol.batch import BatchKey
 from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TerminalError
 from include.protocol.ranges import OffsetRange
-from spark_jobs.swap import swap
+from spark_jobs.commands.promote import swap
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table, wait_until
 
 

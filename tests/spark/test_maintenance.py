@@ -15,7 +15,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.maintenance import PURGED, PurgeMark, purged_from
 from include.protocol.ranges import OffsetRange
-from spark_jobs.maintenance import Maintenance
+from spark_jobs.commands.maintenance import Maintenance
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 AT_ONCE = 1e-9  # days

@@ -15,7 +15,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
-from spark_jobs.fresh import fresh_rows
+from spark_jobs.commands.unmerged import fresh_rows
 from tests.support.advice import follow
 from tests.support.world import Sent, World, as_dict, changes, newest_by_key, read_table
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spark_jobs.connect_server import keep_newest
+from spark_jobs.commands.connect_server import keep_newest
 
 
 def test_the_event_log_keeps_its_newest_files_and_the_one_that_is_written(tmp_path: Path) -> None:
