@@ -14,10 +14,10 @@ from lakemark_merge_task import MergeTask  # these two in plugins/, which Airflo
 from lakemark_tasks import ON_SPARK, TASKS, asked_by, pipelines_to_parse, work_on
 
 from include.airflow_names import DAG_PREFIX, TAG
-from include.control.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, wish_of
+from include.control.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, request_of
 from include.control.backfills import Backfills, preview_lines
-from include.control.coordinator import Steps
-from include.jobs.runner import run_swap
+from include.control.coordinator import Coordinator
+from include.jobs.runner import run_promotion
 from include.pipeline_file import Pipeline
 from include.settings import Settings
 
@@ -105,7 +105,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         tags=[TAG, "backfill"],
         is_paused_upon_creation=False,  # it runs only when it is asked to
     ) as dag:
-        backfills = Backfills(Steps(settings, pipeline))
+        backfills = Backfills(Coordinator(settings, pipeline))
 
         @task.branch
         def choose(params: dict) -> str:
@@ -122,7 +122,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         )
         def preview(params: dict) -> dict[str, Any] | None:
             with work_on(pipeline.name):
-                facts = backfills.preview(wish_of(params))
+                facts = backfills.preview(request_of(params))
             for line in preview_lines(facts):
                 log.info("%s", line)
             get_current_context()["ti"].xcom_push("preview", facts)
@@ -131,7 +131,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         @task(doc_md="Records the backfill in the ledger; its chunks never change after that.")
         def plan(params: dict, dag_run: Any) -> list[dict[str, int]]:
             with work_on(pipeline.name):
-                planned = backfills.plan(wish_of(params), dag_run.run_id, params["reason"] or "", asked_by(dag_run))
+                planned = backfills.plan(request_of(params), dag_run.run_id, params["reason"] or "", asked_by(dag_run))
             log.info("backfill %s: %s chunks", planned.number, len(planned.chunks))
             return [planned.batch(n).key._asdict() for n in range(len(planned.chunks))]
 
@@ -139,13 +139,13 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         def finish(keys: list[dict[str, int]], done: Any, dag_run: Any) -> list[dict[str, Any]]:
             with work_on(pipeline.name):
                 number = -keys[0]["generation"]
-                record = backfills.steps.ledger.state().backfills[number]
+                record = backfills.coordinator.ledger.state().backfills[number]
                 by = asked_by(dag_run)
 
-                def swap() -> None:
-                    run_swap(settings, pipeline.name, number, by, log.info)
+                def promote() -> None:
+                    run_promotion(settings, pipeline.name, number, by, log.info)
 
-                chunks = backfills.finish(record.backfill, swap, by)
+                chunks = backfills.finish(record.backfill, promote, by)
             return [c.to_json() for c in chunks]
 
         previewed, ended = preview(), cancel()

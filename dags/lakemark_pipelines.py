@@ -21,7 +21,7 @@ from lakemark_merge_task import MergeTask
 from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
 
 from include.airflow_names import DAG_PREFIX, TAG
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.control.lag import Lag
 from include.pipeline_file import Pipeline
 from include.pipeline_file.explain import markdown
@@ -57,17 +57,17 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         )
         def plan() -> dict[str, Any] | None:
             with work_on(pipeline.name):
-                steps = Steps(settings, pipeline)
-                run = steps.plan_run(however_little=pipeline.landing is not None and not has_landed())
+                coordinator = Coordinator(settings, pipeline)
+                run = coordinator.plan_run(ignore_merge_every=pipeline.landing is not None and not has_landed())
             with suppress(LakemarkError):  # a plan does not fail for its figures
                 if lakemark_metrics.are_on():
-                    lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, steps.ledger.recent()))
+                    lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, coordinator.ledger.recent()))
             return told(pipeline, run)
 
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
         def settle(planned: dict[str, Any], merged: list, *, outlet_events: Any) -> list[dict[str, Any]]:
             with work_on(pipeline.name):
-                settled = Steps(settings, pipeline).settle_run(RunPlan.from_json(planned))
+                settled = Coordinator(settings, pipeline).settle_run(RunPlan.from_json(planned))
             events = [BatchEvent.of(pipeline, record).to_json() for record in settled]
             for event in events:
                 log.info("batch %s is version %s of the table", event["batch_id"], event["table_version"])
@@ -102,12 +102,12 @@ def landing_task(pipeline: Pipeline, settings: Settings) -> Any:
     )
     def plan_landing() -> dict[str, Any] | None:
         with work_on(landing.name):
-            return told(landing, Steps(settings, landing).plan_run())
+            return told(landing, Coordinator(settings, landing).plan_run())
 
     @task(doc_md="Records what has landed in the archive.")
     def settle_landing(planned: dict[str, Any], done: list) -> int:
         with work_on(landing.name):
-            return len(Steps(settings, landing).settle_run(RunPlan.from_json(planned)))
+            return len(Coordinator(settings, landing).settle_run(RunPlan.from_json(planned)))
 
     planned = plan_landing()
     land = MergeTask(

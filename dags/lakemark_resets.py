@@ -13,7 +13,7 @@ from airflow.sdk import DAG, Param, task
 from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, work_on  # in plugins/, which Airflow puts on the path
 
 from include.airflow_names import DAG_PREFIX, TAG
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.jobs.runner import create_target
 from include.pipeline_file import Pipeline
@@ -55,7 +55,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task(doc_md="Safe to clear: the generation that a run began is not begun again.")
         def reset(params: dict, dag_run: Any) -> dict[str, Any]:
-            steps, by = Steps(settings, pipeline), asked_by(dag_run)
+            coordinator, by = Coordinator(settings, pipeline), asked_by(dag_run)
 
             def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
                 origin = int(params["from"]) if params["from"].isdecimal() else params["from"]
@@ -63,9 +63,9 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 return restart(pipeline.name, state, source, origin, kafka_order_decides, params["reason"], by)
 
             with work_on(pipeline.name):
-                begun = [g for g in steps.ledger.state().generations if g.started_by == by]
+                begun = [g for g in coordinator.ledger.state().generations if g.started_by == by]
                 if not begun:
-                    change = GenerationChange(steps, lambda: create_target(settings, pipeline.name, log.info))
+                    change = GenerationChange(coordinator, lambda: create_target(settings, pipeline.name, log.info))
                     begun = [change.begin(decide)[0]]
                 if begun[-1].started_by != by:
                     raise RetryableError(

@@ -40,15 +40,15 @@ class _Armed:
     def __init__(self, text: str) -> None:
         self.point, _, action = text.partition("=")
         name, _, nth = action.partition("@")
-        self.passings_left = int(nth or 1)
+        self.passes_left = int(nth or 1)
         self.signal = _SIGNALS.get(name)
         if self.point not in FAULT_POINTS or self.signal is None:
             raise ValueError(f"LAKEMARK_TEST_FAULT: no such point or action: {text!r}")
 
     def passed(self, point: FaultPoint) -> None:
         if point == self.point:
-            self.passings_left -= 1
-            if self.passings_left == 0:
+            self.passes_left -= 1
+            if self.passes_left == 0:
                 os.kill(os.getpid(), self.signal)
 
 
@@ -56,7 +56,7 @@ _text = armed_fault()
 _ARMED = _Armed(_text) if _text else None
 
 
-def passing(point: FaultPoint) -> None:
+def fault_point(point: FaultPoint) -> None:
     """Marks a fault point in the code."""
     if _ARMED is not None:
         _ARMED.passed(point)

@@ -20,7 +20,7 @@ from include.protocol.errors import TargetBehindLedger, TerminalError
 from include.protocol.ledger_events import BatchRecord
 from include.settings import Settings
 
-FORMAT = 1
+EVENT_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ class BatchEvent:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {"lakemark": FORMAT, **asdict(self), "ranges": list(self.ranges)}
+        return {"lakemark": EVENT_FORMAT, **asdict(self), "ranges": list(self.ranges)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Raises TerminalError for what is no event of a settled batch."""
-        if data.get("lakemark") != FORMAT:
+        if data.get("lakemark") != EVENT_FORMAT:
             raise TerminalError(
                 what="this is not the event of a settled batch",
                 where="an asset event's extra",
-                expected=f"the key lakemark with the value {FORMAT}",
+                expected=f"the key lakemark with the value {EVENT_FORMAT}",
                 found=", ".join(sorted(data)) or "nothing",
                 action="somebody else updated the asset (Airflow's UI can): leave the event out",
             )

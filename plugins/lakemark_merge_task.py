@@ -15,7 +15,7 @@ from lakemark_metrics import of_job  # these three in plugins/, which Airflow pu
 from lakemark_quality_link import QualityLink
 from lakemark_tasks import log_fact, telling, this_try, work_on
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.jobs.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
 from include.jobs.report import JobReport
 from include.jobs.runner import run_job, submit_job
@@ -87,7 +87,7 @@ class MergeTask(BaseOperator):
         if context["ti"].map_index >= 0:
             pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
             key = BatchKey(**self.work)
-            batch = Steps(settings, pipeline).ledger.recent(key).planned(self.pipeline, key).batch
+            batch = Coordinator(settings, pipeline).ledger.recent(key).planned(self.pipeline, key).batch
             context["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
 
 

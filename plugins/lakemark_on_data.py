@@ -16,7 +16,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from include.control.lag import Lookout
 from include.pipeline_file import find_pipeline
-from include.protocol.data_watch import DataWatch, Start
+from include.protocol.data_watch import DataWatch, StartRun
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
@@ -62,6 +62,6 @@ class OnData(BaseEventTrigger):
             await asyncio.sleep(pause)
 
 
-def _told(pipeline: str, start: Start) -> dict[str, Any]:
+def _told(pipeline: str, start: StartRun) -> dict[str, Any]:
     """What the run's triggering event shows."""
     return {"pipeline": pipeline, "records": start.records, "waited_seconds": round(start.waited_seconds, 1)}

@@ -2,7 +2,7 @@
 
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
         (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
-         | --backfill N | --swap N | --create-target | --maintain | --check [--table-version V] | --query SQL)
+         | --backfill N | --promote N | --create-target | --maintain | --check [--table-version V] | --query SQL)
 
 It is never told any ranges: the ledger has them. With `--until` it goes on, in the same session, to plan, apply and
 settle batches until every partition stands there. Chunk K of backfill N is batch K of generation -N; `--backfill` runs
@@ -28,7 +28,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import BatchKey
@@ -41,8 +41,8 @@ from include.settings import Settings
 from spark_jobs.attempt.attempt import Attempt, AttemptResult, Say
 from spark_jobs.commands.checks import TableCheck
 from spark_jobs.commands.maintenance import Maintenance
-from spark_jobs.commands.promote import swap
-from spark_jobs.commands.unmerged import VIEW, fresh_rows
+from spark_jobs.commands.promote import promote
+from spark_jobs.commands.unmerged import VIEW, unmerged_view
 from spark_jobs.engine.session import open_session
 from spark_jobs.tables.archive import ensure_archive
 from spark_jobs.tables.writing import ensure_target
@@ -63,15 +63,15 @@ def _do(options: argparse.Namespace, settings: Settings, say: Say) -> int:
             with _session(settings, options) as spark:
                 ensure = ensure_archive if pipeline.is_landing else partial(ensure_target, pipeline=pipeline)
                 ensure(spark, Tables.of(settings, pipeline).target)
-        elif options.swap is not None:
+        elif options.promote is not None:
             with _session(settings, options) as spark:
-                swap(spark, settings, pipeline, options.swap, options.started_by)
+                promote(spark, settings, pipeline, options.promote, options.started_by)
         elif options.maintain:
             with _session(settings, options) as spark:
                 say({"result": Maintenance(spark, settings, pipeline, say).run()})
         elif options.query is not None:
             with _session(settings, options) as spark:
-                fresh_rows(spark, settings, pipeline).createOrReplaceTempView(VIEW)
+                unmerged_view(spark, settings, pipeline).createOrReplaceTempView(VIEW)
                 rows = spark.sql(options.query).select(F.to_json(F.struct("*"))).limit(_ROWS_MAX).collect()
                 say({"result": {"rows": [json.loads(row[0]) for row in rows]}})
         elif options.check:
@@ -96,11 +96,11 @@ def journal_at(path: str | None) -> Iterator[Say]:
 
 def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, say: Say) -> None:
     """One batch, or one after the other in one session."""
-    steps = Steps(settings, pipeline)
+    coordinator = Coordinator(settings, pipeline)
     with ExitStack() as stack:
         worker = _Worker(settings, options, stack, say)
         if options.backfill is not None:
-            backfill = steps.ledger.state().backfill(pipeline.name, options.backfill)
+            backfill = coordinator.ledger.state().backfill(pipeline.name, options.backfill)
             for chunk in range(len(backfill.chunks)):
                 say({"result": worker.attempt(pipeline, backfill.batch(chunk).key).to_json()})
         elif options.batch is None:
@@ -111,9 +111,9 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
             if options.until is None:
                 say({"result": result.to_json()})
                 return
-            say({"result": _settled(steps, result)})
+            say({"result": _settled(coordinator, result)})
             run = RunPlan(first, options.until)
-            while not run.is_done(steps.ledger.recent()) and worker.next_batch(pipeline, however_little=True):
+            while not run.is_done(coordinator.ledger.recent()) and worker.next_batch(pipeline, ignore_merge_every=True):
                 pass
 
 
@@ -131,18 +131,18 @@ class _Worker:
         """Until there is nothing new for the pipeline, nor for its landing."""
         landing, goes_on = pipeline.landing, True
         while goes_on:
-            landed = landing is not None and self.next_batch(landing, however_little=True)
-            goes_on = self.next_batch(pipeline, however_little=not landed) or landed
+            landed = landing is not None and self.next_batch(landing, ignore_merge_every=True)
+            goes_on = self.next_batch(pipeline, ignore_merge_every=not landed) or landed
 
-    def next_batch(self, pipeline: Pipeline, however_little: bool) -> bool:
+    def next_batch(self, pipeline: Pipeline, ignore_merge_every: bool) -> bool:
         """Plans, applies and settles a batch; False if there is none."""
-        steps = Steps(self.settings, pipeline)
-        plan = steps.plan(however_little)
+        coordinator = Coordinator(self.settings, pipeline)
+        plan = coordinator.plan(ignore_merge_every)
         if isinstance(plan, Idle):
             return False
         about = {**plan.batch.key._asdict(), "attempt_id": None}  # none has begun
         self.say({"progress": "planned", "batch": plan.batch.to_json(), **about})
-        self.say({"result": _settled(steps, self.attempt(pipeline, plan.batch.key))})
+        self.say({"result": _settled(coordinator, self.attempt(pipeline, plan.batch.key))})
         return True
 
     def attempt(self, pipeline: Pipeline, key: BatchKey) -> AttemptResult:
@@ -158,9 +158,9 @@ def _session(settings: Settings, options: argparse.Namespace) -> AbstractContext
     return open_session(settings, options.remote, options.master, options.submitted)
 
 
-def _settled(steps: Steps, result: AttemptResult) -> dict[str, Any]:
+def _settled(coordinator: Coordinator, result: AttemptResult) -> dict[str, Any]:
     began = time.monotonic()
-    committed = steps.settle(result.batch.key)
+    committed = coordinator.settle(result.batch.key)
     seconds = {**result.phase_seconds, "settle": round(time.monotonic() - began, 3)}
     return {
         **result.to_json(),
@@ -177,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--batch", type=int, help="id of a planned batch")
     what.add_argument("--until-caught-up", action="store_true")
     what.add_argument("--backfill", type=int, metavar="N", help="all chunks of a planned backfill")
-    what.add_argument("--swap", type=int, metavar="N", help="puts a backfill's table in the target's place")
+    what.add_argument("--promote", type=int, metavar="N", help="puts a backfill's table in the target's place")
     what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
     what.add_argument("--maintain", action="store_true", help="only keep the pipeline's tables in shape")
     what.add_argument("--query", metavar="SQL", help="only ask the view `fresh` (see `spark_jobs.commands.unmerged`)")

@@ -18,7 +18,7 @@ from include.audit.batches import (
 )
 from include.audit.recompute import recompute
 from include.audit.report import AuditReport, Finding, Recomputed
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96, query
 from include.lake.table_log import LogEntry, TableLog
@@ -37,14 +37,14 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         deep: also recomputes the table from the records that Kafka holds, and compares every row; of a landing nothing
             is computed.
     """
-    steps = Steps(settings, pipeline)
+    coordinator = Coordinator(settings, pipeline)
     try:
-        before = TableLog.open(steps.tables.target)  # see Steps: what is read when
-        state = steps.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
-        log = TableLog.open(steps.tables.target)
+        before = TableLog.open(coordinator.tables.target)  # see `Coordinator._decide`: what is read when
+        state = coordinator.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
+        log = TableLog.open(coordinator.tables.target)
         entries = log.entries(pipeline.name) if log else []
-        quarantined = _quarantined(steps.tables.quarantine)
-        aside_log = TableLog.open(steps.tables.quarantine)
+        quarantined = _quarantined(coordinator.tables.quarantine)
+        aside_log = TableLog.open(coordinator.tables.quarantine)
         aside = list(aside_log.landed_commits(pipeline.name)) if aside_log else []
     except LakemarkError as error:
         return AuditReport(pipeline.name, findings=(_finding(error),))
@@ -53,23 +53,23 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     records = {record.batch.key: record for record in state.batches}
     findings = [
         *_marker_findings(pipeline, state, before, log),
-        *_source_findings(steps, state),
+        *_source_findings(coordinator, state),
         *chain_findings(pipeline.name, entries, state),
         *foreign_findings(pipeline.name, entries),
         *set_aside_findings(by_key.values(), aside),
-        *_beside_findings(steps, state),
+        *_beside_findings(coordinator, state),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
             for finding in batch_findings(records.get(key), by_key.get(key), entries, quarantined.get(key, 0))
         ),
     ]
-    other_times = list(_int96_findings(pipeline, {"target": steps.tables.target}))
-    findings += [*other_times, *_int96_findings(pipeline, steps.tables.beside_target)]
+    other_times = list(_int96_findings(pipeline, {"target": coordinator.tables.target}))
+    findings += [*other_times, *_int96_findings(pipeline, coordinator.tables.beside_target)]
     recomputed: Recomputed | None = None
     if deep and not other_times and log is not None and not pipeline.is_landing:
         try:
-            unapplied = Quarantine.of(steps).set_aside()
+            unapplied = Quarantine.of(coordinator).set_aside()
             recomputed, deep_findings = recompute(pipeline, state, commits, log.table, unapplied)
             findings += deep_findings
         except LakemarkError as error:
@@ -101,10 +101,10 @@ def _marker_findings(
         yield _finding(error)
 
 
-def _beside_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:
+def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[Finding]:
     """Of the archive, of history and of routes' tables."""
-    name = steps.pipeline.name
-    for role, path in steps.tables.beside_target.items():
+    name = coordinator.pipeline.name
+    for role, path in coordinator.tables.beside_target.items():
         try:
             log = TableLog.open(path) if role != "quarantine" else None
             if log is not None:
@@ -135,16 +135,16 @@ def _int96_findings(pipeline: Pipeline, tables: Mapping[str, str]) -> Iterator[F
             )
 
 
-def _source_findings(steps: Steps, state: LedgerState) -> Iterator[Finding]:
+def _source_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[Finding]:
     """Does Kafka still hold what comes next, in the very topics that were read (I7)?"""
     if not state.topic_ids:
         return
     try:
-        source = steps.source(state)
+        source = coordinator.source(state)
         if state.pending is not None:
             verify_source(state.pending.batch, source)
         else:
-            next_offsets(steps.pipeline.name, state, source)
+            next_offsets(coordinator.pipeline.name, state, source)
     except LakemarkError as error:
         yield _finding(error)
 

@@ -88,15 +88,19 @@ def _verify_within_reach(pipeline: Pipeline) -> None:
 def _applied(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> set[OffsetRange]:
     """Ranges of all that has landed and is still there, of topics that are still the same."""
     ranges = {r for record in state.batches if record.commit for r in _same_topics(record.batch, source)}
-    swap = next((g for g in reversed(state.generations) if g.origin.startswith("backfill ")), None)
+    promotion = next((g for g in reversed(state.generations) if g.origin.startswith("backfill ")), None)
     for commit in commits:
         backfill = state.backfills.get(-commit.metadata.batch.generation)
         if backfill is not None and backfill.backfill.records is not None:
             continue  # a replay: of what its ranges span it read single records, which batches had read before
         found = _same_topics(commit.metadata.batch, source)
-        if swap is not None and swap.target_version is not None and commit.table_version <= swap.target_version:
+        if (
+            promotion is not None
+            and promotion.target_version is not None
+            and commit.table_version <= promotion.target_version
+        ):
             # A backfill's table has taken the place of what landed before: it reaches as far as this, and no further.
-            ends = {r: min(r.end_offset, swap.start_offsets.get(r.topic_partition, 0)) for r in found}
+            ends = {r: min(r.end_offset, promotion.start_offsets.get(r.topic_partition, 0)) for r in found}
             found = [replace(r, end_offset=end) for r, end in ends.items() if r.start_offset < end]
         ranges |= set(found)
     return ranges

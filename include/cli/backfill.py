@@ -8,10 +8,10 @@ from typing import Any
 
 from include.cli.output import add_command, argument, named_pipeline, report, say, who
 from include.control.backfill_form import batch_ids, moment
-from include.control.backfills import Backfills, Chunk, Wish, preview_lines
-from include.control.coordinator import Steps
+from include.control.backfills import BackfillRequest, Backfills, Chunk, preview_lines
+from include.control.coordinator import Coordinator
 from include.jobs.report import told
-from include.jobs.runner import run_backfill, run_swap
+from include.jobs.runner import run_backfill, run_promotion
 from include.protocol.backfill import Backfill
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
@@ -45,7 +45,7 @@ def add_backfill_command(commands: Any) -> None:
 
 def backfill(settings: Settings, options: argparse.Namespace) -> int:
     pipeline = named_pipeline(settings, options.pipeline)
-    backfills = Backfills(Steps(settings, pipeline))
+    backfills = Backfills(Coordinator(settings, pipeline))
     if options.list:
         return _list(backfills, options)
     if options.cancel is not None:
@@ -53,9 +53,9 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
         report(options, [chunk.to_json() for chunk in chunks], map(chunk_line, chunks))
         return 0
     if options.resume is not None:
-        planned = backfills.steps.ledger.state().backfill(pipeline.name, options.resume)
+        planned = backfills.coordinator.ledger.state().backfill(pipeline.name, options.resume)
         return _run(settings, options, backfills, planned)
-    wish = Wish(
+    request = BackfillRequest(
         ranges=options.ranges,
         since=options.since,
         until=options.until,
@@ -64,23 +64,25 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
         source="archive" if options.from_archive else "kafka",
         records_per_chunk_max=options.records_per_chunk,
     )
-    return grant(settings, options, backfills, wish)
+    return run_or_preview(settings, options, backfills, request)
 
 
 def run_from_archive(settings: Settings, name: str, as_json: bool) -> int:
     """`lakemark run --from-archive`: a backfill of all that the archive holds, into the target itself."""
     options = argparse.Namespace(dry_run=False, reason="run --from-archive", json=as_json)
-    backfills = Backfills(Steps(settings, named_pipeline(settings, name)))
-    return grant(settings, options, backfills, Wish(source="archive"))
+    backfills = Backfills(Coordinator(settings, named_pipeline(settings, name)))
+    return run_or_preview(settings, options, backfills, BackfillRequest(source="archive"))
 
 
-def grant(settings: Settings, options: argparse.Namespace, backfills: Backfills, wish: Wish) -> int:
+def run_or_preview(
+    settings: Settings, options: argparse.Namespace, backfills: Backfills, request: BackfillRequest
+) -> int:
     """Plans what is wished for and runs it to its end; with `--dry-run` only says what that would be."""
     if options.dry_run:
-        facts = backfills.preview(wish)
+        facts = backfills.preview(request)
         report(options, facts, preview_lines(facts))
         return 0
-    planned = backfills.plan(wish, uuid.uuid4().hex, options.reason, who())
+    planned = backfills.plan(request, uuid.uuid4().hex, options.reason, who())
     what, unit = ("backfill", "offsets") if planned.records is None else ("replay", "records")
     say(f"{what} {planned.number}: {planned.records_max:,} {unit} in {len(planned.chunks)} chunks")
     return _run(settings, options, backfills, planned)
@@ -90,12 +92,12 @@ def _run(settings: Settings, options: argparse.Namespace, backfills: Backfills, 
     """Runs what has not landed of a planned backfill, to its end."""
     name = planned.pipeline
 
-    def swap() -> None:
+    def promote() -> None:
         say("the new table takes the target's place ...")
-        run_swap(settings, name, planned.number, who(), say)
+        run_promotion(settings, name, planned.number, who(), say)
 
     run_backfill(settings, name, planned.number, "cli", lambda fact: say(told(fact)), say)
-    chunks = backfills.finish(planned, swap, who())
+    chunks = backfills.finish(planned, promote, who())
     facts = {"backfill": planned.number, "into": planned.into, "chunks": [chunk.to_json() for chunk in chunks]}
     report(options, facts, map(chunk_line, chunks))
     return 0
@@ -103,7 +105,7 @@ def _run(settings: Settings, options: argparse.Namespace, backfills: Backfills, 
 
 def _list(backfills: Backfills, options: argparse.Namespace) -> int:
     found, lines = [], []
-    for number, record in sorted(backfills.steps.ledger.state().backfills.items()):
+    for number, record in sorted(backfills.coordinator.ledger.state().backfills.items()):
         planned = record.backfill
         landed = sum(chunk.state == "landed" for chunk in backfills.chunks(planned))
         state = record.outcome or "not at its end"

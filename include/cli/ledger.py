@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from include.cli.output import add_command, argument, named_pipeline, report, say, who
-from include.control.coordinator import Steps
-from include.control.generation_change import Decide, GenerationChange
+from include.control.coordinator import Coordinator
+from include.control.generation_change import DecideStart, GenerationChange
 from include.jobs.runner import create_target
 from include.pipeline_file import Pipeline
 from include.protocol.generations import Origin, restart, skip
@@ -52,7 +52,7 @@ def add_ledger_commands(commands: Any) -> None:
 
 def show(settings: Settings, options: argparse.Namespace) -> int:
     pipeline = named_pipeline(settings, options.pipeline)
-    rows = Steps(settings, pipeline).ledger.rows()
+    rows = Coordinator(settings, pipeline).ledger.rows()
     if options.last is not None:
         rows = rows[-options.last :] if options.last > 0 else []
     lines = [_event_line(row) for row in rows] or ["the ledger is empty: nothing was ever planned"]
@@ -93,7 +93,7 @@ def rebuild(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, decide: Decide) -> int:
+def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, decide: DecideStart) -> int:
     change = _generation_change(settings, pipeline)
     started, as_asked = (change.preview(decide), True) if options.dry_run else change.begin(decide)
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
@@ -105,7 +105,7 @@ def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace,
 
 
 def _generation_change(settings: Settings, pipeline: Pipeline) -> GenerationChange:
-    return GenerationChange(Steps(settings, pipeline), lambda: create_target(settings, pipeline.name, say))
+    return GenerationChange(Coordinator(settings, pipeline), lambda: create_target(settings, pipeline.name, say))
 
 
 def _generation_lines(started: GenerationStarted) -> Iterator[str]:

@@ -146,11 +146,11 @@ def _validate_suites(settings: Settings, pipeline: Pipeline) -> None:
 
 
 def plan(settings: Settings, options: argparse.Namespace) -> int:
-    from include.control.coordinator import Steps
+    from include.control.coordinator import Coordinator
     from include.protocol.planning import Idle, NewBatch, PendingBatch
 
-    steps = Steps(settings, named_pipeline(settings, options.pipeline))
-    planned = steps.preview() if options.dry_run else steps.plan()
+    coordinator = Coordinator(settings, named_pipeline(settings, options.pipeline))
+    planned = coordinator.preview() if options.dry_run else coordinator.plan()
     match planned:
         case Idle():
             report(options, {"plan": "idle"}, ["nothing new in Kafka"])
@@ -175,7 +175,7 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
         from include.cli.backfill import run_from_archive
 
         return run_from_archive(settings, options.pipeline, options.json)
-    from include.control.coordinator import Steps
+    from include.control.coordinator import Coordinator
     from include.jobs.report import told
     from include.jobs.runner import run_job
     from include.protocol.planning import Idle
@@ -190,12 +190,12 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
     else:
         results = []
         for half in pipeline.halves:
-            steps = Steps(settings, half)
-            planned = steps.plan(however_little=not results)
+            coordinator = Coordinator(settings, half)
+            planned = coordinator.plan(ignore_merge_every=not results)
             if isinstance(planned, Idle):
                 continue
             [result] = run_job(settings, half.name, planned.batch.key, "cli", listen, say)
-            committed = steps.settle(planned.batch.key)
+            committed = coordinator.settle(planned.batch.key)
             counts = committed.counts and committed.counts.to_json()
             results.append({**result, "table_version": committed.table_version, "counts": counts})
     lines = [f"{told({'result': result})}; version {result['table_version']}" for result in results]
@@ -204,7 +204,7 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def status(settings: Settings, options: argparse.Namespace) -> int:
-    from include.control.coordinator import Steps
+    from include.control.coordinator import Coordinator
     from include.monitoring.status import batch_facts
     from include.monitoring.status import status as status_of
 
@@ -213,7 +213,7 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
     for pipeline in pipelines:
         facts = status_of(settings, pipeline)
         if options.batches:
-            batches = Steps(settings, pipeline).ledger.state().batches[-options.batches :]
+            batches = Coordinator(settings, pipeline).ledger.state().batches[-options.batches :]
             facts["last_batches"] = [batch_facts(record) for record in batches]
         found.append(facts)
     report(options, found, (line for facts in found for line in _status_lines(facts)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from include.cli.output import add_command, named_pipeline, report
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.installation.spark_server import events_folder
 from include.lake.commit_files import newest_infos
 from include.pipeline_file import Pipeline
@@ -81,7 +81,7 @@ def profile(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _rows_of_batch(settings: Settings, pipeline: Pipeline, batch_id: int | None) -> list[dict[str, Any]]:
-    ledger = Steps(settings, pipeline).ledger
+    ledger = Coordinator(settings, pipeline).ledger
     state = ledger.recent()
     wanted = state.committed_through if batch_id is None else batch_id
     return [row for row in ledger.rows() if (row["generation"], row["batch_id"]) == (state.generation, wanted)]
@@ -113,7 +113,7 @@ def _metrics(settings: Settings, pipeline: Pipeline, rows: list[dict[str, Any]])
     versions = [row["details"]["table_version"] for row in rows if row["event"] == "committed"]
     if not versions or versions[0] is None:
         return {}
-    infos = newest_infos(Steps(settings, pipeline).tables.target, versions[0], limit=1)
+    infos = newest_infos(Coordinator(settings, pipeline).tables.target, versions[0], limit=1)
     found = next(infos, {}).get("operationMetrics") or {}
     return {name: int(found[name]) for name in _METRICS if name in found}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from include.cli.backfill import grant
+from include.cli.backfill import run_or_preview
 from include.cli.output import add_command, argument, named_pipeline, report, who
-from include.control.backfills import Backfills, Wish
-from include.control.coordinator import Steps
+from include.control.backfills import BackfillRequest, Backfills
+from include.control.coordinator import Coordinator
 from include.control.quarantine import Chosen, Quarantine, record_json, record_line
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
@@ -41,7 +41,7 @@ def add_quarantine_command(commands: Any) -> None:
 
 
 def list_reasons(settings: Settings, options: argparse.Namespace) -> int:
-    found = Quarantine.of(_steps(settings, options), with_bytes=False).summary()
+    found = Quarantine.of(_coordinator(settings, options), with_bytes=False).summary()
     lines = [
         f"{row['pending']:>9,} pending  {row['replayed']:>9,} replayed  {row['discarded']:>9,} discarded  "
         f"{row['applied']:>9,} applied since  {row['reason']}"
@@ -52,29 +52,31 @@ def list_reasons(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def show(settings: Settings, options: argparse.Namespace) -> int:
-    found = Quarantine.of(_steps(settings, options)).pending(_chosen(options), options.limit)
+    found = Quarantine.of(_coordinator(settings, options)).pending(_chosen(options), options.limit)
     report(options, [record_json(row) for row in found], map(record_line, found) if found else ["nothing is pending"])
     return 0
 
 
 def replay(settings: Settings, options: argparse.Namespace) -> int:
-    wish = Wish(
+    request = BackfillRequest(
         ranges=options.ranges,
         source="quarantine",
         rule=options.rule,
         records_per_chunk_max=options.records_per_chunk,
     )
-    return grant(settings, options, Backfills(_steps(settings, options)), wish)
+    return run_or_preview(settings, options, Backfills(_coordinator(settings, options)), request)
 
 
 def discard(settings: Settings, options: argparse.Namespace) -> int:
-    found = Quarantine.of(_steps(settings, options), with_bytes=False).discard(_chosen(options), options.reason, who())
+    found = Quarantine.of(_coordinator(settings, options), with_bytes=False).discard(
+        _chosen(options), options.reason, who()
+    )
     report(options, {"discarded": found}, [f"{found:,} records discarded"])
     return 0
 
 
-def _steps(settings: Settings, options: argparse.Namespace) -> Steps:
-    return Steps(settings, named_pipeline(settings, options.pipeline))
+def _coordinator(settings: Settings, options: argparse.Namespace) -> Coordinator:
+    return Coordinator(settings, named_pipeline(settings, options.pipeline))
 
 
 def _chosen(options: argparse.Namespace) -> Chosen:

@@ -1,4 +1,4 @@
-"""What the backfill DAG's form means: its choices, and the wish that its values make."""
+"""What the backfill DAG's form means: its choices, and the request that its values make."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from include.control.backfills import Wish
+from include.control.backfills import BackfillRequest
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
 
@@ -31,7 +31,7 @@ HELP = {
 }
 
 
-def wish_of(form: Mapping[str, Any]) -> Wish:
+def request_of(form: Mapping[str, Any]) -> BackfillRequest:
     """What somebody filled in. Fields that the choice does not speak of are left out of account.
 
     Raises:
@@ -40,7 +40,7 @@ def wish_of(form: Mapping[str, Any]) -> Wish:
     what = form["what"]
     if what == RANGES and not form["ranges"]:
         raise _wrong("Offset ranges", "at least one", "none")
-    return Wish(
+    return BackfillRequest(
         ranges=[_read("Offset ranges", OffsetRange.parse, text) for text in form["ranges"] or ()]
         if what == RANGES
         else (),

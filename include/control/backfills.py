@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from include.control.quarantine import Chosen, Quarantine
 from include.lake.delta_tables import commit_markers, open_table
 from include.lake.table_log import TableLog
-from include.protocol.backfill import Backfill, Into, Outcome
+from include.protocol.backfill import Backfill, BackfillOutcome, Into
 from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
@@ -27,14 +27,14 @@ from include.sources.archive import ArchiveSource
 from include.sources.kafka import KafkaSource
 
 if TYPE_CHECKING:
-    from include.control.coordinator import Steps  # which changes generations, and that asks for backfills
+    from include.control.coordinator import Coordinator  # which changes generations, and that asks for backfills
 
 _RACES_MAX = 20
 _BATCHES_TO_ESTIMATE_FROM = 20
 
 
 @dataclass(frozen=True)
-class Wish:
+class BackfillRequest:
     """What somebody wants backfilled. Into the target itself: `ranges`, or a time span, or batches; of the archive also
     none of these, which is everything. Into a new table: everything, so none of these."""
 
@@ -94,16 +94,16 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Backfills:
-    steps: Steps
+    coordinator: Coordinator
 
-    def preview(self, wish: Wish) -> dict[str, Any]:
+    def preview(self, request: BackfillRequest) -> dict[str, Any]:
         """What it would read, as data: ranges, records_max, chunks, into, estimated_seconds (one chunk after the other;
         null while no batch has told how long records take). Writes nothing. Raises as `plan`."""
-        if wish.source == "quarantine":
-            return self._preview_of_replay(wish)
-        before = TableLog.open(self.steps.tables.target)
-        state = self.steps.ledger.state()
-        planned = self._planned(wish, before, state, "preview", "", "")
+        if request.source == "quarantine":
+            return self._preview_of_replay(request)
+        before = TableLog.open(self.coordinator.tables.target)
+        state = self.coordinator.ledger.state()
+        planned = self._planned(request, before, state, "preview", "", "")
         seconds = _seconds_per_record(state.batches)
         return {
             "pipeline": planned.pipeline,
@@ -114,23 +114,23 @@ class Backfills:
             "estimated_seconds": None if seconds is None else round(seconds * planned.records_max, 1),
         }
 
-    def plan(self, wish: Wish, request_id: str, reason: str, requested_by: str) -> Backfill:
+    def plan(self, request: BackfillRequest, request_id: str, reason: str, requested_by: str) -> Backfill:
         """Records the backfill, and returns it; the same request is recorded once and comes back as it was.
 
         Raises:
-            OffsetsExpired: Kafka does not hold all of it. TerminalError: the wish makes no sense.
+            OffsetsExpired: Kafka does not hold all of it. TerminalError: the request makes no sense.
             RetryableError: Kafka does not answer.
         """
         found: Backfill | None = None
-        before = TableLog.open(self.steps.tables.target)  # see Steps: what is read when
+        before = TableLog.open(self.coordinator.tables.target)  # see `Coordinator._decide`: what is read when
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal found
             same = [r.backfill for r in state.backfills.values() if r.backfill.request_id == request_id]
-            found = same[0] if same else self._planned(wish, before, state, request_id, reason, requested_by)
+            found = same[0] if same else self._planned(request, before, state, request_id, reason, requested_by)
             return [] if same else [BackfillPlanned(found)]
 
-        state = self.steps.ledger.append(decide)
+        state = self.coordinator.ledger.append(decide)
         assert found is not None
         if state.backfills[found.number].outcome is not None:
             return found
@@ -185,22 +185,22 @@ class Backfills:
             )
         return chunks
 
-    def finish(self, backfill: Backfill, swap: Callable[[], None], finished_by: str) -> list[Chunk]:
+    def finish(self, backfill: Backfill, promote: Callable[[], None], finished_by: str) -> list[Chunk]:
         """What follows when all chunks have landed: a new table takes the target's place, a replay's records are
         resolved, the end is recorded. Doing so again changes nothing.
 
         Args:
-            swap: puts the new table in the target's place, and records the end.
+            promote: puts the new table in the target's place, and records the end.
 
         Raises:
             RetryableError, BatchMismatch, CountsDisagree: as `verify_landed`; the last one also of a backfill into the
             target itself, once its end is recorded.
         """
         chunks = self.verify_landed(backfill)
-        if self.steps.ledger.state().backfills[backfill.number].outcome is not None:
+        if self.coordinator.ledger.state().backfills[backfill.number].outcome is not None:
             return chunks
         if backfill.into == "new":
-            swap()
+            promote()
             return chunks
         if backfill.records is not None:
             self.quarantine.settle_replay(backfill, finished_by)
@@ -209,14 +209,14 @@ class Backfills:
             raise problem
         return chunks
 
-    def end(self, number: int, outcome: Outcome, ended_by: str) -> None:
+    def end(self, number: int, outcome: BackfillOutcome, ended_by: str) -> None:
         """Records that the backfill is at its end; doing so again changes nothing."""
 
         def decide(state: LedgerState) -> list[Event]:
             record = state.backfills.get(number)
             return [BackfillEnded(number, outcome, ended_by)] if record and record.outcome is None else []
 
-        self.steps.ledger.append(decide)
+        self.coordinator.ledger.append(decide)
 
     def cancel(self, number: int, cancelled_by: str) -> list[Chunk]:
         """After this no chunk can land that has not landed; those that have stay (they are order-proof).
@@ -225,7 +225,7 @@ class Backfills:
             FencedGeneration: it was cancelled or swapped before. TerminalError: no such backfill.
             RetryableError: commits of others got in between, again and again.
         """
-        backfill = self.steps.ledger.state().backfill(self._name, number)
+        backfill = self.coordinator.ledger.state().backfill(self._name, number)
         told = {"lakemark": FORMAT, "role": CANCEL_ROLE, "pipeline": self._name, "backfill": number, "by": cancelled_by}
         for _ in range(_RACES_MAX):
             log = TableLog.open(self._table(backfill))
@@ -249,69 +249,75 @@ class Backfills:
     @property
     def quarantine(self) -> Quarantine:
         """As it is now."""
-        return Quarantine.of(self.steps)
+        return Quarantine.of(self.coordinator)
 
-    def _preview_of_replay(self, wish: Wish) -> dict[str, Any]:
-        self._verify_not_purged(wish.into, replays=True)
-        records = Quarantine.of(self.steps, with_bytes=False).count_pending(_chosen(wish))
-        seconds = _seconds_per_record(self.steps.ledger.state().batches)
+    def _preview_of_replay(self, request: BackfillRequest) -> dict[str, Any]:
+        self._verify_not_purged(request.into, replays=True)
+        records = Quarantine.of(self.coordinator, with_bytes=False).count_pending(_chosen(request))
+        seconds = _seconds_per_record(self.coordinator.ledger.state().batches)
         return {
             "pipeline": self._name,
-            "into": wish.into,
-            "ranges": [r.as_argument() for r in wish.ranges],
+            "into": request.into,
+            "ranges": [r.as_argument() for r in request.ranges],
             "records_max": records,
-            "chunks": -(-records // self._chunk_size(wish)),
+            "chunks": -(-records // self._chunk_size(request)),
             "estimated_seconds": None if seconds is None else round(seconds * records, 1),
         }
 
-    def _chunk_size(self, wish: Wish) -> int:
-        return wish.records_per_chunk_max or self.steps.pipeline.source.limits.records_per_batch_max
+    def _chunk_size(self, request: BackfillRequest) -> int:
+        return request.records_per_chunk_max or self.coordinator.pipeline.source.limits.records_per_batch_max
 
     @property
     def _name(self) -> str:
-        return self.steps.pipeline.name
+        return self.coordinator.pipeline.name
 
     def _table(self, backfill: Backfill) -> str:
-        return self.steps.tables.target_of(backfill)
+        return self.coordinator.tables.target_of(backfill)
 
     def _planned(
-        self, wish: Wish, before: TableLog | None, state: LedgerState, request_id: str, reason: str, requested_by: str
+        self,
+        request: BackfillRequest,
+        before: TableLog | None,
+        state: LedgerState,
+        request_id: str,
+        reason: str,
+        requested_by: str,
     ) -> Backfill:
         """Args: before: the target's log as it was before `state` was read."""
         verify_ledger_not_behind(self._name, state, before and before.marker(self._name, state.generation))
-        self._verify_not_purged(wish.into, wish.source == "quarantine")
+        self._verify_not_purged(request.into, request.source == "quarantine")
         about = {
             "pipeline": self._name,
             "number": state.next_backfill,
             "request_id": request_id,
-            "into": wish.into,
+            "into": request.into,
             "reason": reason,
             "requested_by": requested_by,
-            "pins": self.steps.pins(),
+            "pins": self.coordinator.pins(),
         }
-        if wish.source == "quarantine":
-            backfill = self._replay(wish, state, about)
+        if request.source == "quarantine":
+            backfill = self._replay(request, state, about)
         else:
-            holder = self._holder(wish, state)
+            holder = self._holder(request, state)
             source = holder.extent()
-            ranges = held(self._name, self._ranges(wish, state, source, holder), source)
+            ranges = held(self._name, self._ranges(request, state, source, holder), source)
             backfill = Backfill(
-                chunks=split(ranges, self._chunk_size(wish)),
-                topic_ids=dict(source.topic_ids if wish.into == "same" else state.topic_ids),
+                chunks=split(ranges, self._chunk_size(request)),
+                topic_ids=dict(source.topic_ids if request.into == "same" else state.topic_ids),
                 cluster_id=source.cluster_id,
-                next_offsets=state.committed_offsets if wish.into == "new" else {},
-                from_archive=wish.source == "archive",
+                next_offsets=state.committed_offsets if request.into == "new" else {},
+                from_archive=request.source == "archive",
                 **about,
             )
         while before is not None and _has_marker(before, backfill):  # of a ledger whose loss nobody could notice
             backfill = replace(backfill, number=backfill.number + 1)
         return backfill
 
-    def _replay(self, wish: Wish, state: LedgerState, about: Mapping[str, Any]) -> Backfill:
+    def _replay(self, request: BackfillRequest, state: LedgerState, about: Mapping[str, Any]) -> Backfill:
         """A replay, its records copied: whatever becomes of the quarantine, every attempt reads the same ones."""
         name = f"replay-{hashlib.sha256(about['request_id'].encode()).hexdigest()[:16]}"
-        path = f"{self.steps.tables.backfills}/{name}"
-        chunks, records = self.quarantine.freeze(_chosen(wish), path, self._chunk_size(wish))
+        path = f"{self.coordinator.tables.backfills}/{name}"
+        chunks, records = self.quarantine.freeze(_chosen(request), path, self._chunk_size(request))
         return Backfill(
             chunks=chunks,
             topic_ids=dict(state.topic_ids),
@@ -323,7 +329,7 @@ class Backfills:
         )
 
     def _verify_not_purged(self, into: Into, replays: bool) -> None:
-        table = open_table(self.steps.tables.target)
+        table = open_table(self.coordinator.tables.target)
         if table is not None:
             marks = purged_from(table.metadata().configuration)
             verify_not_purged(self._name, into, replays, marks, lambda: self.instead_of_reading_again(replays))
@@ -346,14 +352,14 @@ class Backfills:
 
     def _made_anew(self) -> str | None:
         """The command that makes a new table of everything; None if nobody holds all of it any more."""
-        state = self.steps.ledger.state()
-        size = self.steps.pipeline.source.limits.records_per_batch_max
+        state = self.coordinator.ledger.state()
+        size = self.coordinator.pipeline.source.limits.records_per_batch_max
         for source, option in (("kafka", ""), ("archive", " --from-archive")):
-            wish = Wish(into="new", source=source)  # type: ignore[arg-type]
+            request = BackfillRequest(into="new", source=source)  # type: ignore[arg-type]
             try:
-                holder = self._holder(wish, state)
+                holder = self._holder(request, state)
                 extent = holder.extent()
-                ranges = held(self._name, self._ranges(wish, state, extent, holder), extent)
+                ranges = held(self._name, self._ranges(request, state, extent, holder), extent)
             except TerminalError:
                 continue
             least = -(-sum(r.width for r in ranges) // CHUNKS_MAX)
@@ -361,28 +367,28 @@ class Backfills:
             return f"lakemark backfill {self._name} --into-new-table{option}{more}"
         return None
 
-    def _holder(self, wish: Wish, state: LedgerState) -> KafkaSource | ArchiveSource:
+    def _holder(self, request: BackfillRequest, state: LedgerState) -> KafkaSource | ArchiveSource:
         """Who holds the records."""
-        if wish.source == "archive":
-            return ArchiveSource.of(self.steps.settings, self.steps.pipeline, state)
-        return KafkaSource(self.steps.pipeline.source)
+        if request.source == "archive":
+            return ArchiveSource.of(self.coordinator.settings, self.coordinator.pipeline, state)
+        return KafkaSource(self.coordinator.pipeline.source)
 
     def _ranges(
-        self, wish: Wish, state: LedgerState, source: SourceExtent, holder: KafkaSource | ArchiveSource
+        self, request: BackfillRequest, state: LedgerState, source: SourceExtent, holder: KafkaSource | ArchiveSource
     ) -> Sequence[OffsetRange]:
-        if wish.into == "new" or wish.is_everything:
-            return everything(self._name, self.steps.ledger.events(), state, source)
-        if wish.ranges:
-            return wish.ranges
-        if wish.batches is not None:
-            return of_batches(self._name, [record.batch for record in state.batches], *wish.batches)
-        starts = holder.offsets_at(source, wish.since) if wish.since else {}
-        ends = holder.offsets_at(source, wish.until) if wish.until else {}
+        if request.into == "new" or request.is_everything:
+            return everything(self._name, self.coordinator.ledger.events(), state, source)
+        if request.ranges:
+            return request.ranges
+        if request.batches is not None:
+            return of_batches(self._name, [record.batch for record in state.batches], *request.batches)
+        starts = holder.offsets_at(source, request.since) if request.since else {}
+        ends = holder.offsets_at(source, request.until) if request.until else {}
         return between(starts, ends, source)
 
 
-def _chosen(wish: Wish) -> Chosen:
-    return Chosen(wish.ranges, wish.rule)
+def _chosen(request: BackfillRequest) -> Chosen:
+    return Chosen(request.ranges, request.rule)
 
 
 def preview_lines(facts: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""The steps of a batch that need no Spark: plan and settle. Airflow, the command line and the job call these alike."""
+"""Plans and settles the batches of one pipeline, without Spark.
+
+Airflow, the command line and the job all call it."""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from include.control.generation_change import GenerationChange
-from include.fault_points import passing
+from include.fault_points import fault_point
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog, landed_and_marker
@@ -48,7 +50,7 @@ from include.protocol.settlement import (
 from include.settings import Settings
 from include.sources.archive import records_in
 from include.sources.kafka import source_extent
-from include.sources.landing import Landed
+from include.sources.landing import LandingSource
 
 Plan = NewBatch | PendingBatch | Idle
 
@@ -56,19 +58,19 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Steps:
-    """The steps of one pipeline."""
+class Coordinator:
+    """Plans and settles the batches of one pipeline."""
 
     settings: Settings
     pipeline: Pipeline
 
-    def plan_run(self, however_little: bool = False) -> RunPlan | None:
+    def plan_run(self, ignore_merge_every: bool = False) -> RunPlan | None:
         """As `plan`, and on to all that the source holds at this moment; None if there is nothing new."""
-        plan, source = self._plan(however_little)
+        plan, source = self._plan(ignore_merge_every)
         ends = {tp: extent.end_offset for tp, extent in source.partitions.items()}
         return None if isinstance(plan, Idle) else RunPlan(plan.batch.key, ends)
 
-    def plan(self, however_little: bool = False) -> Plan:
+    def plan(self, ignore_merge_every: bool = False) -> Plan:
         """The batch to run now, recorded in the ledger before it is returned; Idle if there is nothing new, or, with
         `merge_every`, not enough of it.
 
@@ -76,19 +78,19 @@ class Steps:
         was planned (I1).
 
         Args:
-            however_little: with `merge_every`: all that waits in the archive is merged now.
+            ignore_merge_every: with `merge_every`: all that waits in the archive is merged now.
 
         Raises:
             OffsetsExpired, TopicRecreated, LedgerBehindTarget, TargetBehindLedger, TableDamaged: see there.
             RetryableError: Kafka does not answer, or the disk refuses the ledger.
         """
-        return self._plan(however_little)[0]
+        return self._plan(ignore_merge_every)[0]
 
     def preview(self) -> Plan:
         """What `plan` would return, without writing anything."""
         before, overtaken = TableLog.open(self.tables.target), self._overtaken()
         state = self.ledger.recent()
-        return self._decide(overtaken.applied_to(state) if overtaken else state, before, however_little=False).plan
+        return self._decide(overtaken.applied_to(state) if overtaken else state, before, ignore_merge_every=False).plan
 
     def settle(self, key: BatchKey) -> BatchCommitted:
         """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
@@ -98,9 +100,9 @@ class Steps:
             BatchMismatch, FencedGeneration: see there.
             CountsDisagree: the commit's numbers do not add up; it is recorded, and doing so again does not raise.
         """
-        passing("settle.begins")
+        fault_point("settle.begins")
         committed = self._settle(key)
-        passing("settle.recorded")
+        fault_point("settle.recorded")
         if committed is None:
             raise RetryableError(
                 what="the batch has not landed in the target",
@@ -145,14 +147,14 @@ class Steps:
         if pending is not None:
             self._settle(pending.batch.key)
 
-    def _plan(self, however_little: bool) -> tuple[Plan, SourceExtent]:
-        passing("plan.begins")
+    def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
+        fault_point("plan.begins")
         self._go_on_behind_what_is_merged()
-        found = self._decided(None, however_little)
+        found = self._decided(None, ignore_merge_every)
         while isinstance(found, BatchKey):  # a batch is pending: whether it has landed says the target (I6)
             self._settle(found)
-            found = self._decided(found, however_little)
-        passing("plan.recorded")
+            found = self._decided(found, ignore_merge_every)
+        fault_point("plan.recorded")
         return found.plan, found.source
 
     def _go_on_behind_what_is_merged(self) -> None:
@@ -187,14 +189,14 @@ class Steps:
         return found if records_in(archive.table, found.ranges, found.topic_ids) == found.records else None
 
     @property
-    def _merging(self) -> Steps | None:
-        """Of a landing: the steps of the half that merges."""
+    def _merging(self) -> Coordinator | None:
+        """For a landing: the coordinator of the half that merges."""
         if not self.pipeline.is_landing:
             return None
         name = self.pipeline.name.removesuffix(LANDING)
-        return Steps(self.settings, find_pipeline(name, self.settings.pipelines, self.settings.environment))
+        return Coordinator(self.settings, find_pipeline(name, self.settings.pipelines, self.settings.environment))
 
-    def _decided(self, settled: BatchKey | None, however_little: bool) -> _Decision | BatchKey:
+    def _decided(self, settled: BatchKey | None, ignore_merge_every: bool) -> _Decision | BatchKey:
         """The decision, recorded; or the batch that is to be settled before.
 
         Args:
@@ -208,8 +210,8 @@ class Steps:
             if state.pending is not None and state.pending.batch.key != settled:
                 found = state.pending.batch.key
                 return []
-            found = self._decide(state, before, however_little)
-            passing("plan.decided")
+            found = self._decide(state, before, ignore_merge_every)
+            fault_point("plan.decided")
             return found.events
 
         self.ledger.append(decide, about=None)
@@ -229,7 +231,7 @@ class Steps:
             quarantine = None
             if landed is not None and landed.metadata.counts.quarantined:
                 _, quarantine = landed_and_marker(self.tables.quarantine, record.batch)
-            passing("settle.decided")
+            fault_point("settle.decided")
             match settle(record, marker, landed, quarantine):
                 case Settle(event, problem):
                     outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
@@ -273,18 +275,18 @@ class Steps:
         Args:
             state: the ledger's; None: it is not known.
         """
-        landed = self._landed()
+        landed = self._landing_source()
         if landed is not None:
             return landed.extent(state or LedgerState(), from_first=True)
         return source_extent(self.pipeline.source)
 
-    def _decide(self, state: LedgerState, before: TableLog | None, however_little: bool) -> _Decision:
+    def _decide(self, state: LedgerState, before: TableLog | None, ignore_merge_every: bool) -> _Decision:
         """Others plan and land at the same time, so it matters what is read when: that the ledger knows every batch of
         the target is asked of the log as it was *before* the ledger was read; that the source has what the ledger
         knows is asked *after*. That the target has it, too, the earlier log may prove; what it lacks is asked again."""
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
-        landed = self._landed()
+        landed = self._landing_source()
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
         try:
             self._verify_target(state, before)
@@ -302,13 +304,13 @@ class Steps:
         except OffsetsExpired as error:
             landing = Ledger(f"{self.tables.ledger}{LANDING}")  # of a file that once said `merge_every`
             raise only_in_archive(error, landing.recent(), state, source) from error
-        if landed is not None and isinstance(planned, NewBatch) and not (however_little or landed.is_due(state)):
+        if landed is not None and isinstance(planned, NewBatch) and not (ignore_merge_every or landed.is_due(state)):
             planned = Idle()
         return _Decision(started, planned, source)
 
-    def _landed(self) -> Landed | None:
+    def _landing_source(self) -> LandingSource | None:
         """What this pipeline merges from, if that is not Kafka."""
-        return None if self.pipeline.merge_every is None else Landed.of(self.settings, self.pipeline)
+        return None if self.pipeline.merge_every is None else LandingSource.of(self.settings, self.pipeline)
 
     def _topics_started(self, state: LedgerState, source: SourceExtent) -> TopicsStarted | None:
         """Where topics begin that were never read, as the file says of Kafka; what has landed is merged whole."""

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.pipeline_file import Pipeline
 from include.protocol.data_watch import Waiting
 from include.protocol.errors import TerminalError
@@ -67,7 +67,7 @@ class Lookout:
         Raises:
             RetryableError: Kafka does not answer.
         """
-        ledger = Steps(self.settings, self.pipeline).ledger
+        ledger = Coordinator(self.settings, self.pipeline).ledger
         try:
             changed_at = ledger.changed_at()
             if changed_at != self._changed_at:

@@ -28,7 +28,7 @@ from include.protocol.ranges import OffsetRange
 from include.sources.duckdb_json import literal
 
 if TYPE_CHECKING:
-    from include.control.coordinator import Steps  # which changes generations, and that asks for backfills
+    from include.control.coordinator import Coordinator  # which changes generations, and that asks for backfills
 
 _RESOLUTIONS = pa.schema(
     [
@@ -95,9 +95,9 @@ class Quarantine:
     with_bytes: bool = True  # whether keys and values are read, too
 
     @classmethod
-    def of(cls, steps: Steps, with_bytes: bool = True) -> Self:
-        events = steps.ledger.events()
-        return cls(steps.pipeline.name, steps.tables, events, fold(events), with_bytes)
+    def of(cls, coordinator: Coordinator, with_bytes: bool = True) -> Self:
+        events = coordinator.ledger.events()
+        return cls(coordinator.pipeline.name, coordinator.tables, events, fold(events), with_bytes)
 
     def summary(self) -> list[dict[str, Any]]:
         """By reason, most first: reason, pending, replayed, discarded, applied (a backfill or a reset read it again and

@@ -37,8 +37,8 @@ class AirflowApi:
 
     def trigger(self, dag_id: str, **form: Any) -> str:
         """Starts a run, with a filled-in form if the DAG has one; returns its id."""
-        wish = {"logical_date": None, "conf": form}
-        return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", wish)["dag_run_id"]
+        body = {"logical_date": None, "conf": form}
+        return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"]
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """The newest runs, newest first: dag_run_id, state, run_type ..."""
@@ -86,7 +86,7 @@ class AirflowApi:
     def clear(self, dag_id: str, run_id: str, task_id: str, map_index: int | None = None) -> list[str]:
         """Clears a task (or one of a mapped task's) and all after it, so that they run again; returns the ids of what
         was cleared."""
-        wish = {
+        body = {
             "dry_run": False,
             "dag_run_id": run_id,
             "task_ids": [task_id if map_index is None else [task_id, map_index]],
@@ -94,7 +94,7 @@ class AirflowApi:
             "include_downstream": True,
             "reset_dag_runs": True,
         }
-        cleared = self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", wish)
+        cleared = self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
         return [task["task_id"] for task in cleared["task_instances"]]
 
     def _get(self, path: str) -> Any:

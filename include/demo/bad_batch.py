@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from include.audit.auditor import audit
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.demo import oracle, replay
 from include.demo.airflow_api import AirflowApi
 from include.demo.runs import failed, run
@@ -106,7 +106,7 @@ def take(
     Raises:
         TerminalError: a step does not end well. RetryableError: see AirflowApi.
     """
-    steps, tables = Steps(settings, pipeline), Tables.of(settings, pipeline)
+    coordinator, tables = Coordinator(settings, pipeline), Tables.of(settings, pipeline)
     bad = planted(events)
     far = int((events["dest"] == FAR).sum())
     replay.produce(bad, _servers(pipeline), say)
@@ -116,7 +116,7 @@ def take(
     wrong = _wrong_suite(settings, pipeline)
     say(f"somebody's suite says that no flight is longer than {TOO_SHORT:,} miles: {wrong}")
     _lakemark(settings, "run", pipeline.name, "--until-caught-up", LAKEMARK_EXPECTATIONS=str(wrong.parent))
-    committed = steps.ledger.state().batches[-1]
+    committed = coordinator.ledger.state().batches[-1]
     summary = _summary(settings, pipeline)
     for row in summary:
         say(f"  set aside {row['pending']:>5,}  {row['reason']}")

@@ -17,7 +17,7 @@ KEY = ["year", "month", "day", "carrier", "flight", "origin", "sched_dep_time"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Comparison:
     rows_expected: int
     rows_found: int
     keys_missing: int
@@ -52,14 +52,14 @@ def table_rows(path: str) -> pd.DataFrame:
     return pa.table(query.read_all()).to_pandas()
 
 
-def compare(expected: pd.DataFrame, found: pd.DataFrame) -> Verdict:
+def compare(expected: pd.DataFrame, found: pd.DataFrame) -> Comparison:
     """Compares every column of the truth, row by row, by key; nulls equal nulls."""
     rows_found = len(found)
     both = expected.merge(found, on=KEY, how="outer", suffixes=("", "__found"), indicator=True)
     joined = both[both["_merge"] == "both"]
     columns = [column for column in expected.columns if column not in KEY]
     mismatches = {column: int(_differ(joined[column], joined[f"{column}__found"]).sum()) for column in columns}
-    return Verdict(
+    return Comparison(
         rows_expected=len(expected),
         rows_found=rows_found,
         keys_missing=int((both["_merge"] == "left_only").sum()),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.demo import oracle
 from include.demo.bad_batch import Told
 from include.installation.stack import Stack
@@ -55,9 +55,9 @@ def _phases(record: BatchRecord) -> dict[str, float]:
 
 
 def build_report(
-    settings: Settings, pipeline: Pipeline, stack: Stack, story: Story, verdict: oracle.Verdict
+    settings: Settings, pipeline: Pipeline, stack: Stack, story: Story, verdict: oracle.Comparison
 ) -> dict[str, Any]:
-    records = Steps(settings, pipeline).ledger.state().batches
+    records = Coordinator(settings, pipeline).ledger.state().batches
     steady = _steady(records, {kill["batch_id"] for kill in story.kills})
     steady_seconds = {name: sum(_phases(r)[name] for r in steady) for name in (_phases(steady[0]) if steady else ())}
     steady_events = sum(r.commit.counts.read for r in steady if r.commit and r.commit.counts)

@@ -16,7 +16,7 @@ import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.demo import bad_batch, oracle, replay
 from include.demo.airflow_api import AirflowApi
 from include.demo.report import Story, batch_line, build_report, print_report
@@ -115,7 +115,7 @@ def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: Airflo
     """One run takes the whole year, batch after batch, and suffers two kills; a second one finds nothing new."""
     wait(f"Airflow shows {DAG_ID}", lambda: airflow.dag_exists(DAG_ID) or None, 120)
     airflow.unpause(DAG_ID)
-    steps = Steps(settings, pipeline)
+    coordinator = Coordinator(settings, pipeline)
     began = time.monotonic()
     run_id = airflow.trigger(DAG_ID)
     kills = {KILL_JOB_AT: ("job", _kill_job), KILL_SPARK_AT: ("spark server", _kill_spark)}
@@ -123,7 +123,7 @@ def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: Airflo
 
     def ended() -> str | None:
         nonlocal told
-        state = steps.ledger.state()
+        state = coordinator.ledger.state()
         for record in state.batches[told : state.committed_through + 1]:
             story.say(batch_line(record))
             told += 1

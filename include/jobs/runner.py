@@ -70,9 +70,9 @@ def run_backfill(
     return _run(settings, pipeline, ["--backfill", str(number)], started_by, listen, log)
 
 
-def run_swap(settings: Settings, pipeline: str, number: int, started_by: str, log: Log) -> None:
+def run_promotion(settings: Settings, pipeline: str, number: int, started_by: str, log: Log) -> None:
     """Puts a backfill's table in the target's place. Raises as `run_job` does."""
-    _run(settings, pipeline, ["--swap", str(number)], started_by, lambda fact: None, log)
+    _run(settings, pipeline, ["--promote", str(number)], started_by, lambda fact: None, log)
 
 
 def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Log) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from include.lake.delta_tables import keep_few_files, open_table, query
 from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchCommitted, Event, LedgerState, StateKept, fold
+from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot, LedgerState, fold
 from include.protocol.ledger_rows import from_row, to_row
 
-SCHEMA = pa.schema(
+LEDGER_SCHEMA = pa.schema(
     [
         pa.field("sequence", pa.int64(), nullable=False),
         pa.field("recorded_at", pa.timestamp("us", tz="UTC"), nullable=False),
@@ -45,8 +45,8 @@ _RACES_MAX = 20
 # forgotten what was decided on.
 _OVERTAKEN = ("oncurrent", "changed since last commit", "Invalid table version")
 _FILES_MAX = 100  # every append is a small file; above this many they become one
-KEPT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest event that keeps a state
-KEEP_EVERY = 5  # batches
+SNAPSHOT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest event that keeps a state
+SNAPSHOT_EVERY = 5  # batches
 # A table of very many small commits: what it takes to open it and to commit must stay little, and both list its log.
 # Nobody reads older versions; a writer that has slept for longer decides anew.
 CONFIGURATION = {
@@ -108,8 +108,8 @@ class Ledger:
             if not events:
                 return read.state
             after = fold([*read.events, *events])
-            if _is_to_be_kept(events):
-                events = [*events, after.kept()]
+            if _wants_snapshot(events):
+                events = [*events, after.snapshot()]
             if table is None:
                 self._create()
                 continue  # somebody else may have created it too, and recorded something
@@ -140,7 +140,9 @@ class Ledger:
     def _create(self) -> None:
         try:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            DeltaTable.create(self.path, SCHEMA, mode="ignore", configuration=CONFIGURATION, name="lakemark ledger")
+            DeltaTable.create(
+                self.path, LEDGER_SCHEMA, mode="ignore", configuration=CONFIGURATION, name="lakemark ledger"
+            )
         except CommitFailedError:
             return  # another writer has just created it
         except (DeltaError, OSError) as error:
@@ -154,11 +156,13 @@ class Ledger:
             for n, row in enumerate(map(to_row, events))
         ]
         markers = [Transaction(APP_ID, sequence + len(events) - 1)]
-        markers += [Transaction(KEPT_ID, sequence + n) for n, e in enumerate(events) if isinstance(e, StateKept)]
+        markers += [
+            Transaction(SNAPSHOT_ID, sequence + n) for n, e in enumerate(events) if isinstance(e, LedgerSnapshot)
+        ]
         marker = CommitProperties(app_transactions=markers)
         # The snapshot in `table` is what was decided on: the commit is checked against everything after it.
         try:
-            write_deltalake(table, pa.Table.from_pylist(rows, SCHEMA), mode="append", commit_properties=marker)
+            write_deltalake(table, pa.Table.from_pylist(rows, LEDGER_SCHEMA), mode="append", commit_properties=marker)
         except (DeltaError, OSError) as error:
             if isinstance(error, DeltaError) and any(text in str(error) for text in _OVERTAKEN):
                 return False
@@ -208,10 +212,10 @@ class _Read:
     @classmethod
     def of(cls, table: DeltaTable | None, key: BatchKey | None) -> Self:
         """From the newest kept state on; all if there is none, or if that does not know the batch."""
-        kept_at = table.transaction_version(KEPT_ID) if table is not None else None
-        if table is None or kept_at is None or (key is not None and key.generation < 0):
+        snapshot_at = table.transaction_version(SNAPSHOT_ID) if table is not None else None
+        if table is None or snapshot_at is None or (key is not None and key.generation < 0):
             return cls.all(table)
-        read = cls._from(table, f"where sequence >= {kept_at} and event not like 'backfill%'")
+        read = cls._from(table, f"where sequence >= {snapshot_at} and event not like 'backfill%'")
         return read if key is None or read.state.knows(key) else cls.all(table)
 
     @classmethod
@@ -224,9 +228,9 @@ class _Read:
         return cls(events, fold(events), last + 1)
 
 
-def _is_to_be_kept(events: Sequence[Event]) -> bool:
+def _wants_snapshot(events: Sequence[Event]) -> bool:
     last = events[-1]
-    return isinstance(last, BatchCommitted) and last.batch_id % KEEP_EVERY == KEEP_EVERY - 1
+    return isinstance(last, BatchCommitted) and last.batch_id % SNAPSHOT_EVERY == SNAPSHOT_EVERY - 1
 
 
 def _rows(table: DeltaTable, condition: str = "") -> list[dict]:

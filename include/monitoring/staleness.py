@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from include.control.lag import Lag
 from include.lake.ledger import Ledger
-from include.monitoring.verdict import stale_because
+from include.monitoring.health import stale_because
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.settings import Settings

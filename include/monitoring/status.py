@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.control.lag import Lag
 from include.control.quarantine import Quarantine
 from include.pipeline_file import Pipeline
@@ -23,8 +23,8 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
     `kafka` saying why when Kafka does not answer, problem (why the pipeline stands still and what to do; null while
     nothing is known to stand in its way).
     """
-    steps = Steps(settings, pipeline)
-    state, problem = _state(steps)
+    coordinator = Coordinator(settings, pipeline)
+    state, problem = _state(coordinator)
     commits = [record.commit for record in state.batches if record.commit]
     try:
         lag, kafka = Lag.of(pipeline, state), "answers"
@@ -46,7 +46,7 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
         if commits
         else None,
         "records": _sums(commits),
-        "quarantine": _became(steps),
+        "quarantine": _became(coordinator),
         "attempts": sum(len(record.attempts) for record in state.batches),
         "next_offsets": {str(tp): offset for tp, offset in sorted(state.next_offsets.items())},
         "lag_records": lag and lag.records,
@@ -56,12 +56,12 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _state(steps: Steps) -> tuple[LedgerState, str | None]:
+def _state(coordinator: Coordinator) -> tuple[LedgerState, str | None]:
     """The ledger's state, and what the next plan or attempt would stumble over."""
     state = LedgerState()
     try:
-        state = steps.ledger.state()
-        steps.preview()
+        state = coordinator.ledger.state()
+        coordinator.preview()
     except LakemarkError as error:
         return state, str(error)
     attempt = state.pending.attempts[-1] if state.pending and state.pending.attempts else None
@@ -75,10 +75,10 @@ def _state(steps: Steps) -> tuple[LedgerState, str | None]:
     return state, None
 
 
-def _became(steps: Steps) -> dict[str, int]:
+def _became(coordinator: Coordinator) -> dict[str, int]:
     """What became of quarantined records; nothing if it cannot be told (the problem says why)."""
     try:
-        reasons = Quarantine.of(steps, with_bytes=False).summary()
+        reasons = Quarantine.of(coordinator, with_bytes=False).summary()
     except LakemarkError:
         return {}
     names = ("pending", "replayed", "discarded", "applied")

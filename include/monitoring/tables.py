@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import open_table, query
 from include.lake.table_log import LogEntry, TableLog
@@ -67,7 +67,9 @@ def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -
     table = open_table(Tables.of(settings, pipeline).quarantine)
     if table is None:
         return []
-    became = {row.pop("reason"): row for row in Quarantine.of(Steps(settings, pipeline), with_bytes=False).summary()}
+    became = {
+        row.pop("reason"): row for row in Quarantine.of(Coordinator(settings, pipeline), with_bytes=False).summary()
+    }
     reasons = query(table, "select reason, count(*) as records, max(timestamp) as newest from t group by reason")
     rows = query(
         table,

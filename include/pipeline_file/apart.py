@@ -1,7 +1,7 @@
 """Tables stay apart: none lies in the folder of another one, and none has two writers.
 
 VACUUM removes what its table's log does not name, so also the files of a table in its folder. And a table that two
-pipelines write is neither one's: a swap, a reset or an audit of the one would be wrong about the other's rows.
+pipelines write is neither one's: a promotion, a reset or an audit of the one would be wrong about the other's rows.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from include.pipeline_file import LINEAGE
 from include.pipeline_file.schema_ddl import Column, canonical, fields_of, named, nested
 from include.protocol.errors import SchemaChanged
 
-Policy = Literal["add_columns", "rescue", "fail"]
+SchemaChangePolicy = Literal["add_columns", "rescue", "fail"]
 COLUMN_ORDER, KNOWS, ABSENT = "column_order", "knows", "absent"  # fields of the lineage, of columns
 _GROWING = (COLUMN_ORDER, KNOWS, ABSENT)
 
@@ -57,7 +57,7 @@ def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str |
 
 
 def columns_to_add(
-    pipeline: str, where: str, declared: Sequence[Column], found: Mapping[str, str], policy: Policy
+    pipeline: str, where: str, declared: Sequence[Column], found: Mapping[str, str], policy: SchemaChangePolicy
 ) -> tuple[Added, ...]:
     """The columns that the table lacks, and the fields that its lineage lacks.
 

@@ -21,7 +21,7 @@ from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_js
 
 Chunks = tuple[tuple[OffsetRange, ...], ...]
 Into = Literal["same", "new"]
-Outcome = Literal["applied", "swapped", "cancelled"]
+BackfillOutcome = Literal["applied", "swapped", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Backfill:
     topic_ids: Mapping[str, str]
     cluster_id: str
     into: Into  # the target itself, or a new table that takes its place at the end
-    next_offsets: Mapping[TopicPartition, int]  # where the live pipeline goes on after a swap; empty without one
+    next_offsets: Mapping[TopicPartition, int]  # where the live pipeline goes on after a promotion; empty without one
     reason: str
     requested_by: str
     records: str | None = None  # of a replay: the table of its records, in the folder of the pipeline's backfills

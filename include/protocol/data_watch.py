@@ -23,7 +23,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Start:
+class StartRun:
     """Start a run now."""
 
     records: int
@@ -42,7 +42,7 @@ class DataWatch:
     _life: Hashable = None
     _patience: float = PATIENCE_SECONDS[0]
 
-    def look(self, now: float, waiting: Waiting) -> Start | None:
+    def look(self, now: float, waiting: Waiting) -> StartRun | None:
         """Args: now: a monotonic clock, in seconds."""
         if self._started is not None and waiting.progress != self._started.progress:
             self._started, self._since, self._patience = None, None, PATIENCE_SECONDS[0]
@@ -60,4 +60,4 @@ class DataWatch:
                 return None
             self._patience = min(2 * self._patience, PATIENCE_SECONDS[1])
         self._started, self._alive_at = waiting, now
-        return Start(waiting.records, waited)
+        return StartRun(waiting.records, waited)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from include.protocol.backfill import Backfill, Outcome
+from include.protocol.backfill import Backfill, BackfillOutcome
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import FencedGeneration, LedgerConflict, TerminalError
@@ -101,7 +101,7 @@ class BatchCommitted:
 
 
 @dataclass(frozen=True)
-class StateKept:
+class LedgerSnapshot:
     """What all events until now add up to, for whoever plans or settles: they read on from here, so that a pipeline's
     thousandth day costs what its first one did. Says nothing new: a fold of all events checks it.
     """
@@ -123,7 +123,7 @@ class BackfillEnded:
     """The last word on a backfill. Which of its chunks have landed says the table's log alone."""
 
     number: int
-    outcome: Outcome
+    outcome: BackfillOutcome
     ended_by: str
 
 
@@ -134,7 +134,7 @@ Event = (
     | AttemptStarted
     | AttemptEnded
     | BatchCommitted
-    | StateKept
+    | LedgerSnapshot
     | BackfillPlanned
     | BackfillEnded
 )
@@ -190,14 +190,14 @@ class BatchRecord:
 @dataclass(frozen=True)
 class BackfillRecord:
     backfill: Backfill
-    outcome: Outcome | None = None  # None: not at its end
+    outcome: BackfillOutcome | None = None  # None: not at its end
 
 
 @dataclass(frozen=True)
 class LedgerState:
     """What the events of the newest generation add up to.
 
-    A recent state begins at a `StateKept`: it knows the batches from there on, and no backfills.
+    A recent state begins at a `LedgerSnapshot`: it knows the batches from there on, and no backfills.
     """
 
     generation: int = FIRST_GENERATION
@@ -241,11 +241,11 @@ class LedgerState:
         made_anew = max((g.generation for g in self.generations if g.origin in REBUILT), default=0)
         return max([made_anew * _BACKFILLS_OF_A_LEDGER, *self.backfills]) + 1
 
-    def kept(self) -> StateKept:
+    def snapshot(self) -> LedgerSnapshot:
         """Of a state in which the last batch is committed."""
         last = self.batches[-1]
         assert last.commit is not None, "a batch is pending"
-        return StateKept(last.batch, last.commit, self.next_offsets, self.topic_ids, self.cluster_id)
+        return LedgerSnapshot(last.batch, last.commit, self.next_offsets, self.topic_ids, self.cluster_id)
 
     def knows(self, key: BatchKey) -> bool:
         """Whether a question about this batch, or one of a backfill, can be answered from here."""
@@ -346,7 +346,7 @@ class LedgerState:
 
 
 def fold(events: Iterable[Event]) -> LedgerState:
-    """The state after `events`, in order; a recent one if they begin with a `StateKept`.
+    """The state after `events`, in order; a recent one if they begin with a `LedgerSnapshot`.
 
     Raises:
         LedgerConflict: they cannot have come from the protocol (a gap, an overlap, a batch planned twice ...).
@@ -394,8 +394,8 @@ class _Folding:
                 self._start(event)
             case BatchPlanned(batch):
                 self._plan(batch)
-            case StateKept():
-                self._keep(event)
+            case LedgerSnapshot():
+                self._check_snapshot(event)
             case BackfillPlanned(backfill):
                 if backfill.number in self.backfills:
                     raise _conflict(f"backfill {backfill.number}", "planned once", "planned twice")
@@ -419,7 +419,7 @@ class _Folding:
     def _next_batch_id(self) -> int:
         return self.first_batch_id + len(self.batches)
 
-    def _keep(self, event: StateKept) -> None:
+    def _check_snapshot(self, event: LedgerSnapshot) -> None:
         batch = event.batch
         if not self.empty:
             record = self.batches[-1] if self.batches else None

@@ -18,7 +18,7 @@ from include.protocol.ledger_events import (
     BatchPlanned,
     Event,
     GenerationStarted,
-    StateKept,
+    LedgerSnapshot,
     TopicsStarted,
 )
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
@@ -62,7 +62,7 @@ def to_row(event: Event) -> dict[str, Any]:
             return _row(event.generation, event.batch_id, "attempt_ended", event.attempt_id, details)
         case BatchCommitted():
             return _row(event.generation, event.batch_id, "committed", event.attempt_id, _commit_to_json(event))
-        case StateKept(batch, commit):
+        case LedgerSnapshot(batch, commit):
             details = {
                 "batch": batch.to_json(),
                 "commit": {**_commit_to_json(commit), "attempt_id": commit.attempt_id},
@@ -101,7 +101,7 @@ def from_row(row: Mapping[str, Any]) -> Event:
                 "commit": _commit_from_json(*key, details["commit"]),
                 "next_offsets": offsets_from_json(details["next_offsets"]),
             }
-            return StateKept(**{**details, **kept})
+            return LedgerSnapshot(**{**details, **kept})
         case "backfill_planned":
             return BackfillPlanned(Backfill.from_json(details))
         case "backfill_ended":

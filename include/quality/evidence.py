@@ -21,7 +21,7 @@ from deltalake.exceptions import CommitFailedError
 from include.lake.delta_tables import append, open_table, query
 from include.quality.verdict import Verdict
 
-SCHEMA = pa.schema(
+EVIDENCE_SCHEMA = pa.schema(
     [
         pa.field("judged_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("pipeline", pa.string(), nullable=False),
@@ -60,7 +60,7 @@ class Subject:
 
 def record(path: str, subject: Subject, verdict: Verdict) -> None:
     """Adds a judgement. Raises RetryableError: the file system refuses it."""
-    rows = pa.Table.from_pylist(_rows(subject, verdict, datetime.now(UTC)), SCHEMA)
+    rows = pa.Table.from_pylist(_rows(subject, verdict, datetime.now(UTC)), EVIDENCE_SCHEMA)
     append(path, rows, "what a quality suite said")
 
 

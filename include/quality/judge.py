@@ -23,7 +23,7 @@ from include.quality.batch_rules import (
 )
 from include.quality.row_rules import ROW_RULES, RowRule, row_rule
 from include.quality.sql import NotUnderstood
-from include.quality.suite import Policy, Rule, Suite, suite_error
+from include.quality.suite import Rule, RulePolicy, Suite, suite_error
 from include.settings import Settings
 
 OWN_RULES = (*ROW_RULES, *AGGREGATE_RULES, *QUERY_RULES, *SCHEMA_RULES)
@@ -56,7 +56,7 @@ class Judge:
     """
 
     suite: Suite
-    policies: Mapping[str, Policy]  # by the rule's name
+    policies: Mapping[str, RulePolicy]  # by the rule's name
     rows: tuple[RowRule, ...]
     figures: tuple[AggregateRule, ...]
     queries: tuple[QueryRule, ...]
@@ -64,7 +64,7 @@ class Judge:
     by_gx: tuple[Rule, ...]
 
     @classmethod
-    def of(cls, path: Path, types: Mapping[str, str], default: Policy) -> Self:
+    def of(cls, path: Path, types: Mapping[str, str], default: RulePolicy) -> Self:
         """Reads a suite's file and makes it ready.
 
         Args:
@@ -75,7 +75,7 @@ class Judge:
         """
         suite = Suite.load(path)
         rows, figures, queries, schema, by_gx = [], [], [], [], []
-        policies: dict[str, Policy] = {}
+        policies: dict[str, RulePolicy] = {}
         for rule in suite.rules:
             _verify_columns(path, rule, types)
             try:
@@ -144,7 +144,7 @@ def suite_path(settings: Settings, name: str) -> Path:
     return settings.expectations / f"{name}.json"
 
 
-def _policy(path: Path, rule: Rule, default: Policy, is_row_rule: bool) -> Policy:
+def _policy(path: Path, rule: Rule, default: RulePolicy, is_row_rule: bool) -> RulePolicy:
     """What the rule says, or what its severity says, or the pipeline's own. A rule about the whole of a batch has no
     row to set aside: it lets nothing land instead."""
     if rule.on_fail == "quarantine" and not is_row_rule:

@@ -16,8 +16,8 @@ from typing import Any, Literal, Self, get_args
 
 from include.protocol.errors import SuiteError
 
-Policy = Literal["quarantine", "fail", "warn"]
-POLICIES: tuple[Policy, ...] = get_args(Policy)
+RulePolicy = Literal["quarantine", "fail", "warn"]
+POLICIES: tuple[RulePolicy, ...] = get_args(RulePolicy)
 _OWN = "lakemark"  # Lakemark's key in an expectation's meta
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
 
@@ -29,7 +29,7 @@ class Rule:
     name: str  # names it in results and in the quarantine; no other rule of the suite has it
     type: str  # of the expectation
     kwargs: Mapping[str, Any]
-    on_fail: Policy | None  # None: it does not say
+    on_fail: RulePolicy | None  # None: it does not say
     config: Mapping[str, Any]  # the whole expectation, as written
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from include.protocol.errors import QualityGate
-from include.quality.suite import Policy, Rule, Suite
+from include.quality.suite import Rule, RulePolicy, Suite
 
 Outcome = Literal["passed", "warned", "quarantined", "failed"]  # the worst thing that came of it
 SAMPLES_MAX = 20  # values of broken rows that a result keeps: Great Expectations' own default
@@ -21,7 +21,7 @@ _TOLD_MAX = 50  # broken rules that a commit's metadata names
 @dataclass(frozen=True)
 class RuleResult:
     rule: Rule
-    policy: Policy
+    policy: RulePolicy
     success: bool
     result: Mapping[str, Any]  # as Great Expectations has it under `result`
 
@@ -71,7 +71,7 @@ class Verdict:
         }
 
 
-def result_of_rows(rule: Rule, policy: Policy, elements: int, missing: int | None, unexpected: int) -> RuleResult:
+def result_of_rows(rule: Rule, policy: RulePolicy, elements: int, missing: int | None, unexpected: int) -> RuleResult:
     """Of a rule about rows. Samples come later (`with_samples`).
 
     Args:
@@ -97,7 +97,7 @@ def with_samples(result: RuleResult, samples: Sequence[Any]) -> RuleResult:
     return RuleResult(result.rule, result.policy, result.success, shown)
 
 
-def result_of_figure(rule: Rule, policy: Policy, observed: Any, holds: bool | None, **more: Any) -> RuleResult:
+def result_of_figure(rule: Rule, policy: RulePolicy, observed: Any, holds: bool | None, **more: Any) -> RuleResult:
     """Of a rule about one figure; a figure that there is not (of no rows) breaks it, as Great Expectations has it."""
     return RuleResult(rule, policy, bool(holds), {"observed_value": observed, **more})
 

@@ -29,7 +29,7 @@ _OTHER_COMMITS = 20  # among the archive's newest ones: maintenance, mostly
 
 
 @dataclass(frozen=True)
-class Landed:
+class LandingSource:
     """What a landing has committed, as of the moment of asking."""
 
     landing: Pipeline

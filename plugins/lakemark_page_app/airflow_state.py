@@ -10,7 +10,7 @@ from airflow.utils.state import DagRunState
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from include.monitoring.verdict import Scheduler
+from include.monitoring.health import Scheduler
 
 
 def schedulers(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]:

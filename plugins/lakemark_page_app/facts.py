@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from include.airflow_names import DAG_PREFIX
+from include.monitoring.health import Scheduler, judge
 from include.monitoring.overview import Seen
-from include.monitoring.verdict import Scheduler, judge
 from include.pipeline_file.schedule import in_words
 from include.protocol.ledger_events import AttemptRecord
 from include.protocol.ranges import TopicPartition

@@ -21,9 +21,9 @@ from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
 from lakemark_page_app.facts import partition_facts, summary
 
 from include.airflow_names import DAG_PREFIX
+from include.monitoring.health import STATES, Scheduler
 from include.monitoring.overview import Overview, Seen
 from include.monitoring.tables import newest_versions, quality_over_time, quarantine_by_reason
-from include.monitoring.verdict import STATES, Scheduler
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 

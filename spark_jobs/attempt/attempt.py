@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.fault_points import passing
+from include.fault_points import fault_point
 from include.lake.delta_tables import rows_at_most
 from include.lake.ledger import Ledger
 from include.lake.table_log import landed_and_marker
@@ -35,12 +35,12 @@ from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
 from include.sources.archive import ArchiveSource
 from include.sources.kafka import source_extent
-from include.sources.landing import Landed
+from include.sources.landing import LandingSource
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import is_for
 from spark_jobs.changes.quality import BROKEN, judgement
 from spark_jobs.changes.records import Volume, kept, read_frozen, volume_of
-from spark_jobs.changes.reduction import Reduced, reduce
+from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.failures import classed, is_conflict, is_short_of_memory
 from spark_jobs.engine.session import fit, tagged
@@ -200,7 +200,7 @@ class Attempt:
             return _Work(batch, target, state.generation, {}, archive=archive)
         archive = None
         if self._tables.is_archive_source:
-            archive = Landed.of(self.settings, self.pipeline).verified_path(state)
+            archive = LandingSource.of(self.settings, self.pipeline).verified_path(state)
         # The batch to be applied is the last one planned: where it ends, the ledger's next offsets are.
         return _Work(batch, self._tables.target, state.generation, state.next_offsets, archive=archive)
 
@@ -214,42 +214,42 @@ class Attempt:
                 fit(spark, batch.width, max(rows.values()))
                 large = frozenset(path for path, n in rows.items() if pruning.pays(n, batch.width))
             with phases.phase("read"):
-                passing("attempt.before_read")
+                fault_point("attempt.before_read")
                 records, read = self._read(spark, work)
-                passing("attempt.after_read")
+                fault_point("attempt.after_read")
                 if work.is_of_kafka:
                     self._verify_source(batch)
             if self._tables.archive is not None and not self._tables.is_archive_source and not batch.is_chunk:
                 with phases.phase("archive"):
                     self._archive(spark, work, records, read.records, self._tables.archive)
-                passing("attempt.archived")
+                fault_point("attempt.archived")
             if self.pipeline.is_landing:
                 with phases.phase("archive", commits=True):
                     return self._landed_raw(spark, work, records, read.records, phases)
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = self._decoded(spark, batch, records, judge)
-                reduced = reduce(judged, self.pipeline, read)
+                reduced = reduce_changes(judged, self.pipeline, read)
             counts = reduced.counts
             verdict = None
             if judge is not None:
                 with phases.phase("judge"):
                     verdict = self._judged(spark, batch, judge, judged)
-                passing("attempt.judged")
+                fault_point("attempt.judged")
             verify_gate(str(batch), verdict, self._ceiling(work), counts.quarantined, counts.read)
             found = _Found(counts, verdict, reduced.set_aside, reduced.truncated)
             keep = self._how_to_keep(work, found)
             if keep is not None:
                 with phases.phase("quarantine"):
                     keep(spark, self._tables.quarantine, judged, self._metadata(work, "quarantine", found))
-                passing("attempt.quarantine_landed")
+                fault_point("attempt.quarantine_landed")
             for beside in self._beside(work, judged, read, found):
                 with phases.phase("history" if beside.metadata.role == "history" else "routes"):
                     self._land_beside(spark, work, beside, beside.path in large)
-                passing("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
+                fault_point("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
             with phases.phase("merge", commits=True):
                 landed = self._merge(spark, work, reduced, found, work.target in large)
-            passing("attempt.landed")
+            fault_point("attempt.landed")
         if landed:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
         return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
@@ -297,7 +297,7 @@ class Attempt:
             if self._guard(work) is not None:
                 return AttemptResult("already_applied", work.batch, self.attempt_id, None, phases.seconds)
             raise
-        passing("attempt.landed")
+        fault_point("attempt.landed")
         # Delta skips an append under a marker that is there, and says nothing: so the log is asked whose it is (I5).
         self._guard(work)
         _, landed = landed_and_marker(work.target, work.batch)
@@ -344,11 +344,11 @@ class Attempt:
     def _beside(self, work: _Work, judged: DataFrame, read: Volume, found: _Found) -> Iterator[_Beside]:
         """Tables that changes are merged into before the target, which is the batch's commit point (I11)."""
         if self._tables.history is not None:
-            every = reduce(judged, self.pipeline, read, mine=F.lit(True), kind=scd2)
+            every = reduce_changes(judged, self.pipeline, read, mine=F.lit(True), kind=scd2)
             metadata = self._metadata(work, "history", replace(found, counts=every.counts))
             yield _Beside(self._tables.history, every, metadata, ensure_history)
         for place, (name, path) in enumerate(self._tables.routes.items()):
-            mine = reduce(judged, self.pipeline, read, mine=is_for(place))
+            mine = reduce_changes(judged, self.pipeline, read, mine=is_for(place))
             metadata = self._metadata(work, "route", replace(found, counts=mine.counts))
             yield _Beside(path, mine, metadata, partial(ensure_target, name=name))
 
@@ -383,7 +383,7 @@ class Attempt:
         """
         ensure_target(spark, work.target, self.pipeline)
         metadata = self._metadata(work, "target", found)
-        passing("attempt.before_merge")
+        fault_point("attempt.before_merge")
         changes = reduced.hinted
         for tries_left in reversed(range(_MERGES_MAX)):
             try:

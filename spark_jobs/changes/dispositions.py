@@ -11,7 +11,7 @@ from spark_jobs.engine.quoting import quoted
 ALL_TABLES = -1  # as a route: a change that all tables get
 TRUNCATE = "a truncate event"  # as a reason: one that the pipeline file says nothing about
 
-FATE = f"{LINEAGE}_fate"
+DISPOSITION = f"{LINEAGE}_disposition"
 CHANGED, ELSEWHERE, FILTERED, SET_ASIDE, TRUNCATED = "changed", "elsewhere", "filtered", "set aside", "truncated"
 ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that keep what they were; null: none
 VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without history
@@ -21,7 +21,7 @@ ROWS = f"{LINEAGE}_rows"  # bigint: how many there were
 MOVED = f"{LINEAGE}_moved"  # bigint: how many of their records are two changes
 _MOVE = f"{LINEAGE}_move"  # of a change that is one of the keys: struct of the row's old keys, lineage and valid_at
 DIGEST = f"{LINEAGE}_digest"  # bigint: of those for the quarantine, and why they are; null: there are none
-OF_FATE = (FATE, ROWS, MOVED, DIGEST)  # what no table has
+OF_DISPOSITION = (DISPOSITION, ROWS, MOVED, DIGEST)  # what no table has
 
 
 def is_for(route: int | None) -> Column:
@@ -30,7 +30,7 @@ def is_for(route: int | None) -> Column:
     return mine | (F.col("route") == ALL_TABLES)
 
 
-def fates(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
+def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
     """One row per change that is for a table, and one per record that brings it none.
 
     A record whose row has another key now is two changes: it, and the delete of the old key.
@@ -38,21 +38,21 @@ def fates(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
     Args:
         mine: of a record, whether its changes are for the table.
 
-    Columns: FATE; of a change the target's columns (of a delete the keys only), `_lakemark`, ABSENT and VALID_AT, all
-    null of others; ROWS, MOVED, DIGEST.
+    Columns: DISPOSITION, ROWS, MOVED, DIGEST. A change also has the target's columns (a delete only the keys),
+    `_lakemark`, ABSENT and VALID_AT; they are null in all other rows.
     """
     keys, reason, row = pipeline.change.keys, F.col("reason"), F.col("row")
-    fate = (
+    disposition = (
         F.when(reason == TRUNCATE, TRUNCATED)
         .when(reason.isNotNull(), SET_ASIDE)
         .when(F.col("filtered"), FILTERED)
         .when(mine, CHANGED)
         .otherwise(ELSEWHERE)
     )
-    found = judged.select("*", fate.alias(FATE))
-    is_change, deleted = F.col(FATE) == CHANGED, row[LINEAGE]["deleted"]
+    found = judged.select("*", disposition.alias(DISPOSITION))
+    is_change, deleted = F.col(DISPOSITION) == CHANGED, row[LINEAGE]["deleted"]
     # The old row goes, whatever a filter says of the new one.
-    is_moved = F.col(FATE).isin(CHANGED, ELSEWHERE, FILTERED) & F.col("moved_from").isNotNull()
+    is_moved = F.col(DISPOSITION).isin(CHANGED, ELSEWHERE, FILTERED) & F.col("moved_from").isNotNull()
 
     def value(name: str) -> Column:
         kept = is_change if name in keys or not pipeline.has_deletes else is_change & ~deleted
@@ -62,7 +62,7 @@ def fates(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
     moved = F.struct(F.col("moved_from").alias("keys"), row[LINEAGE].alias("lineage"), F.col("valid_at").alias("at"))
     digest = F.xxhash64("topic", "partition", "offset", "reason")
     own = found.select(
-        FATE,
+        DISPOSITION,
         *map(value, names),
         F.when(is_change, row[LINEAGE]).alias(LINEAGE),
         F.when(is_change & ~deleted & (F.size("absent") > 0), F.col("absent")).alias(ABSENT),
@@ -79,7 +79,7 @@ def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
     """The deletes of rows whose key changed, too. Whoever's the new row is, the old one may be in any table."""
     old = {key: F.col(_MOVE)["keys"][key] for key in pipeline.change.keys}
     old |= {
-        FATE: F.lit(CHANGED),
+        DISPOSITION: F.lit(CHANGED),
         LINEAGE: F.col(_MOVE)["lineage"].withField("deleted", F.lit(True)),
         VALID_AT: F.col(_MOVE)["at"],
         ROWS: F.col(ROWS),
@@ -99,4 +99,4 @@ def tallied() -> list[Column]:
 
 def changes_in(folded: DataFrame) -> DataFrame:
     """What MERGE gets of rows that have been folded."""
-    return folded.where(F.col(FATE) == CHANGED).drop(*OF_FATE)
+    return folded.where(F.col(DISPOSITION) == CHANGED).drop(*OF_DISPOSITION)

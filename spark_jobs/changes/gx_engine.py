@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame
 
 from include.protocol.errors import TerminalError
 from include.quality.gx_context import gx_context, to_expectation
-from include.quality.suite import Policy, Rule
+from include.quality.suite import Rule, RulePolicy
 from include.quality.verdict import RuleResult
 
 
-def validate(rules: Sequence[Rule], policies: Mapping[str, Policy], rows: DataFrame) -> Iterable[RuleResult]:
+def validate(rules: Sequence[Rule], policies: Mapping[str, RulePolicy], rows: DataFrame) -> Iterable[RuleResult]:
     """Great Expectations' own verdict on the rows, in the rules' order.
 
     Raises:

@@ -15,8 +15,8 @@ from include.protocol.errors import TerminalError
 from spark_jobs.changes.dispositions import (
     CHANGED,
     DIGEST,
+    DISPOSITION,
     ELSEWHERE,
-    FATE,
     FILTERED,
     MOVED,
     ROWS,
@@ -47,7 +47,7 @@ class Reduced:
 
 @dataclass(frozen=True)
 class _Tally:
-    """Of the rows of one fate."""
+    """Of the rows of one disposition."""
 
     left: int = 0  # folded
     rows: int = 0  # before
@@ -56,7 +56,7 @@ class _Tally:
     without_keys: int = 0
 
 
-def reduce(
+def reduce_changes(
     judged: DataFrame, pipeline: Pipeline, read: Volume, mine: Column | None = None, kind: ModuleType | None = None
 ) -> Reduced:
     """What a table's MERGE gets, and counts. One pass over what was judged does it all, so that nobody else has to keep
@@ -72,10 +72,12 @@ def reduce(
     with tagged(spark, step_tag("decode and reduce")):
         # Lazy: the count that follows computes and keeps them in one go.
         rows = folded(judged, pipeline, is_for(None) if mine is None else mine, kind).localCheckpoint(eager=False)
-        by_fate = _by_fate(rows, pipeline)
-    fates = (CHANGED, ELSEWHERE, FILTERED, SET_ASIDE)
-    changed, elsewhere, filtered, set_aside = (by_fate.get(fate, _Tally()) for fate in fates)
-    if truncates := by_fate.get(TRUNCATED):
+        by_disposition = _by_disposition(rows, pipeline)
+    dispositions = (CHANGED, ELSEWHERE, FILTERED, SET_ASIDE)
+    changed, elsewhere, filtered, set_aside = (
+        by_disposition.get(disposition, _Tally()) for disposition in dispositions
+    )
+    if truncates := by_disposition.get(TRUNCATED):
         raise TerminalError(
             what="the source table was truncated; nothing has landed, and the batch stays planned",
             where=f"{truncates.rows:,} truncate events among the batch's records",
@@ -116,9 +118,9 @@ def _hinted(changes: DataFrame, size: int) -> DataFrame:
     return changes.hint("shuffle_hash") if size <= _HASHED_BYTES * partitions else changes
 
 
-def _by_fate(folded: DataFrame, pipeline: Pipeline) -> dict[str, _Tally]:
+def _by_disposition(folded: DataFrame, pipeline: Pipeline) -> dict[str, _Tally]:
     no_keys = " AND ".join(f"`{name}` IS NULL" for name in pipeline.change.keys)
-    found = folded.groupBy(FATE).agg(
+    found = folded.groupBy(DISPOSITION).agg(
         F.count(F.lit(1)).alias("left"), *tallied(), F.count_if(F.expr(no_keys)).alias("none")
     )
-    return {r[FATE]: _Tally(r["left"], r[ROWS], r[MOVED], r[DIGEST], r["none"]) for r in found.collect()}
+    return {r[DISPOSITION]: _Tally(r["left"], r[ROWS], r[MOVED], r[DIGEST], r["none"]) for r in found.collect()}

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.control.backfills import Backfills
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.delta_tables import open_table, query
 from include.pipeline_file import IS_CURRENT, Pipeline
@@ -30,7 +30,7 @@ from spark_jobs.engine.quoting import table_name
 from spark_jobs.tables.writing import ensure_target, tell_keys
 
 
-def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
+def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
     """Checks the new table and lets it take the target's place; the live pipeline goes on from where the backfill was
     planned, in a new generation, and applies what came since. A second call ends what a first one left undone.
 
@@ -38,12 +38,12 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
         TerminalError: the table is not what the target must be. RetryableError: chunks are missing, or Kafka is away.
         FencedGeneration: it was swapped or cancelled before.
     """
-    steps = Steps(settings, pipeline)
-    backfill = steps.ledger.state().backfill(pipeline.name, number)
-    path = steps.tables.target_of(backfill)
+    coordinator = Coordinator(settings, pipeline)
+    backfill = coordinator.ledger.state().backfill(pipeline.name, number)
+    path = coordinator.tables.target_of(backfill)
     if backfill.into != "new":
         raise _refused(backfill, "a backfill into a new table", "one into the target itself")
-    Backfills(steps).verify_landed(backfill)
+    Backfills(coordinator).verify_landed(backfill)
     _one_row_per_key(pipeline, backfill, path)
 
     def bring_rows(table: DeltaTable, markers: Mapping[str, int], metadata: str) -> bool:
@@ -53,7 +53,7 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
                 backfill, "a target that knows of its earlier generations", f"{len(markers)} without a fence"
             )
         [(app_id, fence)] = markers.items()
-        target = steps.tables.target
+        target = coordinator.tables.target
         writer = spark.table(table_name(path)).write.format("delta").mode("overwrite")
         if spark.table(table_name(path)).schema != spark.table(table_name(target)).schema:
             writer = writer.option("overwriteSchema", "true")  # the pipeline file has other columns now
@@ -64,14 +64,16 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
             if table.version() != _version(target) and _marker(target, app_id) != FENCE:
                 return False
             if _marker(target, app_id) != FENCE:
-                raise classed(error, f"{pipeline.name} backfill {number}", "swap", may_have_landed=True) from error
+                raise classed(error, f"{pipeline.name} backfill {number}", "promotion", may_have_landed=True) from error
         tell_keys(spark, target, pipeline, pipeline.target.table, anew=True)
         return True
 
     def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
         return take_over(backfill, state, source, started_by)
 
-    change = GenerationChange(steps, lambda: ensure_target(spark, steps.tables.target, pipeline), bring_rows)
+    change = GenerationChange(
+        coordinator, lambda: ensure_target(spark, coordinator.tables.target, pipeline), bring_rows
+    )
     started, _ = change.begin(decide)
     if started.origin != f"backfill {number}":
         raise RetryableError(
@@ -81,10 +83,10 @@ def swap(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: in
             found=f"one that begins from: {started.origin}",
             action="try again",
         )
-    _forget_purges(spark, pipeline, steps.tables.target)
+    _forget_purges(spark, pipeline, coordinator.tables.target)
     # A first call may have been killed before it came to that.
-    tell_keys(spark, steps.tables.target, pipeline, pipeline.target.table, anew=True)
-    Backfills(steps).end(number, "swapped", started_by)
+    tell_keys(spark, coordinator.tables.target, pipeline, pipeline.target.table, anew=True)
+    Backfills(coordinator).end(number, "swapped", started_by)
 
 
 def _forget_purges(spark: SparkSession, pipeline: Pipeline, target: str) -> None:

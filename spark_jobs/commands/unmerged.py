@@ -11,7 +11,7 @@ from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
 from include.quality.judge import judge_of
 from include.settings import Settings
-from include.sources.landing import Landed
+from include.sources.landing import LandingSource
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.quoting import quoted
@@ -21,7 +21,7 @@ from spark_jobs.tables.writing import prepared
 VIEW = "fresh"
 
 
-def fresh_rows(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> DataFrame:
+def unmerged_view(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> DataFrame:
     """The rows that readers of the target will see, columns as there, as of this call.
 
     What waits in the archive is decoded, judged and reduced as a batch would be; a row of the target is replaced where
@@ -33,7 +33,7 @@ def fresh_rows(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> D
     _verify_within_reach(pipeline)
     tables = Tables.of(settings, pipeline)
     merged = Ledger(tables.ledger).recent()  # before the target: what has landed meanwhile is older than itself
-    landed = Landed.of(settings, pipeline)
+    landed = LandingSource.of(settings, pipeline)
     batch = landed.unmerged(pipeline.name, merged)
     target = spark.read.format("delta").load(tables.target)
     if batch is None:

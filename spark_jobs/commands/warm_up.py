@@ -16,7 +16,7 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.records import volume_of
-from spark_jobs.changes.reduction import reduce
+from spark_jobs.changes.reduction import reduce_changes
 from spark_jobs.engine.session import configure, fit
 from spark_jobs.tables.writing import ensure_target, merge_changes
 
@@ -48,7 +48,7 @@ def _batch(spark: SparkSession, folder: str, pipeline: Pipeline, number: int) ->
     ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
     batch = Batch(pipeline.name, 1, number, ranges, {"warm-up": "-"}, "-")
     records = _records(spark, first).localCheckpoint(eager=True)
-    reduced = reduce(decode(records, pipeline, batch), pipeline, volume_of(records))
+    reduced = reduce_changes(decode(records, pipeline, batch), pipeline, volume_of(records))
     ensure_target(spark, folder, pipeline)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, "warm-up", "warm-up")
     merge_changes(spark, folder, reduced.hinted, pipeline, metadata)

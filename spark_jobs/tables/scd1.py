@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import COLUMN_ORDER, KNOWS, struct_fields
 from include.pipeline_file.schema_ddl import Column
-from spark_jobs.changes.dispositions import ABSENT, FATE, OF_FATE, tallied
+from spark_jobs.changes.dispositions import ABSENT, DISPOSITION, OF_DISPOSITION, tallied
 from spark_jobs.engine.quoting import literal, quoted
 from spark_jobs.tables.lineage import knows, lineage_column, order_fields, order_type
 
@@ -40,13 +40,13 @@ def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[C
 
 
 def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """One row per key, for MERGE refuses two source rows for one target row; and one for all records of another fate.
+    """One row per key, for MERGE refuses two source rows for one target row; and one row per other disposition.
 
     Args:
-        rows: as `fates` gives them.
+        rows: as `dispositions` gives them.
 
-    Columns: FATE and the numbers; of a change the target's and `_lakemark`; with columns that changes may leave out, of
-    every one of them the newest value that sets it, and SET_AT, those changes' orders.
+    Columns: DISPOSITION and the numbers; a change also has the target's columns and `_lakemark`. Where changes may
+    leave columns out, each such column has the newest value that sets it, and SET_AT has the orders of those changes.
     """
     order, partial = F.col(f"{LINEAGE}.change_order"), pipeline.partial_columns
     names = [column.name for column in pipeline.columns]
@@ -61,7 +61,7 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
         return F.when(at.isNotNull(), F.struct(at, F.to_json(F.struct(*map(quoted, names), LINEAGE))))
 
     # Keys first: this aggregation sorts, and what differs early is sorted sooner.
-    found = rows.groupBy(*map(quoted, pipeline.change.keys), FATE).agg(
+    found = rows.groupBy(*map(quoted, pipeline.change.keys), DISPOSITION).agg(
         F.max_by(newest, place(order)).alias(_NEWEST),
         *(
             F.struct(F.max_by(quoted(name), place(at)).alias("value"), F.max(at).alias("at")).alias(name)
@@ -81,7 +81,7 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
         *map(value, names),
         F.col(f"{_NEWEST}.{LINEAGE}").alias(LINEAGE),
         *([F.struct(*orders).alias(SET_AT)] if partial else []),
-        *OF_FATE,
+        *OF_DISPOSITION,
     )
 
 

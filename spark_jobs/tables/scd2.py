@@ -23,7 +23,7 @@ from include.pipeline_file.schema_change import ABSENT as WITHOUT
 from include.pipeline_file.schema_change import KNOWS, struct_fields
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.batch import Batch
-from spark_jobs.changes.dispositions import ABSENT, FATE, OF_FATE, VALID_AT, tallied
+from spark_jobs.changes.dispositions import ABSENT, DISPOSITION, OF_DISPOSITION, VALID_AT, tallied
 from spark_jobs.engine.quoting import quoted
 from spark_jobs.tables.lineage import knows, lineage_column, lineage_fields
 
@@ -51,24 +51,24 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     """All changes: nothing becomes one row here but what a transform has made twice.
 
     Args:
-        rows: as `fates` gives them.
+        rows: as `dispositions` gives them.
 
-    Columns: FATE and the numbers; of a change the target's without those that are computed, and `_lakemark` as the
-    table has it.
+    Columns: DISPOSITION and the numbers; a change also has the target's columns, without those that are computed, and
+    `_lakemark` as the table has it.
     """
     own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(pipeline)]
     own += [F.col(VALID_AT).alias("valid_at")]
     own += [F.col(ABSENT).alias(WITHOUT)] if pipeline.partial_columns else []
     names = [quoted(column.name) for column in pipeline.columns]
-    changes = rows.select(*names, F.struct(*own).alias(LINEAGE), *OF_FATE)
+    changes = rows.select(*names, F.struct(*own).alias(LINEAGE), *OF_DISPOSITION)
     if pipeline.transform is None:
         return changes
     # Of rows that a transform has made of one record for one key any would do, if it is the same one always.
     keys, whole = [quoted(name) for name in pipeline.change.keys], F.struct(*names, LINEAGE)
-    found = changes.groupBy(*keys, FATE, f"{LINEAGE}.change_order").agg(
+    found = changes.groupBy(*keys, DISPOSITION, f"{LINEAGE}.change_order").agg(
         F.max_by(whole, F.to_json(whole)).alias(_WHOLE), *tallied()
     )
-    return found.select(f"{_WHOLE}.*", *OF_FATE)
+    return found.select(f"{_WHOLE}.*", *OF_DISPOSITION)
 
 
 def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, lineage: str, again: Batch | None) -> DataFrame:

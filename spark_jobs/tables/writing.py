@@ -17,7 +17,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.commit_metadata import CommitMetadata
-from spark_jobs.changes.dispositions import changes_in, fates, is_for
+from spark_jobs.changes.dispositions import changes_in, dispositions, is_for
 from spark_jobs.engine.failures import is_same_marker
 from spark_jobs.engine.marking import marked_write, settings_of, with_metadata
 from spark_jobs.engine.quoting import literal, quoted, table_name
@@ -138,7 +138,7 @@ def folded(judged: DataFrame, pipeline: Pipeline, mine: Expression, kind: Module
     Args:
         mine: of a record, whether its changes are for the table. kind: of the table; default: the target's.
     """
-    return (kind or _kind(pipeline)).folded(fates(judged, pipeline, mine), pipeline)
+    return (kind or _kind(pipeline)).folded(dispositions(judged, pipeline, mine), pipeline)
 
 
 def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:

@@ -58,16 +58,16 @@ def measured(world: World, before: int, rounds: int) -> dict[str, object]:
     pipeline = world.pipeline(topic)
     world.produce(topic, [b"{}"] * (_PARTITIONS * before), _PARTITIONS)
     _write_past(world, pipeline, topic, before)
-    steps = world.steps(pipeline)
+    coordinator = world.coordinator(pipeline)
     taken: dict[str, list[float]] = {"plan": [], "settle": [], "both": []}
     for _ in range(rounds):
         world.produce(topic, [b"{}"] * _PARTITIONS, _PARTITIONS)
         began = time.monotonic()
-        batch = steps.plan().batch
+        batch = coordinator.plan().batch
         planned = time.monotonic()
-        _land(steps.tables.target, world, pipeline, batch)
+        _land(coordinator.tables.target, world, pipeline, batch)
         landed = time.monotonic()
-        steps.settle(BatchKey(batch.generation, batch.batch_id))
+        coordinator.settle(BatchKey(batch.generation, batch.batch_id))
         settled = time.monotonic()
         for name, seconds in (("plan", planned - began), ("settle", settled - landed)):
             taken[name].append(1000 * seconds)
@@ -80,7 +80,7 @@ def measured(world: World, before: int, rounds: int) -> dict[str, object]:
 
 
 def _write_past(world: World, pipeline: Pipeline, topic: str, number: int) -> None:
-    tables, source = world.steps(pipeline).tables, world.steps(pipeline).source()
+    tables, source = world.coordinator(pipeline).tables, world.coordinator(pipeline).source()
     ids = source.topic_ids[topic], source.cluster_id
     batches = even_batches(pipeline.name, topic, number, _PARTITIONS, 1, ids)
     DeltaTable.create(tables.target, pa.schema([("id", pa.int64())]))
@@ -105,7 +105,7 @@ def _write_past(world: World, pipeline: Pipeline, topic: str, number: int) -> No
 
 
 def _land(target: str, world: World, pipeline: Pipeline, batch: Batch) -> None:
-    ledger = world.steps(pipeline).ledger
+    ledger = world.coordinator(pipeline).ledger
     ledger.append(lambda state: [AttemptStarted(*batch.key, "a", "host", "bench")], about=batch.key)
     table = open_table(target)
     assert table is not None

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.settings import Settings
@@ -92,7 +92,7 @@ def _measured(world: World, home: Path, changes: int) -> dict[str, object]:
     done = world.lakemark("run", pipeline.name, timeout=3600)
     assert done.returncode == 0, done.stderr[-4000:]
     seconds = time.monotonic() - began
-    [record] = Steps(world.settings, pipeline).ledger.state().batches
+    [record] = Coordinator(world.settings, pipeline).ledger.state().batches
     assert record.commit is not None
     assert record.commit.counts is not None
     assert record.commit.counts.read == changes, record.commit.counts
@@ -111,7 +111,7 @@ def _measured(world: World, home: Path, changes: int) -> dict[str, object]:
 
 
 def _rows(world: World, pipeline: Pipeline) -> int:
-    log = TableLog.open(world.steps(pipeline).tables.target)
+    log = TableLog.open(world.coordinator(pipeline).tables.target)
     assert log is not None
     return sum(log.table.get_add_actions(flatten=True).column("num_records").to_pylist())
 

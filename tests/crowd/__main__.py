@@ -159,7 +159,7 @@ def sent_to(load: Load, pipeline: Pipeline) -> list[Sent]:
 
 def progress(installed: Installed, pipelines: list[Pipeline]) -> str:
     """Batches of all pipelines, and whether all of them get their turn."""
-    batches = [installed.world.steps(p).ledger.state().committed_through + 1 for p in pipelines]
+    batches = [installed.world.coordinator(p).ledger.state().committed_through + 1 for p in pipelines]
     return f"{sum(batches)} batches committed, {min(batches)} to {max(batches)} of a pipeline"
 
 
@@ -167,7 +167,7 @@ def figures(installed: Installed, pipelines: list[Pipeline], load: Load) -> dict
     """Seconds, from the ledgers and the producer's acknowledgements."""
     to_row, to_start, to_settled = [], [], []
     for pipeline in pipelines:
-        rows = installed.world.steps(pipeline).ledger.rows()
+        rows = installed.world.coordinator(pipeline).ledger.rows()
         ranges = {r["batch_id"]: r["details"]["ranges"] for r in rows if r["event"] == "planned"}
         started: dict[int, float] = {}
         for row in rows:

@@ -159,7 +159,7 @@ def filled(installed: Installed, name: str) -> Pipeline:
     world.produce(topic, orders(100, 1))
     installed.lakemark("run", name, "--until-caught-up")
     with world.session() as spark:
-        spark.sql(f"UPDATE delta.`{world.steps(pipeline).tables.target}` SET name = 'spoiled'").collect()
+        spark.sql(f"UPDATE delta.`{world.coordinator(pipeline).tables.target}` SET name = 'spoiled'").collect()
     return pipeline
 
 
@@ -299,7 +299,7 @@ def test_whoever_is_killed_no_orphan_does_harm(installed: Installed, victim: str
     world.produce(topic, orders(100, 1))
     run_id = api.trigger(dag_id)
     job = wait_until(lambda: job_of(pipeline), 90)
-    wait_until(lambda: world.steps(pipeline).ledger.state().batches[0].attempts)
+    wait_until(lambda: world.coordinator(pipeline).ledger.state().batches[0].attempts)
     task = job.parent()
     process = {"task": task, "worker": task.parent(), "scheduler": None}[victim]
     process = process or psutil.Process(installed.stack.service_pid("airflow-scheduler"))
@@ -321,7 +321,7 @@ def test_airflow_retries_a_killed_job(installed: Installed) -> None:
     run_id = api.trigger(dag_id)
 
     process = wait_until(lambda: job_of(pipeline), 90)
-    wait_until(lambda: world.steps(pipeline).ledger.state().batches[0].attempts)
+    wait_until(lambda: world.coordinator(pipeline).ledger.state().batches[0].attempts)
     process.send_signal(signal.SIGKILL)
     assert installed.ended(dag_id, run_id) == "success"
     assert api.tasks(dag_id, run_id)["merge"]["try_number"] == 2
@@ -379,7 +379,7 @@ def test_i5_a_reset_from_airflow_begins_one_generation_however_often_it_is_clear
     assert installed.ended(dag_id, run_id) == "success"
     api.clear(dag_id, run_id, "reset")
     assert installed.ended(dag_id, run_id) == "success"
-    [started] = world.steps(pipeline).ledger.state().generations
+    [started] = world.coordinator(pipeline).ledger.state().generations
     assert (started.generation, started.origin, started.reason) == (2, "earliest", "a test")
     with pytest.raises(RetryableError, match=r"status 4(00|22)"):
         api.trigger(dag_id, **{"from": "the day before", "reason": "no such place"})
@@ -401,7 +401,7 @@ def test_the_maintenance_dag_keeps_every_pipelines_tables(installed: Installed) 
     names = [path.stem for path in sorted(world.settings.pipelines.glob("*.yaml"))]
     lines = "".join(line["event"] for line in api.task_log("lakemark_maintenance", run_id, "report", 1))
     assert "kept target: OPTIMIZE" in lines
-    assert all(f"{name} " in lines for name in names if world.steps(world.load(name)).ledger.rows())
+    assert all(f"{name} " in lines for name in names if world.coordinator(world.load(name)).ledger.rows())
     assert json.loads(installed.lakemark("audit", "kept", "--deep", "--json"))[0]["findings"] == []
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
 
@@ -449,7 +449,7 @@ def test_the_command_line_leaves_the_same_ledger(installed: Installed) -> None:
     world.produce(topic, orders(100, 1))
     preview = json.loads(installed.lakemark("plan", "by_hand", "--dry-run", "--json"))
     assert (preview["plan"], preview["recorded"], preview["lag_records"]) == ("new", False, 40)
-    assert world.steps(pipeline).ledger.rows() == []
+    assert world.coordinator(pipeline).ledger.rows() == []
     assert json.loads(installed.lakemark("plan", "by_hand", "--json"))["batch"] == preview["batch"]
     [result] = json.loads(installed.lakemark("run", "by_hand", "--json"))
     assert (result["batch_id"], result["outcome"], result["counts"]["applied"]) == (0, "applied", 60)
@@ -458,7 +458,7 @@ def test_the_command_line_leaves_the_same_ledger(installed: Installed) -> None:
     assert json.loads(installed.lakemark("run", "by_hand", "--json")) == []
     [status] = json.loads(installed.lakemark("status", "by_hand", "--json"))
     assert (status["committed_through"], status["lag_records"], status["records"]["read"]) == (1, 0, 100)
-    events = [row["event"] for row in world.steps(pipeline).ledger.rows()]
+    events = [row["event"] for row in world.coordinator(pipeline).ledger.rows()]
     assert events == ["topics_started", *["planned", "attempt_started", "attempt_ended", "committed"] * 2]
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert json.loads(installed.lakemark("explain", "by_hand", "--json"))["guarantee"] == "exactly_once"

@@ -185,7 +185,7 @@ def test_in_a_browser(installed: Installed, pipeline: Pipeline, browser: Browser
     run_id = requests.utils.unquote(page.url.split("/runs/")[1].split("/")[0].split("?")[0])
     assert installed.ended("lakemark__paged__backfill", run_id) == "success"
     assert installed.api.xcom("lakemark__paged__backfill", run_id, "preview", "preview")["records_max"] == 30
-    assert world.steps(pipeline).ledger.state().backfills == {}
+    assert world.coordinator(pipeline).ledger.state().backfills == {}
     assert browser.problems == []
 
 

@@ -66,9 +66,9 @@ def assert_right(world: World, pipeline: Pipeline, deep: bool = False) -> None:
     assert done.returncode == 0, done.stderr
     good = list(filter(is_good, world.sent))
     assert as_dict(world.rows(pipeline)) == newest_by_key(good)
-    assert as_states(read_table(world.steps(pipeline).tables.history)) == states_by_key(good)
+    assert as_states(read_table(world.coordinator(pipeline).tables.history)) == states_by_key(good)
     archived = sorted(
-        (r["topic"], r["partition"], r["offset"]) for r in read_table(world.steps(pipeline).tables.archive)
+        (r["topic"], r["partition"], r["offset"]) for r in read_table(world.coordinator(pipeline).tables.archive)
     )
     assert sorted(set(archived)) == sorted((r.topic, r.partition, r.offset) for r in world.sent)
     report = audit(world.settings, pipeline, deep)
@@ -83,7 +83,7 @@ def test_killed_at_a_point_of_the_protocol(world: World, pipeline: Pipeline, poi
     more_records(world, pipeline)
     command = _COMMANDS.get(point, ("run",))
     if point == "rebuild.set_aside":  # a ledger that is damaged
-        [*_, last] = sorted(Path(world.steps(pipeline).ledger.path, "_delta_log").glob("*.json"))
+        [*_, last] = sorted(Path(world.coordinator(pipeline).ledger.path, "_delta_log").glob("*.json"))
         last.write_bytes(b"")
     words = [*command, pipeline.name]
     killed = world.lakemark(*words, LAKEMARK_TEST_FAULT=f"{point}=kill")
@@ -111,7 +111,7 @@ def test_killed_inside_deltas_commit(world: World, pipeline: Pipeline, point: Jv
     commit = world.version(pipeline) + 1
     failed = world.lakemark("run", pipeline.name, **own_driver(world, pipeline, tmp_path, point, "KILL"))
     assert failed.returncode == 1
-    log = Path(world.steps(pipeline).tables.target, "_delta_log")
+    log = Path(world.coordinator(pipeline).tables.target, "_delta_log")
     assert (log / f"{commit:020}.json").exists() == (point == "commit_done")
     assert bool(list(log.glob(f".{commit:020}.json.*.tmp"))) == (point == "at_the_commit"), failed.stderr
     assert_right(world, pipeline, deep=True)

@@ -34,7 +34,7 @@ def two_batches(world: World) -> Pipeline:
     world.produce(topic, [{"id": i % 400, "seq": i, "name": "a", "op": "u"} for i in range(600)])
     world.run_batch(pipeline)
     world.produce(topic, [{"id": i % 400, "seq": i * 7 % 900, "name": "b", "op": "u"} for i in range(600)])
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     return pipeline
 
 
@@ -60,7 +60,7 @@ def test_i6_a_killed_job_is_run_again(world: World, phase: str) -> None:
     # The server may still be at the dead client's MERGE: the rerun races it, and one of the two lands.
     assert run(world, pipeline, 1)[0]["outcome"] in ("applied", "already_applied")
     assert_right(world, pipeline)
-    attempts = world.steps(pipeline).ledger.state().batches[1].attempts
+    attempts = world.coordinator(pipeline).ledger.state().batches[1].attempts
     assert [a.outcome is None for a in attempts] == [True, False]
 
 
@@ -96,7 +96,7 @@ def test_a_condition_that_spark_refuses_is_terminal(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic, change={"delete_when": "nonsense = 'd'"})
     world.produce(topic, [{"id": 1, "seq": 1, "name": "a", "op": "u"}])
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     with pytest.raises(TerminalError, match="nonsense"):
         run(world, pipeline, 0)
 

@@ -66,7 +66,7 @@ def test_i5_i6_killed_at_a_point_of_either_half(world: World, pipeline: Pipeline
     done = world.lakemark("run", pipeline.name, "--until-caught-up")
     assert done.returncode == 0, done.stderr
     sent = [(r.topic, r.partition, r.offset) for r in world.sent]
-    assert places(read_table(world.steps(pipeline).tables.archive or "")) == sorted(sent)  # each once
+    assert places(read_table(world.coordinator(pipeline).tables.archive or "")) == sorted(sent)  # each once
     assert as_dict(world.rows(pipeline)) == newest_by_key(filter(is_good, world.sent))
     aside = [(r.topic, r.partition, r.offset) for r in world.sent if not is_good(r)]
     assert places(world.quarantine(pipeline)) == sorted(aside)

@@ -33,7 +33,7 @@ def pipeline(world: World) -> Pipeline:
     """With one batch in its table, beside the rows of nobody."""
     pipeline = world.pipeline(world.topic(), "large", source={"limits": {"records_per_batch_max": LIMIT}})
     world.create_target(pipeline)
-    target = world.steps(pipeline).tables.target
+    target = world.coordinator(pipeline).tables.target
     with world.session() as spark:
         lineage = spark.read.format("delta").load(target).schema["_lakemark"].dataType
         others = spark.range(FIRST_OTHER, FIRST_OTHER + OTHERS).select(
@@ -58,7 +58,7 @@ def more_records(world: World, pipeline: Pipeline) -> None:
 def assert_right(world: World, pipeline: Pipeline) -> None:
     done = world.lakemark("run", pipeline.name, "--until-caught-up")
     assert done.returncode == 0, done.stderr
-    table = open_table(world.steps(pipeline).tables.target)
+    table = open_table(world.coordinator(pipeline).tables.target)
     assert table is not None
     assert as_dict(query(table, f"select * from t where id < {FIRST_OTHER}")) == newest_by_key(world.sent)
     assert query(table, f"select count(*) as n from t where id >= {FIRST_OTHER}") == [{"n": OTHERS}]
@@ -68,7 +68,7 @@ def assert_right(world: World, pipeline: Pipeline) -> None:
 
 @pytest.mark.parametrize("point", ["attempt.before_merge", "attempt.landed"])
 def test_killed_at_a_point_beside_a_pruned_merge(world: World, pipeline: Pipeline, point: str) -> None:
-    assert pruning.pays(rows_at_most(world.steps(pipeline).tables.target), LIMIT)
+    assert pruning.pays(rows_at_most(world.coordinator(pipeline).tables.target), LIMIT)
     more_records(world, pipeline)
     killed = world.lakemark("run", pipeline.name, LAKEMARK_TEST_FAULT=f"{point}=kill")
     assert killed.returncode == -signal.SIGKILL or "killed by SIGKILL" in killed.stderr, killed.stderr

@@ -31,7 +31,7 @@ def two_batches(world: World) -> tuple[str, Pipeline]:
     world.produce(topic, changes(range(30), 1), 1)
     world.run_batch(pipeline)
     world.produce(topic, changes(range(20, 50), 2), 1)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     return topic, pipeline
 
 
@@ -102,7 +102,7 @@ def test_i1_a_planner_that_slept_between_decision_and_record_makes_no_plan(world
     zombies.append(process)
     sleeper = stopped(process)
     world.produce(topic, changes(range(5, 9), 3), 1)  # so that the others' plan is another one
-    planned = world.steps(pipeline).plan().batch
+    planned = world.coordinator(pipeline).plan().batch
     code, said = resumed(process, sleeper)
     assert code == 0, said
     assert (json.loads(said)["plan"], json.loads(said)["batch"]) == ("pending", planned.to_json())

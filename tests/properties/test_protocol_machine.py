@@ -39,8 +39,8 @@ from include.protocol.ledger_events import (
     BatchPlanned,
     Event,
     GenerationStarted,
+    LedgerSnapshot,
     LedgerState,
-    StateKept,
     TopicsStarted,
     fold,
 )
@@ -161,7 +161,7 @@ class Protocol(RuleBasedStateMachine):
 
     def recent(self, key: BatchKey | None = None) -> LedgerState:
         """What is read for planning and settling: from the newest kept state on, if that knows the batch."""
-        kept = [n for n, event in enumerate(self.ledger) if isinstance(event, StateKept)]
+        kept = [n for n, event in enumerate(self.ledger) if isinstance(event, LedgerSnapshot)]
         state = fold(self.ledger[kept[-1] if kept else 0 :])
         return state if key is None or state.knows(key) else fold(self.ledger)
 
@@ -169,7 +169,7 @@ class Protocol(RuleBasedStateMachine):
         after = fold([*self.ledger, *events])  # raises if they cannot follow
         self.ledger += events
         if events and isinstance(events[-1], BatchCommitted) and events[-1].batch_id % 3 == 2:
-            self.ledger.append(after.kept())
+            self.ledger.append(after.snapshot())
         for event in events:
             match event:
                 case BatchPlanned(batch):

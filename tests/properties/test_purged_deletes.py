@@ -321,7 +321,7 @@ class Purges(RuleBasedStateMachine):
 
     @rule()
     def a_new_table_takes_the_place(self) -> None:
-        """All that was read of the topic as it is now, by a backfill; the swap is one commit."""
+        """All that was read of the topic as it is now, by a backfill; the promotion is one commit."""
         if any(record.outcome is None for record in self.state.backfills.values()):
             return
         self.numbers += 1

@@ -129,7 +129,7 @@ def _all_right(victims: list[Victim], deep: bool) -> bool:
 def _right(victim: Victim, deep: bool) -> bool:
     victim.drain()
     world, pipeline, expected = victim.world, victim.pipeline, victim.expected
-    tables = world.steps(pipeline).tables
+    tables = world.coordinator(pipeline).tables
     right = expected.rows()
     found = [as_dict(read_table(path)) for path in (tables.target, *tables.routes.values())]
     wrong = [
@@ -163,7 +163,7 @@ def _summary(victims: list[Victim], injected: Counter[str], seconds: float) -> N
     for victim in victims:
         report = audit(victim.world.settings, victim.pipeline)
         commits += report.batches
-        rows = victim.world.steps(victim.pipeline).ledger.rows()
+        rows = victim.world.coordinator(victim.pipeline).ledger.rows()
         attempts += sum(row["event"] == "attempt_started" for row in rows)
     events = sum(victim.expected.events for victim in victims)
     print(f"{events:,} events, {commits} batches, {attempts} attempts on record in the ledgers that were not lost")

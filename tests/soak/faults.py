@@ -151,7 +151,7 @@ def two_at_once(victim: Victim) -> bool:
 
 def reset_in_the_middle(victim: Victim) -> bool:
     process = victim.run()
-    state = victim.world.steps(victim.pipeline).ledger.state()
+    state = victim.world.coordinator(victim.pipeline).ledger.state()
     last = max(0, state.committed_through)
     back = victim.chance.choice(["committed", str(max(0, last - 2))]) if state.batches else "committed"
     _wait(victim.chance.uniform(0, 5), process)
@@ -166,7 +166,7 @@ def ledger_lost(how: str, victim: Victim) -> bool:
 
 def _ledger_lost(victim: Victim, how: str, **environment: str) -> bool:
     victim.command("run", victim.pipeline.name, "--until-caught-up", code=None)  # so that it has something to lose
-    path = Path(victim.world.steps(victim.pipeline).ledger.path)
+    path = Path(victim.world.coordinator(victim.pipeline).ledger.path)
     if how == "deleted":
         shutil.rmtree(path)
     else:
@@ -211,7 +211,7 @@ def transaction_aborted(victim: Victim) -> bool:
 
 def table_maintained(victim: Victim) -> bool:
     """OPTIMIZE and VACUUM at the same time as a run."""
-    path = victim.world.steps(victim.pipeline).tables.target
+    path = victim.world.coordinator(victim.pipeline).tables.target
     if not (Path(path) / "_delta_log").exists():
         return False
     process = victim.run()
@@ -227,14 +227,14 @@ def table_maintained(victim: Victim) -> bool:
 
 def table_restored(victim: Victim) -> bool:
     """The target is rolled back by two batches, and they are applied again."""
-    steps = victim.world.steps(victim.pipeline)
-    state = steps.ledger.state()
+    coordinator = victim.world.coordinator(victim.pipeline)
+    state = coordinator.ledger.state()
     if state.committed_through < 2:
         return False
     first = state.committed_through - 1
     version = state.batches[first - 1].commit.table_version
     with victim.world.session() as spark:
-        spark.sql(f"RESTORE TABLE delta.`{steps.tables.target}` TO VERSION AS OF {version}")
+        spark.sql(f"RESTORE TABLE delta.`{coordinator.tables.target}` TO VERSION AS OF {version}")
     assert f"--from {first}" in victim.command("run", victim.pipeline.name, code=1)
     victim.command("reset", victim.pipeline.name, "--from", str(first), "--reason", "soak")
     return True
@@ -258,7 +258,9 @@ def backfill_over_purged_deletes(victim: Victim) -> bool:
     """Tombstones are purged; reading again into the table itself is refused; what the error says instead works."""
     victim.drain()
     assert "purged tombstones" in victim.command("maintain", victim.pipeline.name)
-    [end, *_] = [r.end_offset for r in victim.world.steps(victim.pipeline).ledger.state().batches[-1].batch.ranges]
+    [end, *_] = [
+        r.end_offset for r in victim.world.coordinator(victim.pipeline).ledger.state().batches[-1].batch.ranges
+    ]
     again = f"--range={victim.topic}-0:0-{max(1, end // 2)}"
     said = victim.command("backfill", victim.pipeline.name, again, "--reason", "soak", code=1)
     assert "rows that are deleted could come back" in said, said

@@ -48,10 +48,10 @@ def names(met: list[dict[str, Any]]) -> list[str]:
 def test_numbers_that_do_not_add_up(world: World) -> None:
     """CountsDisagree: another writer has put a row there twice, and a batch changes both."""
     pipeline = one_batch(world)
-    path = world.steps(pipeline).tables.target
+    path = world.coordinator(pipeline).tables.target
     with world.session() as spark:
         spark.sql(f"INSERT INTO delta.`{path}` SELECT * FROM delta.`{path}` WHERE id = 7")
-    batch = world.steps(pipeline).plan().batch
+    batch = world.coordinator(pipeline).plan().batch
     world.attempt(pipeline, batch.batch_id)
     with pytest.raises(CountsDisagree) as failure:
         world.settle(pipeline, batch.batch_id)
@@ -75,20 +75,20 @@ def test_numbers_that_do_not_add_up(world: World) -> None:
 def test_i10_numbers_that_do_not_add_up_hold_nobody_up(world: World, how: str) -> None:
     """CountsDisagree: nor a reset, nor a rebuild of the ledger, which both settle first."""
     pipeline = one_batch(world)
-    steps = world.steps(pipeline)
+    coordinator = world.coordinator(pipeline)
     with world.session() as spark:
-        table = f"delta.`{steps.tables.target}`"
+        table = f"delta.`{coordinator.tables.target}`"
         spark.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id = 7")
-    world.attempt(pipeline, steps.plan().batch.batch_id)
+    world.attempt(pipeline, coordinator.plan().batch.batch_id)
     if how == "rebuild":
         sound = world.lakemark("ledger", "rebuild", pipeline.name)
         assert "the ledger is sound" in sound.stderr
-        assert steps.ledger.state().committed_through == 1
-        shutil.rmtree(steps.ledger.path)
+        assert coordinator.ledger.state().committed_through == 1
+        shutil.rmtree(coordinator.ledger.path)
     command = ["reset", pipeline.name] if how == "reset" else ["ledger", "rebuild", pipeline.name]
     done = world.lakemark(*command, "--reason", "test")
     assert done.returncode == 0, done.stderr
-    state = steps.ledger.state()
+    state = coordinator.ledger.state()
     assert (state.generation, list(state.next_offsets.values())) == (2, [20])
     assert follow(world, pipeline) == []
 
@@ -98,11 +98,11 @@ def test_numbers_of_a_backfill_that_do_not_add_up_are_told_once_it_is_at_its_end
     """CountsDisagree: what has landed has landed, of a chunk too."""
     pipeline = one_batch(world)
     with world.session() as spark:
-        table = f"delta.`{world.steps(pipeline).tables.target}`"
+        table = f"delta.`{world.coordinator(pipeline).tables.target}`"
         spark.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id = 7")
     done = world.lakemark("backfill", pipeline.name, "--batches", "0")
     assert (done.returncode, "CountsDisagree" in done.stderr) == (1, True), done.stderr
-    [record] = world.steps(pipeline).ledger.state().backfills.values()
+    [record] = world.coordinator(pipeline).ledger.state().backfills.values()
     assert record.outcome == "applied"
     assert world.lakemark("backfill", pipeline.name, "--into-new-table").returncode == 0
     assert follow(world, pipeline) == []
@@ -138,7 +138,7 @@ def test_a_target_that_was_rolled_back(world: World) -> None:
     pipeline = one_batch(world)
     world.drain(pipeline)
     with world.session() as spark:
-        spark.sql(f"RESTORE TABLE delta.`{world.steps(pipeline).tables.target}` TO VERSION AS OF 1")
+        spark.sql(f"RESTORE TABLE delta.`{world.coordinator(pipeline).tables.target}` TO VERSION AS OF 1")
     assert names(follow(world, pipeline)) == ["TargetBehindLedger"]
     assert_right(world, pipeline)
 
@@ -146,7 +146,7 @@ def test_a_target_that_was_rolled_back(world: World) -> None:
 def test_a_ledger_that_is_lost(world: World) -> None:
     """LedgerBehindTarget."""
     pipeline = one_batch(world)
-    shutil.rmtree(world.steps(pipeline).ledger.path)
+    shutil.rmtree(world.coordinator(pipeline).ledger.path)
     assert names(follow(world, pipeline)) == ["LedgerBehindTarget"]
     assert_right(world, pipeline)
 
@@ -155,7 +155,7 @@ def test_a_ledger_that_is_lost(world: World) -> None:
 def test_a_ledger_that_contradicts_itself(world: World) -> None:
     """LedgerConflict: another writer has put an event there."""
     pipeline = one_batch(world)
-    ledger = world.steps(pipeline).ledger
+    ledger = world.coordinator(pipeline).ledger
     again = [{**row, "details": json.dumps(row["details"])} for row in ledger.rows() if row["event"] == "planned"]
     write_deltalake(ledger.path, pa.Table.from_pylist(again, SCHEMA), mode="append")
     assert names(follow(world, pipeline, {"LedgerConflict": 1})) == ["LedgerConflict"]
@@ -166,10 +166,10 @@ def test_a_ledger_that_contradicts_itself(world: World) -> None:
 def test_a_batch_of_other_ranges(world: World) -> None:
     """BatchMismatch: the ledger was replaced after an attempt had begun, and batch 1 planned otherwise."""
     pipeline = one_batch(world)
-    steps = world.steps(pipeline)
-    batch = steps.plan().batch
+    coordinator = world.coordinator(pipeline)
+    batch = coordinator.plan().batch
     world.attempt(pipeline, batch.batch_id)
-    ledger = steps.ledger
+    ledger = coordinator.ledger
     kept = [event for event in ledger.events() if not (isinstance(event, BatchPlanned) and event.batch == batch)]
     kept = [event for event in kept if getattr(event, "batch_id", 0) != batch.batch_id]
     shutil.rmtree(ledger.path)
@@ -214,11 +214,11 @@ def test_a_topic_that_was_made_anew(world: World) -> None:
 def test_a_table_that_is_damaged(world: World, table: str) -> None:
     """TableDamaged: of the target the advice begins with what no command does."""
     pipeline = one_batch(world)
-    path = Path(getattr(world.steps(pipeline).tables, table))
+    path = Path(getattr(world.coordinator(pipeline).tables, table))
     sorted((path / "_delta_log").glob("*.json"))[-1].write_bytes(b"")
     if table == "target":
         with pytest.raises(LakemarkError, match="move its folder away"):
-            world.steps(pipeline).plan()
+            world.coordinator(pipeline).plan()
         path.rename(path.with_name("aside"))
         assert names(follow(world, pipeline)) == ["TargetBehindLedger"]  # which says the same
     else:
@@ -230,8 +230,8 @@ def test_a_table_that_is_damaged(world: World, table: str) -> None:
 def test_a_gap(world: World) -> None:
     """RangeGap: the target went away between plan and attempt."""
     pipeline = one_batch(world)
-    batch = world.steps(pipeline).plan().batch
-    shutil.rmtree(world.steps(pipeline).tables.target)
+    batch = world.coordinator(pipeline).plan().batch
+    shutil.rmtree(world.coordinator(pipeline).tables.target)
     with pytest.raises(RangeGap) as failure:
         world.attempt(pipeline, batch.batch_id)
     run, look = advised(failure.value.action, pipeline)

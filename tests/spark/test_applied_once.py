@@ -31,14 +31,14 @@ def test_i1_a_recorded_plan_is_used_as_it_stands(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(10), 1))
-    first = world.steps(pipeline).plan()
+    first = world.coordinator(pipeline).plan()
     assert isinstance(first, NewBatch)
     world.produce(topic, changes(range(10), 2))
-    assert world.steps(pipeline).plan() == PendingBatch(first.batch)
+    assert world.coordinator(pipeline).plan() == PendingBatch(first.batch)
     world.attempt(pipeline, 0)
     assert {row["seq"] for row in world.rows(pipeline)} == {1}
     world.settle(pipeline, 0)
-    second = world.steps(pipeline).plan()
+    second = world.coordinator(pipeline).plan()
     assert isinstance(second, NewBatch)
     assert [r.start_offset for r in second.batch.ranges] == [r.end_offset for r in first.batch.ranges]
 
@@ -48,8 +48,8 @@ def test_i2_rows_marker_and_ranges_are_one_commit(world: World) -> None:
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(10), 1))
     world.run_batch(pipeline)
-    batch = world.steps(pipeline).ledger.state().batches[0].batch
-    path = world.steps(pipeline).tables.target
+    batch = world.coordinator(pipeline).ledger.state().batches[0].batch
+    path = world.coordinator(pipeline).tables.target
     marker, landed = landed_and_marker(path, batch)
     assert marker == 0
     assert landed is not None
@@ -75,7 +75,7 @@ def test_i3_other_ranges_under_a_landed_id_are_refused(world: World) -> None:
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(10), 1))
     world.run_batch(pipeline)
-    ledger = world.steps(pipeline).ledger
+    ledger = world.coordinator(pipeline).ledger
     batch = ledger.state().batches[0].batch
     other = replace(batch, ranges=tuple(replace(r, end_offset=r.end_offset + 1) for r in batch.ranges))
     shutil.rmtree(ledger.path)  # a ledger that was replaced by another one
@@ -90,14 +90,14 @@ def test_i4_a_batch_before_its_predecessor_is_refused(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 10}})
     world.produce(topic, changes(range(30), 1))
-    first = world.steps(pipeline).plan().batch
+    first = world.coordinator(pipeline).plan().batch
     # A ledger that says more than the target holds (the target was replaced, say).
     said = BatchCommitted(1, 0, first.fingerprint, 1, None, None, None)
-    world.steps(pipeline).ledger.append(lambda state: [said])
+    world.coordinator(pipeline).ledger.append(lambda state: [said])
     with pytest.raises(TargetBehindLedger):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     shifted = tuple(replace(r, start_offset=r.end_offset, end_offset=r.end_offset + 5) for r in first.ranges)
-    world.steps(pipeline).ledger.append(lambda state: [BatchPlanned(replace(first, batch_id=1, ranges=shifted))])
+    world.coordinator(pipeline).ledger.append(lambda state: [BatchPlanned(replace(first, batch_id=1, ranges=shifted))])
     with pytest.raises(RangeGap):
         world.attempt(pipeline, 1)
     assert world.rows(pipeline) == []
@@ -109,7 +109,7 @@ def test_i5_of_two_attempts_at_once_one_commits(world: World) -> None:
     world.produce(topic, changes(range(200), 1))
     world.run_batch(pipeline)  # so that both race on rows, and none on the table's creation
     world.produce(topic, changes(range(200), 2))
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     with ThreadPoolExecutor(2) as pool:
         attempts = [pool.submit(world.attempt, pipeline, 1) for _ in range(2)]
     assert sorted(a.result().outcome for a in attempts) == ["already_applied", "applied"]
@@ -121,7 +121,7 @@ def test_i5_an_attempt_that_slept_past_its_guard_changes_nothing(world: World) -
     topic = world.topic()
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(20), 1))
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
 
     @contextmanager
     def late_session():  # opened after the guard has said "go on"
@@ -135,7 +135,7 @@ def test_i5_an_attempt_that_slept_past_its_guard_changes_nothing(world: World) -
 
 def fence(world: World, pipeline: Pipeline, batch_app_id: str) -> None:
     """What a reset does to the generation that it ends."""
-    table = DeltaTable(world.steps(pipeline).tables.target)
+    table = DeltaTable(world.coordinator(pipeline).tables.target)
     marker = CommitProperties(app_transactions=[Transaction(batch_app_id, FENCE)])
     table.create_write_transaction([], "append", table.schema(), commit_properties=marker)
 
@@ -146,7 +146,7 @@ def test_i5_an_ended_generation_never_lands(world: World) -> None:
     world.produce(topic, changes(range(20), 1))
     world.run_batch(pipeline)
     world.produce(topic, changes(range(20), 2))
-    batch = world.steps(pipeline).plan().batch
+    batch = world.coordinator(pipeline).plan().batch
 
     @contextmanager
     def fenced_meanwhile():
@@ -165,7 +165,7 @@ def test_i6_a_lost_answer_is_settled_from_the_log(world: World, monkeypatch: pyt
     topic = world.topic()
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(20), 1))
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     merge = spark_jobs.attempt.attempt.merge_changes
 
     def answer_lost(*arguments: Any) -> bool:
@@ -181,7 +181,7 @@ def test_i6_a_lost_commit_is_unknown_until_the_log_is_read(world: World, monkeyp
     topic = world.topic()
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(20), 1))
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
 
     def connection_lost(*arguments: Any) -> bool:
         raise ConnectionError("the connection was lost")
@@ -190,7 +190,7 @@ def test_i6_a_lost_commit_is_unknown_until_the_log_is_read(world: World, monkeyp
         patched.setattr(spark_jobs.attempt.attempt, "merge_changes", connection_lost)
         with pytest.raises(OutcomeUnknownError):
             world.attempt(pipeline, 0)
-    assert isinstance(world.steps(pipeline).plan(), PendingBatch)
+    assert isinstance(world.coordinator(pipeline).plan(), PendingBatch)
     assert world.attempt(pipeline, 0).outcome == "applied"
 
 
@@ -198,8 +198,8 @@ def test_i6_plan_settles_what_landed_without_a_word(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(20), 1))
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     world.attempt(pipeline, 0)  # its settle never runs
     world.produce(topic, changes(range(20), 2))
-    assert world.steps(pipeline).plan().batch.batch_id == 1
-    assert world.steps(pipeline).ledger.state().committed_through == 0
+    assert world.coordinator(pipeline).plan().batch.batch_id == 1
+    assert world.coordinator(pipeline).ledger.state().committed_through == 0

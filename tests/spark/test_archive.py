@@ -8,7 +8,7 @@ import shutil
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from include.control.backfills import Backfills, Wish
+from include.control.backfills import BackfillRequest, Backfills
 from include.protocol.errors import OffsetsExpired, TerminalError
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
@@ -21,7 +21,7 @@ def test_a_table_is_made_from_the_archive_once_kafka_has_dropped_its_records(wor
     world.run_batch(pipeline)
     world.produce(topic, changes(range(5), 3), 2)
     world.run_batch(pipeline)
-    tables = world.steps(pipeline).tables
+    tables = world.coordinator(pipeline).tables
     assert tables.archive is not None
     rows = read_table(tables.archive)
     assert {(r["topic"], r["partition"], r["offset"]) for r in rows} == {
@@ -33,9 +33,9 @@ def test_a_table_is_made_from_the_archive_once_kafka_has_dropped_its_records(wor
 
     for partition in (0, 1):  # retention; and the table is lost
         world.delete_before(topic, partition, 5)
-    backfills = Backfills(world.steps(pipeline))
+    backfills = Backfills(world.coordinator(pipeline))
     with pytest.raises(OffsetsExpired, match="can only come from an archive"):
-        backfills.preview(Wish(into="new"))
+        backfills.preview(BackfillRequest(into="new"))
     shutil.rmtree(tables.target)
     path = world.settings.pipelines / "kept.yaml"
     path.write_text(path.read_text().replace("${KAFKA_BOOTSTRAP_SERVERS}", "127.0.0.1:9"))  # no Kafka there
@@ -51,7 +51,7 @@ def test_a_pipeline_without_an_archive_says_so(world: World) -> None:
     world.produce(topic, changes(range(2), 1), 1)
     world.run_batch(pipeline)
     with pytest.raises(TerminalError, match="there is no archive to read from"):
-        Backfills(world.steps(pipeline)).preview(Wish(source="archive"))
+        Backfills(world.coordinator(pipeline)).preview(BackfillRequest(source="archive"))
 
 
 def test_topics_by_pattern_and_keys_of_kafkas_own(world: World) -> None:
@@ -60,7 +60,7 @@ def test_topics_by_pattern_and_keys_of_kafkas_own(world: World) -> None:
     source = {"topics": [], "topics_pattern": f"{prefix}\\..+", "start": "latest"}
     pipeline = world.pipeline(prefix, "matched", source=source, change={"keys": "generated", "order_by": []})
     world.produce(f"{prefix}.a", changes(range(1), 1), 1)
-    assert world.steps(pipeline).plan() is not None  # from now on
+    assert world.coordinator(pipeline).plan() is not None  # from now on
     world.produce(f"{prefix}.a", changes(range(2), 2), 1)
     world.run_batch(pipeline)
     assert {(r["kafka_topic"], r["kafka_offset"]) for r in world.rows(pipeline)} == {(f"{prefix}.a", n) for n in (1, 2)}
@@ -71,7 +71,7 @@ def test_topics_by_pattern_and_keys_of_kafkas_own(world: World) -> None:
     assert found == {(f"{prefix}.a", n) for n in (1, 2)} | {(f"{prefix}.b", n) for n in (0, 1, 2)}
     nothing = world.pipeline(prefix, "nothing", source={"topics": [], "topics_pattern": "no-such-topic.*"})
     with pytest.raises(TerminalError, match="no topic matches the pattern"):
-        world.steps(nothing).plan()
+        world.coordinator(nothing).plan()
 
 
 def test_partitions_that_are_added_where_kafkas_order_decides_are_told_of(
@@ -85,9 +85,9 @@ def test_partitions_that_are_added_where_kafkas_order_decides_are_told_of(
     world.admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
     world.produce(topic, changes(range(2), 2), 2)
     with caplog.at_level(logging.WARNING, logger="include.control.coordinator"):
-        world.steps(by_column).plan()
+        world.coordinator(by_column).plan()
         assert caplog.messages == []
-        world.steps(by_offset).plan()
+        world.coordinator(by_offset).plan()
     [warning] = caplog.messages
     assert f"partitions were added: {topic}-1" in warning
     assert "an older change may then win" in warning

@@ -1,4 +1,4 @@
-"""Backfills on a real broker, real Spark and real Delta: beside the live pipeline, once, order-proof, and the swap."""
+"""Backfills on a real broker, real Spark and real Delta: beside the live pipeline, once, order-proof, and promoted."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from include.control.backfills import Backfills, Wish
+from include.control.backfills import BackfillRequest, Backfills
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import BatchKey
 from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TerminalError
 from include.protocol.ranges import OffsetRange
-from spark_jobs.commands.promote import swap
+from spark_jobs.commands.promote import promote
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table, wait_until
 
 
-def planned(world: World, pipeline: Pipeline, wish: Wish, request: str = "r") -> Backfill:
-    return Backfills(world.steps(pipeline)).plan(wish, request, "a test", "test")
+def planned(world: World, pipeline: Pipeline, request: BackfillRequest, request_id: str = "r") -> Backfill:
+    return Backfills(world.coordinator(pipeline)).plan(request, request_id, "a test", "test")
 
 
 def run_chunk(world: World, pipeline: Pipeline, backfill: Backfill, chunk: int) -> str:
@@ -41,7 +41,7 @@ def spoil(world: World, pipeline: Pipeline, condition: str) -> None:
     """A foreign writer's accident."""
     with world.session() as spark:
         spark.sql(
-            f"UPDATE delta.`{world.steps(pipeline).tables.target}` SET name = 'spoiled' WHERE {condition}"
+            f"UPDATE delta.`{world.coordinator(pipeline).tables.target}` SET name = 'spoiled' WHERE {condition}"
         ).collect()
 
 
@@ -53,13 +53,13 @@ def test_i3_i9_chunks_land_once_in_any_order_and_never_replace_newer_rows(world:
     world.drain(pipeline)
     right = as_dict(world.rows(pipeline))
     spoil(world, pipeline, "id < 30")
-    before = world.steps(pipeline).ledger.state()
-    backfill = planned(world, pipeline, Wish(batches=(0, 0), records_per_chunk_max=20))
+    before = world.coordinator(pipeline).ledger.state()
+    backfill = planned(world, pipeline, BackfillRequest(batches=(0, 0), records_per_chunk_max=20))
     assert len(backfill.chunks) == 3
-    assert planned(world, pipeline, Wish(batches=(0, 0))) == backfill  # the same request, recorded once
+    assert planned(world, pipeline, BackfillRequest(batches=(0, 0))) == backfill  # the same request, recorded once
     assert [run_chunk(world, pipeline, backfill, chunk) for chunk in (2, 0)] == ["applied"] * 2
     with pytest.raises(RetryableError, match="1 missing: 1"):
-        Backfills(world.steps(pipeline)).verify_landed(backfill)
+        Backfills(world.coordinator(pipeline)).verify_landed(backfill)
     world.produce(topic, changes(range(5), seq=3, name="live"))  # the live pipeline goes on beside it
     assert world.run_batch(pipeline).batch.batch_id == 1
     assert run_chunk(world, pipeline, backfill, 1) == "applied"
@@ -69,9 +69,9 @@ def test_i3_i9_chunks_land_once_in_any_order_and_never_replace_newer_rows(world:
     found = as_dict(world.rows(pipeline))
     assert found == newest_by_key(world.sent)  # what was spoiled is right again, what is newer stayed
     assert {i: found[i] for i in range(5, 40)} == {i: right[i] for i in range(5, 40)}
-    after = world.steps(pipeline).ledger.state()
+    after = world.coordinator(pipeline).ledger.state()
     assert (after.generation, after.committed_through) == (before.generation, 1)
-    chunks = Backfills(world.steps(pipeline)).verify_landed(backfill)
+    chunks = Backfills(world.coordinator(pipeline)).verify_landed(backfill)
     assert sum(chunk.counts["read"] for chunk in chunks) == 60
     assert [f for f in findings(world, pipeline) if "another writer" not in json.dumps(f)] == []
 
@@ -84,15 +84,15 @@ def test_a_time_span_is_found_by_kafkas_own_index(world: World) -> None:
     middle = wait_until(lambda: later_than(sent))  # Kafka's timestamps count milliseconds
     wait_until(lambda: later_than(middle))
     world.produce(topic, changes(range(5, 12), seq=1), partitions=1)
-    backfills = Backfills(world.steps(pipeline))
-    assert backfills.preview(Wish(since=middle))["ranges"] == [f"{topic}-0:5-12"]
-    assert backfills.preview(Wish(until=middle))["ranges"] == [f"{topic}-0:0-5"]
-    assert backfills.preview(Wish(until=middle))["estimated_seconds"] is None  # nothing has run yet
+    backfills = Backfills(world.coordinator(pipeline))
+    assert backfills.preview(BackfillRequest(since=middle))["ranges"] == [f"{topic}-0:5-12"]
+    assert backfills.preview(BackfillRequest(until=middle))["ranges"] == [f"{topic}-0:0-5"]
+    assert backfills.preview(BackfillRequest(until=middle))["estimated_seconds"] is None  # nothing has run yet
     world.drain(pipeline)
-    assert backfills.preview(Wish(until=middle))["estimated_seconds"] > 0
+    assert backfills.preview(BackfillRequest(until=middle))["estimated_seconds"] > 0
     with pytest.raises(TerminalError, match="none in that range"):
-        backfills.preview(Wish(since=datetime.now(UTC)))
-    assert backfills.steps.ledger.state().backfills == {}  # a preview writes nothing
+        backfills.preview(BackfillRequest(since=datetime.now(UTC)))
+    assert backfills.coordinator.ledger.state().backfills == {}  # a preview writes nothing
 
 
 @pytest.mark.slow
@@ -103,14 +103,14 @@ def test_a_new_table_takes_the_targets_place_with_all_that_landed_meanwhile(worl
     world.drain(pipeline)
     spoil(world, pipeline, "id = 7")
     with world.session() as spark:
-        spark.sql(f"DELETE FROM delta.`{world.steps(pipeline).tables.target}` WHERE id < 5").collect()
-    backfill = planned(world, pipeline, Wish(into="new"))
+        spark.sql(f"DELETE FROM delta.`{world.coordinator(pipeline).tables.target}` WHERE id < 5").collect()
+    backfill = planned(world, pipeline, BackfillRequest(into="new"))
     world.produce(topic, changes(range(40, 60), seq=2, name="meanwhile"))
     world.drain(pipeline)
     spoiled = as_dict(world.rows(pipeline))
     done = world.lakemark("backfill", pipeline.name, "--resume", str(backfill.number), "--json")
     assert done.returncode == 0, done.stderr
-    state = world.steps(pipeline).ledger.state()
+    state = world.coordinator(pipeline).ledger.state()
     assert (state.generation, state.committed_through) == (2, -1)
     assert state.next_offsets == backfill.next_offsets
     assert state.backfills[1].outcome == "swapped"
@@ -130,15 +130,15 @@ def test_i5_an_attempt_of_the_live_generation_that_wakes_after_the_swap_lands_no
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(20), seq=1))
     world.drain(pipeline)
-    backfill = planned(world, pipeline, Wish(into="new"))
+    backfill = planned(world, pipeline, BackfillRequest(into="new"))
     run_chunk(world, pipeline, backfill, 0)
     world.produce(topic, changes(range(10), seq=2, name="late"))
-    batch = world.steps(pipeline).plan().batch
+    batch = world.coordinator(pipeline).plan().batch
 
     def swapped_meanwhile(fact: dict) -> None:
         if fact.get("progress") == "merge":
             with world.session() as spark:
-                swap(spark, world.settings, pipeline, backfill.number, "test")
+                promote(spark, world.settings, pipeline, backfill.number, "test")
 
     with pytest.raises(FencedGeneration):
         world.attempt(pipeline, batch.batch_id, say=swapped_meanwhile)
@@ -154,7 +154,7 @@ def test_after_a_cancel_no_chunk_lands_and_what_landed_stays(world: World) -> No
     world.produce(topic, changes(range(40), seq=1))
     world.drain(pipeline)
     spoil(world, pipeline, "true")
-    backfill = planned(world, pipeline, Wish(batches=(0, 0), records_per_chunk_max=20))
+    backfill = planned(world, pipeline, BackfillRequest(batches=(0, 0), records_per_chunk_max=20))
     run_chunk(world, pipeline, backfill, 0)
 
     def cancelled_meanwhile(fact: dict) -> None:
@@ -180,16 +180,16 @@ def test_what_kafka_does_not_hold_is_refused_and_nothing_is_recorded(world: Worl
     world.produce(topic, changes(range(40), seq=1))
     world.drain(pipeline)
     world.delete_before(topic, 0, 5)
-    backfills = Backfills(world.steps(pipeline))
+    backfills = Backfills(world.coordinator(pipeline))
     with pytest.raises(OffsetsExpired, match="5 to 20"):
-        planned(world, pipeline, Wish(ranges=[OffsetRange(topic, 0, 0, 10)]))
+        planned(world, pipeline, BackfillRequest(ranges=[OffsetRange(topic, 0, 0, 10)]))
     with pytest.raises(OffsetsExpired, match="cannot be made anew"):
-        planned(world, pipeline, Wish(into="new"))
+        planned(world, pipeline, BackfillRequest(into="new"))
     with pytest.raises(TerminalError, match="there is no archive to read from"):
-        planned(world, pipeline, Wish(batches=(0, 0), source="archive"))
-    assert backfills.steps.ledger.state().backfills == {}
+        planned(world, pipeline, BackfillRequest(batches=(0, 0), source="archive"))
+    assert backfills.coordinator.ledger.state().backfills == {}
     refused = world.lakemark("backfill", pipeline.name, "--range", f"{topic}-0:0-10", "--json")
     assert refused.returncode == 1
     assert json.loads(refused.stdout)["error"] == "OffsetsExpired"
-    assert not Path(world.steps(pipeline).tables.backfills).exists()
-    assert read_table(world.steps(pipeline).tables.quarantine) == []
+    assert not Path(world.coordinator(pipeline).tables.backfills).exists()
+    assert read_table(world.coordinator(pipeline).tables.quarantine) == []

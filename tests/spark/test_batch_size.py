@@ -16,13 +16,13 @@ def test_the_time_that_batches_took_makes_the_size_of_the_next(world: World) -> 
 
     widths = []
     for _ in range(2):
-        plan = world.steps(pipeline).plan()
+        plan = world.coordinator(pipeline).plan()
         assert isinstance(plan, NewBatch)
         widths.append(plan.batch.width)
         world.run_batch(pipeline)
     assert widths == [LEAST_OFFSETS, 25_000], "as few as are cheap; then an hour's, as far as the file allows"
 
-    [*_, last] = world.steps(pipeline).ledger.state().batches
+    [*_, last] = world.coordinator(pipeline).ledger.state().batches
     took = sum(last.attempts[-1].phase_seconds.values())
     assert last.commit is not None
     assert last.commit.attempt_seconds == round(took, 3)

@@ -50,7 +50,7 @@ def two_batches(world: World, **sections: Any) -> tuple[str, Pipeline]:
     pipeline = world.pipeline(topic, **{"source": limits, **sections})
     world.produce(topic, changes(range(10), 1) + changes(range(5, 15), 2), 1)
     world.run_batch(pipeline)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     return topic, pipeline
 
 
@@ -71,13 +71,13 @@ def test_i5_an_attempt_of_a_generation_that_was_reset_never_lands(world: World, 
 
     with pytest.raises(FencedGeneration):
         world.attempt(pipeline, 1, open_session=reset_meanwhile)
-    state = world.steps(pipeline).ledger.state()
+    state = world.coordinator(pipeline).ledger.state()
     assert (state.generation, state.next_offsets) == (2, {TopicPartition(topic, 0): 10})
     assert {row["seq"] for row in world.rows(pipeline)} == {1}
     with pytest.raises(FencedGeneration):  # a task of the old generation that is cleared later
         world.attempt(pipeline, 1, key=BatchKey(1, 1))
     with pytest.raises(FencedGeneration):
-        world.steps(pipeline).settle(BatchKey(1, 1))
+        world.coordinator(pipeline).settle(BatchKey(1, 1))
     assert_right(world, pipeline)
     assert {row["_lakemark"]["generation"] for row in world.rows(pipeline)} == {1, 2}
 
@@ -106,9 +106,9 @@ def test_a_reset_of_a_pipeline_that_never_landed_anything_makes_the_table_to_fen
     topic = world.topic()
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(10), 1))
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     dry = lakemark("reset", pipeline.name, "--reason", "test", "--dry-run")
-    assert (dry["recorded"], world.steps(pipeline).ledger.state().generation) == (False, 1)
+    assert (dry["recorded"], world.coordinator(pipeline).ledger.state().generation) == (False, 1)
     lakemark("reset", pipeline.name, "--reason", "test")
     with pytest.raises(FencedGeneration):
         world.attempt(pipeline, 0, key=BatchKey(1, 0))
@@ -126,7 +126,7 @@ def test_i7_a_skip_is_the_way_out_of_a_range_that_has_expired(world: World, lake
     [*_, refused] = lakemark("status", pipeline.name)
     assert f"{topic}-0:10-15" in refused["problem"]
     lakemark("ledger", "skip", pipeline.name, "--range", f"{topic}-0:10-16", "--reason", "x", code=0)
-    state = world.steps(pipeline).ledger.state()
+    state = world.coordinator(pipeline).ledger.state()
     assert [str(r) for r in state.generations[0].skipped] == [f"{topic}-0[10, 16)"]
     world.drain(pipeline)
     left = [record for record in world.sent if not 10 <= record.offset < 16]
@@ -144,7 +144,7 @@ def test_i7_a_reset_is_the_way_out_of_a_topic_that_was_recreated(world: World, l
     world.recreate_topic(topic, 1)
     again = world.produce(topic, changes(range(8, 12), 3, "again"), 1)
     with pytest.raises(TopicRecreated, match="--from earliest"):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     assert lakemark("reset", pipeline.name, "--reason", "x", code=1)["error"] == "TopicRecreated"
     lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "x")
     assert_right(world, pipeline)
@@ -163,14 +163,14 @@ def test_i8_records_of_a_topic_that_was_made_anew_are_not_those_of_the_old_one(w
     lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "x")
     world.drain(pipeline)
     assert as_dict(world.rows(pipeline)) == newest_by_key(r for r in world.sent if isinstance(r.value, dict))
-    waiting = Quarantine.of(world.steps(pipeline)).pending(Chosen(), 10)
+    waiting = Quarantine.of(world.coordinator(pipeline)).pending(Chosen(), 10)
     assert sorted((record["offset"], record["value"]) for record in waiting) == [(0, b"{"), (3, b"["), (10, b"{")]
     report = audit(world.settings, pipeline, deep=True)
     assert (report.findings, str(report.recomputed)) == (
         (),
         "recomputed from 11 records: 3 rows are equal; 9 rows are of records that Kafka no longer holds",
     )
-    shutil.rmtree(world.steps(pipeline).ledger.path)
+    shutil.rmtree(world.coordinator(pipeline).ledger.path)
     lakemark("ledger", "rebuild", pipeline.name)
     assert audit(world.settings, pipeline, deep=True).findings == ()
 
@@ -179,12 +179,12 @@ def test_i8_records_of_a_topic_that_was_made_anew_are_not_those_of_the_old_one(w
 def test_i3_a_restored_target_is_noticed_and_filled_again(world: World, lakemark) -> None:
     _, pipeline = two_batches(world)
     world.drain(pipeline)
-    path = world.steps(pipeline).tables.target
+    path = world.coordinator(pipeline).tables.target
     with world.session() as spark:
         spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 1")
     assert {row["seq"] for row in world.rows(pipeline)} == {1}
     with pytest.raises(TargetBehindLedger, match="--from 1 "):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     assert "RESTORE" in str(audit(world.settings, pipeline).findings)
     lakemark("reset", pipeline.name, "--from", "1", "--reason", "restored")
     assert_right(world, pipeline)
@@ -199,7 +199,7 @@ SLOW = pytest.mark.slow
 def test_i3_a_replaced_target_is_noticed_and_filled_again(world: World, lakemark, how: str) -> None:
     _, pipeline = two_batches(world)
     world.drain(pipeline)
-    path = world.steps(pipeline).tables.target
+    path = world.coordinator(pipeline).tables.target
     with world.session() as spark:
         if how != "replaced":
             shutil.rmtree(path)
@@ -217,7 +217,7 @@ def test_i3_a_replaced_target_is_noticed_and_filled_again(world: World, lakemark
                 f"CREATE OR REPLACE TABLE delta.`{path}` USING delta AS SELECT * FROM delta.`{path}` WHERE id < 3"
             )
     with pytest.raises(TargetBehindLedger, match="--from earliest"):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     assert audit(world.settings, pipeline).findings != ()
     lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "replaced")
     with pytest.raises(FencedGeneration):
@@ -239,13 +239,13 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
     world: World, lakemark, how: str, tmp_path: Path
 ) -> None:
     topic, pipeline = two_batches(world)
-    ledger = world.steps(pipeline).ledger
+    ledger = world.coordinator(pipeline).ledger
     shutil.copytree(ledger.path, tmp_path / "copy")
     world.drain(pipeline)
     world.produce(topic, changes(range(3), 3), 1)
     world.run_batch(pipeline)
     world.produce(topic, changes(range(3), 4), 1)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     assert lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "the ledger is sound"
     log = sorted(Path(ledger.path, "_delta_log").glob("*.json"))
     if how == "torn":
@@ -259,14 +259,14 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
         if how == "an old copy":
             (tmp_path / "copy").rename(ledger.path)
     with pytest.raises((LedgerBehindTarget, TableDamaged), match="ledger rebuild"):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     versions = world.version(pipeline)
     facts = lakemark("ledger", "rebuild", pipeline.name, "--reason", how)
     assert (facts["origin"], facts["start_offsets"][0]["offset"]) == ("commit metadata", 23)
     assert (facts["old_ledger"] is None) == (how == "deleted")
     assert world.version(pipeline) == versions + 1  # the fence
     assert world.rows(pipeline)
-    events = [row["event"] for row in world.steps(pipeline).ledger.rows()]
+    events = [row["event"] for row in world.coordinator(pipeline).ledger.rows()]
     assert events == [*["planned", "committed"] * 3, "generation_started"]
     with pytest.raises(FencedGeneration):  # of the plan that the lost ledger held
         world.attempt(pipeline, 2, key=BatchKey(1, 3))
@@ -282,22 +282,22 @@ def test_i10_a_plan_of_the_lost_ledger_that_lands_after_all_is_taken_over(
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 10}})
     world.produce(topic, changes(range(10), 1) + changes(range(5, 15), 2), 1)
     world.run_batch(pipeline)
-    ledger = world.steps(pipeline).ledger
+    ledger = world.coordinator(pipeline).ledger
     shutil.copytree(ledger.path, tmp_path / "copy")
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
 
     @contextmanager
     def replaced_meanwhile():
         shutil.rmtree(ledger.path)
         (tmp_path / "copy").rename(ledger.path)
         smaller = world.pipeline(topic, pipeline.name, source={"limits": {"records_per_batch_max": 4}})
-        assert world.steps(smaller).plan().batch.width == 4
+        assert world.coordinator(smaller).plan().batch.width == 4
         with world.session() as spark:
             yield spark
 
     assert world.attempt(pipeline, 1, open_session=replaced_meanwhile).outcome == "applied"
     with pytest.raises(BatchMismatch):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     facts = lakemark("ledger", "rebuild", pipeline.name)
     assert facts["start_offsets"][0]["offset"] == 20
     assert_right(world, pipeline)
@@ -308,7 +308,7 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
     """Delta's log clean-up, by hand: a checkpoint, and the commits before it gone."""
     topic, pipeline = two_batches(world)
     world.drain(pipeline)
-    path = world.steps(pipeline).tables.target
+    path = world.coordinator(pipeline).tables.target
     with world.session() as spark:
         for n in range(10):  # Delta writes a checkpoint every ten commits
             spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('note' = '{n}')")
@@ -317,7 +317,7 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
     for file in Path(path, "_delta_log").glob("*.json"):
         if int(file.name[:20]) < version:
             file.unlink()
-    shutil.rmtree(world.steps(pipeline).ledger.path)
+    shutil.rmtree(world.coordinator(pipeline).ledger.path)
     facts = lakemark("ledger", "rebuild", pipeline.name)
     assert (facts["origin"], facts["start_offsets"][0]["offset"]) == ("rows", 20)
     world.produce(topic, changes(range(3), 3), 1)
@@ -326,9 +326,9 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
 
 def test_there_is_nothing_to_rebuild_from_without_a_target(world: World, lakemark) -> None:
     _, pipeline = two_batches(world)
-    ledger = world.steps(pipeline).ledger
+    ledger = world.coordinator(pipeline).ledger
     Path(sorted(Path(ledger.path, "_delta_log").glob("*.json"))[-1]).write_text("")
-    shutil.rmtree(world.steps(pipeline).tables.target)
+    shutil.rmtree(world.coordinator(pipeline).tables.target)
     assert (
         lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "there is nothing to make the ledger anew from"
     )
@@ -338,7 +338,7 @@ def test_a_skip_must_start_where_the_pipeline_stands(world: World, lakemark) -> 
     topic, pipeline = two_batches(world)
     said = lakemark("ledger", "skip", pipeline.name, "--range", f"{topic}-0:3-12", "--reason", "x", code=1)
     assert "where the pipeline stands, at 10" in said["expected"]
-    assert world.steps(pipeline).ledger.state().generation == 1
+    assert world.coordinator(pipeline).ledger.state().generation == 1
     with pytest.raises(TerminalError):
         world.attempt(pipeline, 7)
 

@@ -62,7 +62,7 @@ def assert_all_accounted_for(
         (_, place), row = newest[found["id"]]
         assert (found["_lakemark"]["partition"], found["_lakemark"]["offset"]) == place
         assert_same([wrong] if (wrong := different(records[place], lambda _, row=row: row, found, None)) else [])
-    events = world.steps(pipeline).ledger.state().batches
+    events = world.coordinator(pipeline).ledger.state().batches
     assert sum(batch.commit.counts.read for batch in events) == len(records)
 
 

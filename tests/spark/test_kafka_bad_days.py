@@ -53,7 +53,7 @@ def test_i7_the_broker_restarts_in_mid_read(world: World, stack: Stack, monkeypa
     topic = world.topic()
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 200_000}})
     world.produce(topic, [{"id": n % 1000, "seq": n, "name": f"n{n}", "op": "u"} for n in range(100_000)])
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     read, broker = spark_jobs.changes.records.read_records, stack.service_pid("kafka")
 
     def and_the_broker_dies(*arguments: Any) -> Any:
@@ -85,7 +85,7 @@ def test_i7_a_broker_that_is_away_is_an_error_that_can_be_retried(
 def test_i7_partitions_that_are_added_begin_at_their_first_record(world: World) -> None:
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic, source={"start": "latest"})
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     world.produce(topic, changes(range(10), 1), 1)
     world.run_batch(pipeline)
     world.admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
@@ -106,7 +106,7 @@ def test_i7_an_open_transaction_holds_the_end_and_then_its_records_come_or_never
         world.produce(topic, changes(range(20, 25), 1), 1)  # behind it: not to be seen before it ends
         world.run_batch(pipeline)
         assert set(as_dict(world.rows(pipeline))) == set(range(10))
-        assert isinstance(world.steps(pipeline).plan(), Idle)
+        assert isinstance(world.coordinator(pipeline).plan(), Idle)
     extent = TopicPartition(topic, 0)  # Kafka writes the transaction's end some time after it has said so
     wait_until(lambda: source_extent(pipeline.source).partitions[extent].end_offset == 21)
     world.drain(pipeline)
@@ -123,7 +123,7 @@ def test_i7_a_compacted_topic_has_gaps_and_they_are_no_losses(world: World) -> N
     topic = world.topic(partitions=1, **config)
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 200}})
     send(world, topic, [{"id": n % 10, "seq": n, "name": f"n{n}", "op": "u"} for n in range(300)])
-    first = world.steps(pipeline).plan().batch
+    first = world.coordinator(pipeline).plan().batch
     assert first.width == 200
 
     def compacted() -> bool:  # a new record rolls the segment; the cleaner leaves the last one alone
@@ -133,7 +133,7 @@ def test_i7_a_compacted_topic_has_gaps_and_they_are_no_losses(world: World) -> N
 
     wait_until(compacted, 120)
     world.drain(pipeline)
-    read = world.steps(pipeline).ledger.state().batches[0].commit.counts.read
+    read = world.coordinator(pipeline).ledger.state().batches[0].commit.counts.read
     assert read < 200
     rows = as_dict(world.rows(pipeline))
     assert {n: row["seq"] for n, row in rows.items()} == {**{n: 290 + n for n in range(10)}, 99: 0}
@@ -162,7 +162,7 @@ def test_timestamps_of_the_past_and_the_future_and_null_keys_and_values(world: W
     assert {n: row["name"] for n, row in as_dict(world.rows(pipeline)).items()} == {1: "old", 2: "ahead", 3: "no key"}
     [aside] = world.quarantine(pipeline)
     assert (aside["offset"], aside["key"], aside["value"], aside["reason"]) == (2, None, None, "null value")
-    assert world.steps(pipeline).ledger.state().next_offsets == {TopicPartition(topic, 0): 4}
+    assert world.coordinator(pipeline).ledger.state().next_offsets == {TopicPartition(topic, 0): 4}
     assert_deeply_right(world, pipeline, 3)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from include.audit.auditor import audit
-from include.control.backfills import Backfills, Wish
+from include.control.backfills import BackfillRequest, Backfills
 from include.lake.delta_tables import open_table, query
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
@@ -29,12 +29,12 @@ def maintain(world: World, pipeline: Pipeline, **options: str) -> dict[str, Any]
 
 
 def tombstones(world: World, pipeline: Pipeline) -> int:
-    table = open_table(world.steps(pipeline).tables.target)
+    table = open_table(world.coordinator(pipeline).tables.target)
     return query(table, "select count(*) as n from t where _lakemark['deleted']")[0]["n"]
 
 
 def marks(world: World, pipeline: Pipeline) -> tuple[PurgeMark, ...]:
-    table = open_table(world.steps(pipeline).tables.target)
+    table = open_table(world.coordinator(pipeline).tables.target)
     return purged_from(table.metadata().configuration)
 
 
@@ -56,25 +56,25 @@ def test_i9_files_and_tombstones_go_and_nothing_that_a_reader_sees(world: World)
     world.run_batch(pipeline)
     assert tombstones(world, pipeline) == 5
 
-    steps = world.steps(pipeline)
-    waiting = Backfills(steps).plan(Wish(batches=(0, 0)), "r1", "", "test")
+    coordinator = world.coordinator(pipeline)
+    waiting = Backfills(coordinator).plan(BackfillRequest(batches=(0, 0)), "r1", "", "test")
     won = maintain(world, pipeline)["tables"]["target"]
     assert won["did"][0] == "left the tombstones: a backfill is under way, or a reset"
     assert (tombstones(world, pipeline), marks(world, pipeline)) == (5, ())
-    Backfills(steps).cancel(waiting.number, "test")
+    Backfills(coordinator).cancel(waiting.number, "test")
 
     won = maintain(world, pipeline)["tables"]["target"]
     assert won["did"][0] == "purged tombstones"
     assert tombstones(world, pipeline) == 0
     assert_right(world, pipeline)
 
-    topic_id = world.steps(pipeline).ledger.state().topic_ids[topic]
+    topic_id = world.coordinator(pipeline).ledger.state().topic_ids[topic]
     assert marks(world, pipeline) == (PurgeMark(topic, topic_id, 0, 65),)
 
     # Nothing is read again into the table itself, and what the error says instead works.
     for span in ((0, 30), (0, 65), (60, 65)):
         with pytest.raises(TerminalError, match="rows that are deleted could come back") as refused:
-            Backfills(steps).plan(Wish(ranges=[OffsetRange(topic, 0, *span)]), f"r{span}", "", "test")
+            Backfills(coordinator).plan(BackfillRequest(ranges=[OffsetRange(topic, 0, *span)]), f"r{span}", "", "test")
     done = world.lakemark("reset", pipeline.name, "--from", "1", "--reason", "test")
     assert (done.returncode, "rows that are deleted could come back" in done.stderr) == (1, True), done
     [command] = re.findall(r"`lakemark (backfill [^`]*)`", refused.value.action)
@@ -83,9 +83,9 @@ def test_i9_files_and_tombstones_go_and_nothing_that_a_reader_sees(world: World)
     assert (tombstones(world, pipeline), marks(world, pipeline)) == (5, ())
     world.drain(pipeline)
     assert_right(world, pipeline)
-    again = Backfills(steps).plan(Wish(ranges=[OffsetRange(topic, 0, 0, 30)]), "again", "", "test")
+    again = Backfills(coordinator).plan(BackfillRequest(ranges=[OffsetRange(topic, 0, 0, 30)]), "again", "", "test")
     assert world.attempt(pipeline, 0, key=again.batch(0).key).outcome == "applied"
-    Backfills(steps).end(again.number, "applied", "test")
+    Backfills(coordinator).end(again.number, "applied", "test")
     assert_right(world, pipeline)
     won = maintain(world, pipeline)["tables"]["target"]
     assert (won["did"][0], tombstones(world, pipeline)) == ("purged tombstones", 0)
@@ -101,7 +101,7 @@ def test_i9_marks_of_a_topic_that_is_gone_purge_no_young_tombstone(world: World)
     world.run_batch(pipeline)
     left_over = json.dumps([{"topic": topic, "partition": 0, "offset": 1000}])
     with world.session() as spark:
-        target = world.steps(pipeline).tables.target
+        target = world.coordinator(pipeline).tables.target
         spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('{PURGED}' = '{left_over}')").collect()
     won = maintain(world, pipeline)["tables"]["target"]
     assert (won["did"], tombstones(world, pipeline)) == ([], 5)

@@ -15,7 +15,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
-from spark_jobs.commands.unmerged import fresh_rows
+from spark_jobs.commands.unmerged import unmerged_view
 from tests.support.advice import follow
 from tests.support.world import Sent, World, as_dict, changes, newest_by_key, read_table
 
@@ -53,7 +53,7 @@ def assert_right(world: World, pipeline: Pipeline, deep: bool = True) -> None:
 
 
 def archived(world: World, pipeline: Pipeline) -> list[tuple]:
-    rows = read_table(world.steps(pipeline).tables.archive or "")
+    rows = read_table(world.coordinator(pipeline).tables.archive or "")
     return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
 
 
@@ -72,7 +72,7 @@ def test_several_batches_are_merged_by_one(world: World) -> None:
             read=10, applied=10, superseded=0, stale=0, quarantined=0, filtered=0
         )
         assert len(archived(world, pipeline)) == 10 * waiting
-        assert isinstance(world.steps(pipeline).plan(), Idle)
+        assert isinstance(world.coordinator(pipeline).plan(), Idle)
         assert world.rows(pipeline) == []
     _, merged = run(world, pipeline)
     assert (merged["pipeline"], merged["batch_id"]) == (pipeline.name, 0)
@@ -109,21 +109,21 @@ def test_readers_can_see_what_is_not_merged(world: World) -> None:
     topic = pipeline.source.topics[0]
     send(world, pipeline, 1, 1)
     run(world, pipeline, "--until-caught-up")
-    before = DeltaTable(world.steps(pipeline).tables.target).version()
+    before = DeltaTable(world.coordinator(pipeline).tables.target).version()
     waiting = [*changes(range(2), 9, "new"), *changes(range(2, 3), 9, op="d"), *changes(range(3, 4), 0, "old")]
     world.produce(topic, [*waiting, {"id": 4, "seq": 9, "op": "u"}, b"{"], 1)
     assert len(run(world, pipeline)) == 1
     with world.session() as spark:
-        rows = [row.asDict(recursive=True) for row in fresh_rows(spark, world.settings, pipeline).collect()]
+        rows = [row.asDict(recursive=True) for row in unmerged_view(spark, world.settings, pipeline).collect()]
     named = [record for record in world.sent if isinstance(record.value, dict) and "name" in record.value]
     gone = {key: row for key, row in newest_by_key(named).items() if row["op"] != "d"}
     assert as_dict(rows) == gone
-    assert DeltaTable(world.steps(pipeline).tables.target).version() == before
+    assert DeltaTable(world.coordinator(pipeline).tables.target).version() == before
     asked = world.lakemark("query", pipeline.name, "SELECT name FROM fresh WHERE id = 1", "--json")
     assert json.loads(asked.stdout) == [{"name": "new1"}]
     run(world, pipeline, "--until-caught-up")
     with world.session() as spark:
-        assert fresh_rows(spark, world.settings, pipeline).count() == len(gone)
+        assert unmerged_view(spark, world.settings, pipeline).count() == len(gone)
 
 
 def test_i5_of_two_attempts_at_a_landing_one_adds_its_records(world: World) -> None:
@@ -131,7 +131,7 @@ def test_i5_of_two_attempts_at_a_landing_one_adds_its_records(world: World) -> N
     landing = pipeline.landing
     assert landing is not None
     send(world, pipeline, 1, 1)
-    world.steps(landing).plan()
+    world.coordinator(landing).plan()
     assert world.attempt(landing, 0).outcome == "applied"
     assert world.attempt(landing, 0).outcome == "already_applied"
     world.settle(landing, 0)
@@ -147,7 +147,7 @@ def test_i7_what_kafka_has_dropped_is_merged_again_from_the_archive(world: World
     send(world, pipeline, 4, 1)
     run(world, pipeline, "--until-caught-up")
     world.delete_before(pipeline.source.topics[0], 0, 40)
-    shutil.rmtree(world.steps(pipeline).tables.target)
+    shutil.rmtree(world.coordinator(pipeline).tables.target)
     assert "TargetBehindLedger" in world.lakemark("run", pipeline.name).stderr
     done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "lost")
     assert done.returncode == 0, done.stderr
@@ -162,10 +162,10 @@ def test_i10_either_halfs_ledger_is_made_anew(world: World) -> None:
     send(world, pipeline, 2, 5)
     run(world, pipeline)
     for half in pipeline.halves:
-        ledger = Path(world.steps(half).ledger.path)
+        ledger = Path(world.coordinator(half).ledger.path)
         sorted((ledger / "_delta_log").glob("*.json"))[-1].write_bytes(b"")
         with pytest.raises(TableDamaged):
-            world.steps(half).plan()
+            world.coordinator(half).plan()
         done = world.lakemark("ledger", "rebuild", half.name, "--json")
         assert json.loads(done.stdout)["origin"] == "commit metadata", done.stderr
     assert_right(world, pipeline)
@@ -179,18 +179,18 @@ def test_i10_an_archive_that_is_rolled_back_or_gone_stops_both_halves(world: Wor
     send(world, pipeline, 2, 1)
     for _ in range(2):
         run(world, pipeline)
-    path = Path(world.steps(pipeline).tables.archive or "")
+    path = Path(world.coordinator(pipeline).tables.archive or "")
     path.rename(aside := path.with_name("aside"))
     for half in (landing, pipeline):
         with pytest.raises(TargetBehindLedger):
-            world.steps(half).plan()
+            world.coordinator(half).plan()
     aside.rename(path)
     with world.session() as spark:
         version = DeltaTable(str(path)).version()
         spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version - 1}")
     for half in (landing, pipeline):
         with pytest.raises(TargetBehindLedger, match="RESTORE"):
-            world.steps(half).plan()
+            world.coordinator(half).plan()
     assert world.lakemark("reset", landing.name, "--from", "1", "--reason", "rolled back").returncode == 0
     assert_right(world, pipeline)
 
@@ -203,14 +203,14 @@ def test_a_landing_that_reads_again_changes_nothing_in_the_target(world: World) 
     send(world, pipeline, 3, 1)
     run(world, pipeline, "--until-caught-up")
     assert world.lakemark("reset", landing.name, "--from", "earliest", "--reason", "test").returncode == 0
-    assert isinstance(world.steps(pipeline).plan(), Idle)  # the landing is behind what was merged
+    assert isinstance(world.coordinator(pipeline).plan(), Idle)  # the landing is behind what was merged
     rows = as_dict(world.rows(pipeline))
     send(world, pipeline, 1, 9)
     run(world, pipeline, "--until-caught-up")
     sent = world.sent_to(pipeline)
     assert as_dict(world.rows(pipeline)) == newest_by_key(sent) != rows
     assert sorted(set(archived(world, pipeline))) == positions(sent)
-    commits = world.steps(pipeline).ledger.state().batches
+    commits = world.coordinator(pipeline).ledger.state().batches
     assert [record.batch.width for record in commits] == [30, 10]  # nothing was merged twice
     assert audit(world.settings, pipeline, deep=True).findings == ()
 
@@ -222,14 +222,14 @@ def test_a_pipeline_that_merged_from_kafka_goes_on_from_the_archive_and_back(wor
     plain = world.pipeline(topic, **sections)
     send(world, plain, 2, 1)
     world.run_batch(plain)
-    world.steps(plain).plan()  # from Kafka, and not merged
+    world.coordinator(plain).plan()  # from Kafka, and not merged
     pipeline = world.pipeline(topic, plain.name, **sections, merge_every=2)
     with pytest.raises(RetryableError, match="__landing"):
         world.attempt(pipeline, 1)
     send(world, pipeline, 1, 5)
     run(world, pipeline, "--until-caught-up")
     assert_right(world, pipeline)
-    assert [r.batch.width for r in world.steps(pipeline).ledger.state().batches] == [10, 10, 10]
+    assert [r.batch.width for r in world.coordinator(pipeline).ledger.state().batches] == [10, 10, 10]
     back = world.pipeline(topic, plain.name, **sections)
     send(world, back, 1, 7)
     run(world, back)
@@ -251,7 +251,7 @@ def test_topics_that_begin_late_and_backfills_of_the_archive(world: World) -> No
     world.sent.clear()
     send(world, pipeline, 2, 3)
     assert_right(world, pipeline, deep=False)
-    [record] = world.steps(pipeline).ledger.state().batches
+    [record] = world.coordinator(pipeline).ledger.state().batches
     assert [r.start_offset for r in record.batch.ranges] == [5]
     done = world.lakemark("backfill", pipeline.name, "--from-archive")
     assert done.returncode == 0, done.stderr
@@ -277,7 +277,7 @@ def test_i7_a_landing_goes_on_behind_what_the_pipeline_has_archived_itself(world
     plain = kept(world, None, True, name, topic)
     send(world, plain, 2, 4)
     assert world.run_batch(plain) is not None
-    world.steps(plain).plan()
+    world.coordinator(plain).plan()
     world.attempt(plain, 2)
     if until == "settled":
         world.settle(plain, 2)
@@ -287,16 +287,16 @@ def test_i7_a_landing_goes_on_behind_what_the_pipeline_has_archived_itself(world
     landing = again.landing
     assert landing is not None
     if until == "settled":
-        assert isinstance(world.steps(landing).preview(), Idle)
+        assert isinstance(world.coordinator(landing).preview(), Idle)
     send(world, again, 2, 8)
     assert_right(world, again, deep=False)  # the archive holds every position once
     assert world.rows(again)
-    state = world.steps(landing).ledger.state()
+    state = world.coordinator(landing).ledger.state()
     assert (state.generation, state.generations[0].origin, state.generations[0].skipped) == (2, "archive", ())
     [offset] = state.generations[0].start_offsets.values()
     assert offset == 40
     assert audit(world.settings, landing).on_record == ()
-    shutil.rmtree(world.steps(again).tables.target)  # all of it is in the archive
+    shutil.rmtree(world.coordinator(again).tables.target)  # all of it is in the archive
     done = world.lakemark("reset", name, "--from", "earliest", "--reason", "lost")
     assert done.returncode == 0, done.stderr
     assert_right(world, again, deep=False)
@@ -335,7 +335,7 @@ def test_i7_what_only_the_archive_holds_is_merged_by_putting_the_line_back(world
     world.delete_before(topic, 0, 20)
     plain = kept(world, None, True, name, topic)
     with pytest.raises(OffsetsExpired, match="put `merge_every` back") as failure:
-        world.steps(plain).plan()
+        world.coordinator(plain).plan()
     assert "skip" not in failure.value.action
     again = kept(world, 9, True, name, topic)
     assert_right(world, again, deep=False)

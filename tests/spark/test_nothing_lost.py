@@ -25,12 +25,12 @@ def test_i7_expired_offsets_stop_the_plan_and_the_attempt(world: World) -> None:
     pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 10}})
     world.produce(topic, changes(range(30), 1), 1)
     world.run_batch(pipeline)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     world.delete_before(topic, 0, 15)  # batch 1 is [10, 20)
     with pytest.raises(OffsetsExpired, match="log starts at 15"):
         world.attempt(pipeline, 1)
     with pytest.raises(OffsetsExpired):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     assert {row["id"] for row in world.rows(pipeline)} == set(range(10))
 
 
@@ -48,7 +48,7 @@ def test_i7_records_that_expire_during_the_read_stop_the_attempt(world: World, m
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(30), 1), 1)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     read = spark_jobs.changes.records.read_records
 
     def retention_is_faster(*arguments: Any) -> Any:
@@ -70,7 +70,7 @@ def test_i7_a_recreated_topic_is_another_topic(world: World) -> None:
     world.recreate_topic(topic, 2)
     world.produce(topic, changes(range(60), 2))
     with pytest.raises(TopicRecreated):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
 
 
 def test_i7_gaps_that_kafka_makes_by_design_are_no_errors(world: World) -> None:
@@ -80,7 +80,7 @@ def test_i7_gaps_that_kafka_makes_by_design_are_no_errors(world: World) -> None:
     world.produce(topic, changes(range(5), 9, "never"), 1, transaction="aborted")
     world.produce(topic, changes(range(5), 2), 1)
     result = world.run_batch(pipeline)
-    width = world.steps(pipeline).ledger.state().batches[0].batch.width
+    width = world.coordinator(pipeline).ledger.state().batches[0].batch.width
     assert (result.counts.read, width) == (10, 17)  # two transaction markers and five aborted records
     assert {row["seq"] for row in world.rows(pipeline)} == {2}
 
@@ -113,7 +113,7 @@ def test_i8_the_commit_says_where_every_record_went(world: World) -> None:
         1,
     )
     world.run_batch(pipeline)
-    counts = world.steps(pipeline).ledger.state().batches[1].commit.counts
+    counts = world.coordinator(pipeline).ledger.state().batches[1].commit.counts
     assert counts.to_json() == {
         "read": 15,
         "applied": 4,
@@ -129,7 +129,7 @@ def test_i8_what_decoding_loses_lands_nothing(world: World, monkeypatch: pytest.
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic)
     world.produce(topic, [*changes(range(10), 1), b"not json", None, b"{"], 1)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     decode = spark_jobs.attempt.attempt.decode
     monkeypatch.setattr(
         spark_jobs.attempt.attempt, "decode", lambda *arguments: decode(*arguments).where(f"NOT ({lost})")
@@ -144,11 +144,11 @@ def test_i10_a_lost_ledger_is_noticed_and_its_data_stands_in_the_target(world: W
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(10), 1))
     world.run_batch(pipeline)
-    batch = world.steps(pipeline).ledger.state().batches[0].batch
-    shutil.rmtree(world.steps(pipeline).ledger.path)
+    batch = world.coordinator(pipeline).ledger.state().batches[0].batch
+    shutil.rmtree(world.coordinator(pipeline).ledger.path)
     with pytest.raises(LedgerBehindTarget):
-        world.steps(pipeline).plan()
-    log = TableLog.open(world.steps(pipeline).tables.target)
+        world.coordinator(pipeline).plan()
+    log = TableLog.open(world.coordinator(pipeline).tables.target)
     assert [c.metadata.batch for c in log.landed_commits(pipeline.name, 1)] == [batch]
 
 
@@ -157,7 +157,7 @@ def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest
     pipeline = world.pipeline(topic)
     bad = [b"{", None, b'{"id": null, "seq": 1}', b'{"id": 1, "seq": null}', b'{"id": "x", "seq": 1}', b"\xff\xfe"]
     world.produce(topic, [*changes(range(3), 1), *bad], 1)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
 
     def killed(*arguments: Any) -> bool:
         raise ConnectionError("between quarantine and target")

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.attempt import attempt
-from spark_jobs.changes import reduction as reduce
+from spark_jobs.changes import reduction
 from spark_jobs.engine import session
 from spark_jobs.tables.writing import merge_changes
 from tests.support.world import World, as_dict, changes, newest_by_key
@@ -26,7 +26,7 @@ def test_a_drained_topic_is_the_newest_change_of_every_key(world: World) -> None
 def test_i9_a_batch_that_is_joined_by_hash_makes_the_same_table(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one is that is too large to be sent to every executor."""
     monkeypatch.setattr(session, "_SMALL_RECORDS", 0)
-    monkeypatch.setattr(reduce, "_BROADCAST_BYTES", 0)
+    monkeypatch.setattr(reduction, "_BROADCAST_BYTES", 0)
     monkeypatch.setitem(session._USUAL, "spark.sql.autoBroadcastJoinThreshold", "-1")
     topic = world.topic(partitions=2)
     pipeline = world.pipeline(topic)
@@ -34,7 +34,7 @@ def test_i9_a_batch_that_is_joined_by_hash_makes_the_same_table(world: World, mo
         world.produce(topic, changes(ids, seq, f"at{seq}-"), 2)
         world.drain(pipeline)
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
-    counts = [record.commit.counts for record in world.steps(pipeline).ledger.state().batches]
+    counts = [record.commit.counts for record in world.coordinator(pipeline).ledger.state().batches]
     assert [(c.applied, c.stale) for c in counts] == [(60, 0), (60, 0), (0, 20)]
 
 

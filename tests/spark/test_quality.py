@@ -65,12 +65,12 @@ def test_a_broken_row_is_set_aside_with_every_rule_that_it_breaks(world: World) 
         "column_values_to_match_regex(name)",
     )
     assert aside == {1: (f"breaks {null}; {price}", [null, price]), 2: (f"breaks {price}", [price, regex])}
-    [commit] = [record.commit for record in world.steps(pipeline).ledger.state().batches]
+    [commit] = [record.commit for record in world.coordinator(pipeline).ledger.state().batches]
     assert commit is not None and commit.counts is not None and commit.quality is not None
     assert (commit.counts.read, commit.counts.applied, commit.counts.quarantined) == (5, 3, 2)
     assert commit.quality["outcome"] == "quarantined"
     assert commit.quality["broken"] == {null: 1, price: 2, regex: 2}
-    found = {row["rule"]: row for row in judgements(world.steps(pipeline).tables.quality)}
+    found = {row["rule"]: row for row in judgements(world.coordinator(pipeline).tables.quality)}
     assert {name: (row["policy"], row["success"], row["unexpected_count"]) for name, row in found.items()} == {
         null: ("quarantine", False, 1),
         price: ("quarantine", False, 2),
@@ -97,15 +97,15 @@ def test_i1_a_failed_gate_lets_nothing_land_and_the_rerun_after_a_fix_applies_th
         world.run_batch(pipeline)
     assert world.rows(pipeline) == []
     assert world.quarantine(pipeline) == []
-    planned = world.steps(pipeline).ledger.state().pending
+    planned = world.coordinator(pipeline).ledger.state().pending
     assert planned is not None and planned.batch.ranges == (OffsetRange(pipeline.source.topics[0], 0, 0, 3),)
-    assert {row["outcome"] for row in judgements(world.steps(pipeline).tables.quality)} == {"failed"}
+    assert {row["outcome"] for row in judgements(world.coordinator(pipeline).tables.quality)} == {"failed"}
 
     send(world, pipeline, {"id": 4})  # not of the batch, whatever comes
     world.write_suite("shop", [NAMED])
     world.run_batch(pipeline)
     assert sorted(as_dict(world.rows(pipeline))) == [1, 3]
-    state = world.steps(pipeline).ledger.state()
+    state = world.coordinator(pipeline).ledger.state()
     assert [record.batch for record in state.batches] == [planned.batch]
     assert [a.outcome for a in state.batches[0].attempts] == ["QualityGate", "applied"]
 
@@ -151,7 +151,7 @@ def test_rules_about_the_whole_batch(world: World) -> None:
         {"id": 3, "name": None},
     )
     world.run_batch(pipeline)
-    found = {row["expectation"]: row for row in judgements(world.steps(pipeline).tables.quality)}
+    found = {row["expectation"]: row for row in judgements(world.coordinator(pipeline).tables.quality)}
     said = {name.removeprefix("expect_"): (row["success"], row["observed"]) for name, row in found.items()}
     assert said == {
         "column_values_to_not_be_null": (False, None),
@@ -197,7 +197,7 @@ def test_the_table_itself_is_judged_at_a_version(world: World) -> None:
     bad = world.lakemark("quality", "check", pipeline.name, "--version", "1")
     assert bad.returncode == 1
     assert "column_values_to_be_between(price): 1 of 2 rows break it, like 500.0" in bad.stderr
-    said = [row for row in judgements(world.steps(pipeline).tables.quality) if row["suite"] == "shop_table"]
+    said = [row for row in judgements(world.coordinator(pipeline).tables.quality) if row["suite"] == "shop_table"]
     assert [(row["table_version"], row["outcome"]) for row in said[::2]] == [(2, "passed"), (1, "failed")]
     assert "held    fail        compound" in world.lakemark("quality", "show", pipeline.name).stdout
 
@@ -222,4 +222,4 @@ def test_a_drafted_suite_gives_reasons_and_holds_for_what_it_was_drafted_from(wo
     path.write_text(path.read_text().replace("suite: shop", f"suite: {pipeline.name}"))
     assert world.lakemark("validate", pipeline.name).returncode == 0
     world.run_batch(world.load(pipeline.name))
-    assert {row["outcome"] for row in judgements(world.steps(pipeline).tables.quality)} == {"passed"}
+    assert {row["outcome"] for row in judgements(world.coordinator(pipeline).tables.quality)} == {"passed"}

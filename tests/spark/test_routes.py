@@ -28,7 +28,7 @@ def send(world: World, topic: str, *rows: tuple[int, str] | int) -> None:
 
 
 def markers(world: World, pipeline: Pipeline) -> list[int | None]:
-    tables = world.steps(pipeline).tables
+    tables = world.coordinator(pipeline).tables
     logs = [TableLog.open(path) for path in (tables.target, *tables.routes.values())]
     return [log and log.marker(pipeline.name, 1) for log in logs]
 
@@ -58,7 +58,7 @@ def second_batch(world: World, pipeline: Pipeline) -> None:
 
 
 def where_ids_are(world: World, pipeline: Pipeline) -> list[set[int]]:
-    tables = world.steps(pipeline).tables
+    tables = world.coordinator(pipeline).tables
     return [ids(path) for path in (tables.target, *tables.routes.values())]
 
 

@@ -31,10 +31,10 @@ def drained_by(world: World, settings: Settings, name: str) -> list[str]:
     topic = world.topic()
     world.produce(topic, changes(range(80), seq=1))
     pipeline = world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 50}})
-    run = world.steps(pipeline).plan_run()
+    run = world.coordinator(pipeline).plan_run()
     results = run_job(settings, name, run, "test", lambda fact: None, print)
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
-    assert [r.batch.batch_id for r in world.steps(pipeline).settle_run(run)] == [0, 1]
+    assert [r.batch.batch_id for r in world.coordinator(pipeline).settle_run(run)] == [0, 1]
     return [r["outcome"] for r in results]
 
 
@@ -68,7 +68,7 @@ def an_error_of_a_driver_on_the_cluster_is_the_job_s_own(world: World, settings:
     topic = world.topic()
     world.produce(topic, changes(range(10), seq=1))
     pipeline = world.pipeline(topic, "gap_in_cluster", source={"limits": {"records_per_batch_max": 5}})
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     with pytest.raises(TerminalError, match="never planned"):
         run_job(settings, pipeline.name, BatchKey(1, 7), "test", lambda fact: None, print)
 
@@ -77,7 +77,7 @@ def a_try_ends_the_driver_that_an_earlier_one_left(world: World, settings: Setti
     topic = world.topic()
     world.produce(topic, changes(range(10), seq=1))
     pipeline = world.pipeline(topic, "ended_in_cluster")
-    run = world.steps(pipeline).plan_run()
+    run = world.coordinator(pipeline).plan_run()
     assert run is not None
     first = submit_job(settings, pipeline.name, run, "airflow dags/d/runs/r/tasks/merge?try_number=1")
     assert first is not None

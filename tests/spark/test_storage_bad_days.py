@@ -60,14 +60,14 @@ def mounted(folder: str, *mount: str) -> Iterator[None]:
 def test_a_disk_that_is_full_in_mid_write_loses_nothing(world: World, tmp_path: Path) -> None:
     """A file system of 1 MiB under the target: the data files do not fit."""
     topic, pipeline = one_batch(world)
-    target = world.steps(pipeline).tables.target
+    target = world.coordinator(pipeline).tables.target
     kept = tmp_path / "kept"
     shutil.copytree(target, kept)
     world.produce(topic, [{"id": n, "seq": 3, "name": os.urandom(4000).hex(), "op": "u"} for n in range(400)], 1)
     with mounted(target, "-t", "tmpfs", "-o", "size=1m", "none"):
         shutil.copytree(kept, target, dirs_exist_ok=True)
         before = open_table(target).version()
-        planned = world.steps(pipeline).plan().batch
+        planned = world.coordinator(pipeline).plan().batch
         with pytest.raises(OutcomeUnknownError, match="No space left on device") as failure:
             world.attempt(pipeline, planned.batch_id)
         assert "free some space" in failure.value.action
@@ -77,7 +77,7 @@ def test_a_disk_that_is_full_in_mid_write_loses_nothing(world: World, tmp_path: 
 
 def test_a_ledger_on_a_full_disk_is_an_error_that_can_be_retried(world: World) -> None:
     _, pipeline = one_batch(world)
-    ledger = world.steps(pipeline).ledger.path
+    ledger = world.coordinator(pipeline).ledger.path
     with mounted(ledger, "-t", "tmpfs", "-o", "size=4k,nr_inodes=2", "none"), pytest.raises(RetryableError) as failure:
         Ledger(ledger).append(lambda state: [BatchPlanned(batch(0))])
     assert "the disk has space left" in failure.value.action
@@ -86,8 +86,8 @@ def test_a_ledger_on_a_full_disk_is_an_error_that_can_be_retried(world: World) -
 
 def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     _, pipeline = one_batch(world)
-    target = world.steps(pipeline).tables.target
-    world.steps(pipeline).plan()
+    target = world.coordinator(pipeline).tables.target
+    world.coordinator(pipeline).plan()
     with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="may not be written"):
         world.attempt(pipeline, 1)
     assert_right(world, pipeline)
@@ -129,27 +129,27 @@ def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:
     topic, pipeline = one_batch(world)
     world.drain(pipeline)
     world.produce(topic, changes(range(5), 3), 1)
-    log = sorted(Path(world.steps(pipeline).tables.target, "_delta_log").glob("*.json"))
+    log = sorted(Path(world.coordinator(pipeline).tables.target, "_delta_log").glob("*.json"))
     good = log[-1].read_bytes()
     for damage in (cut, emptied):
         damage(log)
         with pytest.raises(TableDamaged):
-            world.steps(pipeline).plan()
+            world.coordinator(pipeline).plan()
         [finding] = audit(world.settings, pipeline).findings
         assert "a table cannot be read" in finding.what
     log[-1].unlink()  # as if the last batch had never been: Delta's checksum file or the ledger knows better
     with pytest.raises((TableDamaged, TargetBehindLedger)):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     log[-1].write_bytes(good)
     assert_right(world, pipeline)
 
 
 def test_a_missing_data_file_stops_the_attempt_with_a_word(world: World) -> None:
     _, pipeline = one_batch(world)
-    target = Path(world.steps(pipeline).tables.target)
+    target = Path(world.coordinator(pipeline).tables.target)
     [*_, victim] = sorted(target.glob("*.parquet"))
     aside = victim.rename(target.parent / victim.name)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     with pytest.raises(TableDamaged, match=victim.name):
         world.attempt(pipeline, 1)
     aside.rename(victim)
@@ -164,8 +164,8 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
     topic, pipeline = one_batch(world)
     world.drain(pipeline)
     world.produce(topic, changes(range(40), 3), 1)
-    world.steps(pipeline).plan()
-    target = world.steps(pipeline).tables.target
+    world.coordinator(pipeline).plan()
+    target = world.coordinator(pipeline).tables.target
     merge = spark_jobs.attempt.attempt.merge_changes
 
     def maintained_meanwhile(*arguments: object) -> bool:
@@ -197,7 +197,7 @@ def test_a_foreign_writer_blocks_no_change_and_is_found(world: World) -> None:
     """Rows without lineage are older than any change; rows that others changed keep their order."""
     topic, pipeline = one_batch(world)
     world.drain(pipeline)
-    target = world.steps(pipeline).tables.target
+    target = world.coordinator(pipeline).tables.target
     with world.session() as spark:
         spark.sql(f"INSERT INTO delta.`{target}` (id, seq, name, op) VALUES (70, 9, 'foreign', 'u')")
         spark.sql(f"UPDATE delta.`{target}` SET name = 'edited' WHERE id = 3")

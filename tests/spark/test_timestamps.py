@@ -148,7 +148,7 @@ def test_files_that_hold_int96_are_named_by_the_audit_and_written_anew_by_mainte
     change = {"order_by": ["moment"]}
     archive = f"lake://bronze/{name}"
     pipeline = world.pipeline(topic, name, source={"schema": SCHEMA}, change=change, target=target, archive=archive)
-    tables = world.steps(pipeline).tables
+    tables = world.coordinator(pipeline).tables
     roles = {"target": tables.target, **tables.beside_target}
     assert sorted(roles) == ["archive", "quarantine", "target"]
     world.produce(topic, [*(value(n, at) for n, at in enumerate(MOMENTS)), b"no json"], 1)

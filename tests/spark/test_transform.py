@@ -42,7 +42,7 @@ def test_the_example_and_a_rerun_of_it_with_the_version_that_was_pinned(world: W
     pipeline = world.load("order_lines")
     world.create_topic("orders-with-items", 1)
     with pytest.raises(TerminalError, match=r"a reference table of the transform does not exist"):
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     prices(world, lamp="10.00", plug="2.50")
 
     def order(id_: int, day: int, **items: int) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def test_the_example_and_a_rerun_of_it_with_the_version_that_was_pinned(world: W
         [order(1, 1, lamp=2, plug=4), order(2, 1, desk=1), order(3, 1), order(1, 2, lamp=3), b"{"],
         1,
     )
-    world.steps(pipeline).plan()  # pins the prices
+    world.coordinator(pipeline).plan()  # pins the prices
     prices(world, lamp="99.00", plug="99.00", desk="99.00")
     world.run_batch(pipeline)
     rows = {(row["order_id"], row["article"]): (row["pieces"], row["amount"]) for row in world.rows(pipeline)}

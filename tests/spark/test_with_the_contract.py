@@ -38,7 +38,7 @@ def offsets(path: str | None) -> set[int]:
 def is_told_of(world: World, pipeline: Pipeline) -> bool:
     """Whether plan or audit says that something is wrong."""
     try:
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     except LakemarkError:
         return True
     return bool(audit(world.settings, pipeline, deep=True).findings)
@@ -53,7 +53,7 @@ def all_of_it_lost(world: World) -> Pipeline:
     pipeline = pipeline_of(world, topic, batch=4, archive=f"lake://bronze/{topic}")
     world.produce(topic, [b"{", *changes(range(1, 12), 1)], 1)
     given(world.drain(pipeline) == 3)
-    tables = world.steps(pipeline).tables
+    tables = world.coordinator(pipeline).tables
     given(offsets(tables.quarantine) == {0})
     for path in (tables.target, tables.ledger):
         shutil.rmtree(path)
@@ -69,7 +69,7 @@ def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(wor
     world.drain(pipeline)
     kept = [record for record in world.sent if record.offset >= 2 and isinstance(record.value, dict)]
     given(as_dict(world.rows(pipeline)) == newest_by_key(kept))
-    held = offsets(world.steps(pipeline).tables.archive)
+    held = offsets(world.coordinator(pipeline).tables.archive)
     assert held == {record.offset for record in world.sent} or is_told_of(world, pipeline)
 
 
@@ -78,7 +78,7 @@ def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(wor
 def test_i8_after_target_and_ledger_were_lost_the_quarantine_keeps_what_it_holds(world: World) -> None:
     pipeline = all_of_it_lost(world)
     world.drain(pipeline)
-    assert offsets(world.steps(pipeline).tables.quarantine) == {0, 12}
+    assert offsets(world.coordinator(pipeline).tables.quarantine) == {0, 12}
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_i3_a_target_that_is_rolled_back_while_a_batch_is_planned_is_noticed(wor
     world.produce(topic, [*changes(range(10), 1), *changes(range(10, 20), 1), *changes(range(20, 30), 1)], 1)
     for _ in range(2):
         world.run_batch(pipeline)
-    world.steps(pipeline).plan()
+    world.coordinator(pipeline).plan()
     with world.session() as spark:
-        spark.sql(statement.format(f"delta.`{world.steps(pipeline).tables.target}`"))
+        spark.sql(statement.format(f"delta.`{world.coordinator(pipeline).tables.target}`"))
     given(len(world.rows(pipeline)) < 20)
     noticed = False
     try:
         world.attempt(pipeline, 2)
         world.settle(pipeline, 2)
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     except TargetBehindLedger:
         noticed = True
     assert noticed or as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
@@ -120,7 +120,7 @@ def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World)
     world.run_batch(pipeline)
     done = world.lakemark("reset", pipeline.name, "--reason", "test")
     given(done.returncode == 0, done.stderr)
-    shutil.rmtree(world.steps(pipeline).tables.target)
+    shutil.rmtree(world.coordinator(pipeline).tables.target)
     world.produce(topic, changes(range(5), 2), 1)
     noticed = False
     try:
@@ -141,9 +141,9 @@ def test_i8_a_replay_that_a_restore_has_taken_away_is_pending_again(world: World
     quarantine(world, "replay", pipeline.name)
     given(prices(world, pipeline) == {1: 500, 2: 1})
     with world.session() as spark:
-        spark.sql(f"RESTORE TABLE delta.`{world.steps(pipeline).tables.target}` TO VERSION AS OF {landed}")
+        spark.sql(f"RESTORE TABLE delta.`{world.coordinator(pipeline).tables.target}` TO VERSION AS OF {landed}")
     with pytest.raises(TargetBehindLedger) as failure:
-        world.steps(pipeline).plan()
+        world.coordinator(pipeline).plan()
     command = failure.value.action.split("`")[1].replace("...", "restored").split()
     done = world.lakemark(*command[1:])
     given(done.returncode == 0, done.stderr)
@@ -187,7 +187,7 @@ def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside
     pipeline = world.pipeline(topic, pipeline.name, **sections, quality={"suite": "shop"})
     given(world.run_batch(pipeline) is not None)
     given(sorted(as_dict(world.rows(pipeline))) == [1] and len(world.quarantine(pipeline)) == 1)
-    shown = {row["id"] for row in read_table(world.steps(pipeline).tables.history or "") if row["valid_from"]}
+    shown = {row["id"] for row in read_table(world.coordinator(pipeline).tables.history or "") if row["valid_from"]}
     assert shown == {1} or audit(world.settings, pipeline, deep=True).findings != ()
 
 
@@ -199,7 +199,7 @@ def test_rows_that_were_taken_out_of_a_table_beside_the_target_are_found(world: 
     pipeline = pipeline_of(world, topic, target=target, archive=f"lake://bronze/{topic}")
     world.produce(topic, changes(range(10), 1), 1)
     world.run_batch(pipeline)
-    path, column = getattr(world.steps(pipeline).tables, table), {"history": "id", "archive": "offset"}[table]
+    path, column = getattr(world.coordinator(pipeline).tables, table), {"history": "id", "archive": "offset"}[table]
     given(audit(world.settings, pipeline, deep=True).findings == ())
     with world.session() as spark:
         spark.sql(f"DELETE FROM delta.`{path}` WHERE {column} = 3")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.settings import Settings
@@ -18,7 +18,7 @@ from tests.support.batches import landed
 LINEAGE_FIELDS = {"generation": pa.int64(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 
 
-def steps_of(folder: Path, **sections: object) -> Steps:
+def coordinator_of(folder: Path, **sections: object) -> Coordinator:
     """Of a pipeline `p` whose lake is `folder`/lake."""
     settings = Settings.from_environment({"LAKEMARK_HOME": str(folder), "LAKEMARK_LAKE": str(folder / "lake")})
     given = {
@@ -26,14 +26,14 @@ def steps_of(folder: Path, **sections: object) -> Steps:
         "change": {"keys": ["id"]},
         "target": {"table": "lake://silver/p"},
     }
-    return Steps(settings, Pipeline.model_validate({"name": "p", **given, **sections}))
+    return Coordinator(settings, Pipeline.model_validate({"name": "p", **given, **sections}))
 
 
-def make_target(steps: Steps, properties: dict[str, str] | None = None) -> Path:
+def make_target(coordinator: Coordinator, properties: dict[str, str] | None = None) -> Path:
     """The target without rows; returns where it lies."""
     schema = pa.schema([("id", pa.int64()), ("_lakemark", pa.struct(list(LINEAGE_FIELDS.items())))])
-    DeltaTable.create(steps.tables.target, schema, configuration=properties, raise_if_key_not_exists=False)
-    return Path(steps.tables.target)
+    DeltaTable.create(coordinator.tables.target, schema, configuration=properties, raise_if_key_not_exists=False)
+    return Path(coordinator.tables.target)
 
 
 def commit(target: Path, version: int, metadata: str | None = None, markers: dict[str, int] | None = None) -> None:

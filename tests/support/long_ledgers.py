@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from include.lake.ledger import APP_ID, CONFIGURATION, KEEP_EVERY, KEPT_ID, SCHEMA
+from include.lake.ledger import APP_ID, CONFIGURATION, LEDGER_SCHEMA, SNAPSHOT_EVERY, SNAPSHOT_ID
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import (
@@ -19,7 +19,7 @@ from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
     Event,
-    StateKept,
+    LedgerSnapshot,
     TopicsStarted,
 )
 from include.protocol.ledger_rows import to_row
@@ -62,24 +62,24 @@ def write_ledger(path: Path, batches: Sequence[Batch], table_id: str = "t") -> N
     first = batches[0]
     starts = {r.topic_partition: 0 for r in first.ranges}
     rows = [(began, TopicsStarted(1, 0, starts, first.topic_ids, first.cluster_id))]
-    kept_at = None
+    snapshot_at = None
     for batch in batches:
         at = began + timedelta(minutes=MINUTES * batch.batch_id)
         life = _life(batch, table_id)
         rows += [(at + timedelta(seconds=n), event) for n, event in enumerate(life)]
-        if batch.batch_id % KEEP_EVERY == KEEP_EVERY - 1:
-            kept_at = len(rows)
+        if batch.batch_id % SNAPSHOT_EVERY == SNAPSHOT_EVERY - 1:
+            snapshot_at = len(rows)
             ends = {r.topic_partition: r.end_offset for r in batch.ranges}
-            kept = StateKept(batch, life[-1], ends, batch.topic_ids, batch.cluster_id)
+            kept = LedgerSnapshot(batch, life[-1], ends, batch.topic_ids, batch.cluster_id)
             rows.append((at + timedelta(seconds=5), kept))
     table = pa.Table.from_pylist(
         [
             {"sequence": n, "recorded_at": at, **(row := to_row(event)), "details": json.dumps(row["details"])}
             for n, (at, event) in enumerate(rows)
         ],
-        SCHEMA,
+        LEDGER_SCHEMA,
     )
-    markers = [Transaction(APP_ID, len(rows) - 1), *([Transaction(KEPT_ID, kept_at)] if kept_at else [])]
+    markers = [Transaction(APP_ID, len(rows) - 1), *([Transaction(SNAPSHOT_ID, snapshot_at)] if snapshot_at else [])]
     write_deltalake(
         str(path),
         table,

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
@@ -63,8 +63,8 @@ class World:
         return name
 
     def create_topic(self, name: str, partitions: int, **config: str) -> None:
-        wish = NewTopic(name, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()})
-        self.admin.create_topics([wish])[name].result()
+        topic = NewTopic(name, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()})
+        self.admin.create_topics([topic])[name].result()
         wait_until(lambda: self.leaders_of(name) == partitions)
 
     def recreate_topic(self, name: str, partitions: int) -> None:
@@ -170,22 +170,22 @@ class World:
         suite = {"name": name, "expectations": list(rules), "meta": {"great_expectations_version": "1.24.1"}}
         (self.settings.expectations / f"{name}.json").write_text(json.dumps(suite))
 
-    def steps(self, pipeline: Pipeline) -> Steps:
-        return Steps(self.settings, pipeline)
+    def coordinator(self, pipeline: Pipeline) -> Coordinator:
+        return Coordinator(self.settings, pipeline)
 
     def session(self) -> AbstractContextManager[SparkSession]:
         return open_session(self.settings, self.settings.spark_remote, None)
 
     def key(self, pipeline: Pipeline, batch_id: int) -> BatchKey:
         """A batch of the present generation."""
-        return BatchKey(self.steps(pipeline).ledger.state().generation, batch_id)
+        return BatchKey(self.coordinator(pipeline).ledger.state().generation, batch_id)
 
     def settle(self, pipeline: Pipeline, batch_id: int) -> BatchCommitted:
-        return self.steps(pipeline).settle(self.key(pipeline, batch_id))
+        return self.coordinator(pipeline).settle(self.key(pipeline, batch_id))
 
     def create_target(self, pipeline: Pipeline) -> None:
         with self.session() as spark:
-            ensure_target(spark, self.steps(pipeline).tables.target, pipeline)
+            ensure_target(spark, self.coordinator(pipeline).tables.target, pipeline)
 
     def attempt(self, pipeline: Pipeline, batch_id: int, **changes: Any) -> AttemptResult:
         key = self.key(pipeline, batch_id)
@@ -194,7 +194,7 @@ class World:
 
     def run_batch(self, pipeline: Pipeline) -> AttemptResult | None:
         """Plan, merge and settle one batch; None when there is nothing new."""
-        planned = self.steps(pipeline).plan()
+        planned = self.coordinator(pipeline).plan()
         batch = getattr(planned, "batch", None)
         if batch is None:
             return None
@@ -204,7 +204,7 @@ class World:
 
     def counts(self, pipeline: Pipeline) -> BatchCounts:
         """Where the records of the last batch went."""
-        commit = self.steps(pipeline).ledger.state().batches[-1].commit
+        commit = self.coordinator(pipeline).ledger.state().batches[-1].commit
         assert commit is not None
         assert commit.counts is not None
         return commit.counts
@@ -249,13 +249,13 @@ class World:
     # tables
 
     def rows(self, pipeline: Pipeline) -> list[dict[str, Any]]:
-        return read_table(self.steps(pipeline).tables.target)
+        return read_table(self.coordinator(pipeline).tables.target)
 
     def quarantine(self, pipeline: Pipeline) -> list[dict[str, Any]]:
-        return read_table(self.steps(pipeline).tables.quarantine)
+        return read_table(self.coordinator(pipeline).tables.quarantine)
 
     def version(self, pipeline: Pipeline) -> int:
-        return DeltaTable(self.steps(pipeline).tables.target).version()
+        return DeltaTable(self.coordinator(pipeline).tables.target).version()
 
 
 def _raw(part: Any) -> bytes | None:
@@ -267,7 +267,7 @@ def changes(ids: range, seq: int, name: str = "n", op: str = "u") -> list[dict[s
 
 
 def landed_commits(world: World, pipeline: Pipeline) -> list[int]:
-    log = TableLog.open(world.steps(pipeline).tables.target)
+    log = TableLog.open(world.coordinator(pipeline).tables.target)
     return [c.metadata.batch.batch_id for c in log.landed_commits(pipeline.name, 1)] if log else []
 
 

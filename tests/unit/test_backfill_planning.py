@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.backfill_form import ARCHIVE, CANCEL, RANGES, TIMES, number_to_cancel, wish_of
+from include.control.backfill_form import ARCHIVE, CANCEL, RANGES, TIMES, number_to_cancel, request_of
 from include.protocol.backfill import Backfill
 from include.protocol.backfill_planning import CHUNKS_MAX, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch, BatchKey, app_id
@@ -145,9 +145,11 @@ def test_the_live_pipeline_goes_on_where_the_backfill_was_planned() -> None:
 
 
 def test_the_form_makes_a_wish_or_says_which_field_is_wrong() -> None:
-    assert wish_of(FORM | {"ranges": [" t-0:3-9 "]}).ranges == [OffsetRange("t", 0, 3, 9)]
-    assert wish_of(FORM | {"what": TIMES, "since": "2026-11-20T08:00"}).since.isoformat() == "2026-11-20T08:00:00+00:00"
-    archive = wish_of(FORM | {"what": ARCHIVE})
+    assert request_of(FORM | {"ranges": [" t-0:3-9 "]}).ranges == [OffsetRange("t", 0, 3, 9)]
+    assert (
+        request_of(FORM | {"what": TIMES, "since": "2026-11-20T08:00"}).since.isoformat() == "2026-11-20T08:00:00+00:00"
+    )
+    archive = request_of(FORM | {"what": ARCHIVE})
     assert (archive.source, archive.into, archive.is_everything) == ("archive", "same", True)
     for wrong, told in (
         ({"ranges": ["t-0:9-3"]}, "field Offset ranges"),
@@ -158,6 +160,6 @@ def test_the_form_makes_a_wish_or_says_which_field_is_wrong() -> None:
         ({"what": TIMES, "since": "2026-11-20T08:00", "until": "2026-11-20T07:00"}, "a start before its end"),
     ):
         with pytest.raises(TerminalError, match=told):
-            wish_of(FORM | wrong)
+            request_of(FORM | wrong)
     with pytest.raises(TerminalError, match="Backfill to cancel"):
         number_to_cancel(FORM | {"what": CANCEL})

@@ -13,8 +13,8 @@ import pytest
 from deltalake import write_deltalake
 
 from include.cli.main import _parser
-from include.control.backfills import Backfills, Wish
-from include.control.coordinator import Steps
+from include.control.backfills import BackfillRequest, Backfills
+from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.control.quarantine import Chosen
 from include.lake.table_log import TableLog
@@ -26,7 +26,7 @@ from include.protocol.maintenance import PURGED, PurgeMark, purged_to_text
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed, source
-from tests.support.hand_made import clean_log, commit, land, make_target, steps_of
+from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target
 
 _QUARANTINED = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 _QUARANTINED |= {"timestamp": pa.timestamp("us", tz="UTC"), "key": pa.binary(), "value": pa.binary()}
@@ -35,56 +35,58 @@ HELD = source({("t", 0): (0, 100)})
 
 
 @pytest.fixture
-def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
-    def held(self: Steps, state: object = None) -> SourceExtent:
+def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
+    def held(self: Coordinator, state: object = None) -> SourceExtent:
         return HELD
 
-    monkeypatch.setattr(Steps, "source", held)
-    monkeypatch.setattr(Backfills, "_holder", lambda self, wish, state: SimpleNamespace(extent=lambda: HELD))
-    return steps_of(tmp_path)
+    monkeypatch.setattr(Coordinator, "source", held)
+    monkeypatch.setattr(Backfills, "_holder", lambda self, request, state: SimpleNamespace(extent=lambda: HELD))
+    return coordinator_of(tmp_path)
 
 
-def wish(start: int, end: int, **more: int) -> Wish:
-    return Wish(ranges=[OffsetRange("t", 0, start, end)], **more)
+def request(start: int, end: int, **more: int) -> BackfillRequest:
+    return BackfillRequest(ranges=[OffsetRange("t", 0, start, end)], **more)
 
 
-def test_i3_a_backfill_of_a_ledger_that_was_made_anew_is_no_earlier_one(steps: Steps) -> None:
-    target = make_target(steps)
+def test_i3_a_backfill_of_a_ledger_that_was_made_anew_is_no_earlier_one(coordinator: Coordinator) -> None:
+    target = make_target(coordinator)
     for n in range(2):
-        steps.ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
+        coordinator.ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
         land(target, n + 1, batch(n))
-    first = Backfills(steps).plan(wish(0, 10), "r1", "", "test")
+    first = Backfills(coordinator).plan(request(0, 10), "r1", "", "test")
     land(target, 3, first.batch(0))
     # One that leaves no marker in the target: it makes a new table.
-    second = Backfills(steps).plan(Wish(into="new"), "r2", "", "test")
+    second = Backfills(coordinator).plan(BackfillRequest(into="new"), "r2", "", "test")
     assert [first.number, second.number] == [1, 2]
     commit(target, 4)
     clean_log(target)
-    steps.ledger.set_aside()
-    GenerationChange(steps, lambda: None).rebuild("lost", "test")
-    planned = Backfills(steps).plan(wish(5, 15), "r3", "", "test")
-    assert [chunk.state for chunk in Backfills(steps).chunks(planned)] == ["waiting"]
+    coordinator.ledger.set_aside()
+    GenerationChange(coordinator, lambda: None).rebuild("lost", "test")
+    planned = Backfills(coordinator).plan(request(5, 15), "r3", "", "test")
+    assert [chunk.state for chunk in Backfills(coordinator).chunks(planned)] == ["waiting"]
     assert planned.number not in (1, 2), "quarantined records and rows name the backfill that wrote them"
-    assert Backfills(steps).plan(wish(5, 15), "r4", "", "test").number == planned.number + 1
+    assert Backfills(coordinator).plan(request(5, 15), "r4", "", "test").number == planned.number + 1
 
 
-def test_i3_no_chunk_begins_with_a_marker_that_is_there(steps: Steps) -> None:
+def test_i3_no_chunk_begins_with_a_marker_that_is_there(coordinator: Coordinator) -> None:
     """Nothing but backfills has landed, and the ledger is gone: nobody can notice that."""
-    target = make_target(steps)
-    lost = [Backfills(steps).plan(wish(0, 20, records_per_chunk_max=10), f"r{n}", "", "test") for n in range(2)]
+    target = make_target(coordinator)
+    lost = [
+        Backfills(coordinator).plan(request(0, 20, records_per_chunk_max=10), f"r{n}", "", "test") for n in range(2)
+    ]
     land(target, 1, lost[0].batch(1))
     commit(target, 2, markers={lost[1].batch(0).app_id: FENCE})
     clean_log(target)
-    steps.ledger.set_aside()
-    planned = Backfills(steps).plan(wish(0, 20, records_per_chunk_max=10), "r2", "", "test")
-    assert [chunk.state for chunk in Backfills(steps).chunks(planned)] == ["waiting", "waiting"]
+    coordinator.ledger.set_aside()
+    planned = Backfills(coordinator).plan(request(0, 20, records_per_chunk_max=10), "r2", "", "test")
+    assert [chunk.state for chunk in Backfills(coordinator).chunks(planned)] == ["waiting", "waiting"]
     assert planned.number == 3
 
 
-def purged(steps: Steps) -> Path:
+def purged(coordinator: Coordinator) -> Path:
     """A target of one batch, whose tombstones were purged."""
-    target = make_target(steps, {PURGED: purged_to_text([PurgeMark("t", "id-t", 0, 5)])})
-    steps.ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
+    target = make_target(coordinator, {PURGED: purged_to_text([PurgeMark("t", "id-t", 0, 5)])})
+    coordinator.ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
     land(target, 1, batch(0))
     return target
 
@@ -95,59 +97,64 @@ def commands(said: str) -> list[argparse.Namespace]:
     return [_parser().parse_args(words) for words in found]
 
 
-def test_i9_what_a_refused_backfill_tells_to_type_works(steps: Steps) -> None:
-    purged(steps)
+def test_i9_what_a_refused_backfill_tells_to_type_works(coordinator: Coordinator) -> None:
+    purged(coordinator)
     with pytest.raises(TerminalError, match="rows that are deleted could come back") as refused:
-        Backfills(steps).plan(wish(0, 10), "r1", "", "test")
+        Backfills(coordinator).plan(request(0, 10), "r1", "", "test")
     [options] = commands(refused.value.action)
     assert options.into_new_table and not options.from_archive
-    planned = Backfills(steps).plan(Wish(into="new", records_per_chunk_max=options.records_per_chunk), "r2", "", "test")
+    planned = Backfills(coordinator).plan(
+        BackfillRequest(into="new", records_per_chunk_max=options.records_per_chunk), "r2", "", "test"
+    )
     assert planned.into == "new"
-    assert list(steps.ledger.state().backfills) == [1], "the refused one was not recorded"
+    assert list(coordinator.ledger.state().backfills) == [1], "the refused one was not recorded"
 
 
-def test_i9_what_a_refused_replay_tells_to_type_works(steps: Steps) -> None:
-    purged(steps)
+def test_i9_what_a_refused_replay_tells_to_type_works(coordinator: Coordinator) -> None:
+    purged(coordinator)
     aside = {"topic": "t", "partition": 0, "offset": 3, "timestamp": datetime(2026, 1, 1, tzinfo=UTC), "key": None}
     aside |= {"value": b"{", "reason": "no JSON", "generation": 1, "batch_id": 0}
     rows = pa.Table.from_pylist([aside], pa.schema(_QUARANTINED))
-    write_deltalake(steps.tables.quarantine, rows)
+    write_deltalake(coordinator.tables.quarantine, rows)
     with pytest.raises(TerminalError, match="rows that are deleted could come back") as refused:
-        Backfills(steps).plan(Wish(source="quarantine"), "r1", "", "test")
+        Backfills(coordinator).plan(BackfillRequest(source="quarantine"), "r1", "", "test")
     renewed, discarded = commands(refused.value.action)
     assert renewed.into_new_table
-    assert Backfills(steps).quarantine.discard(Chosen(discarded.ranges, discarded.rule), discarded.reason, "test") == 1
-    assert Backfills(steps).quarantine.count_pending(Chosen((), None)) == 0
+    assert (
+        Backfills(coordinator).quarantine.discard(Chosen(discarded.ranges, discarded.rule), discarded.reason, "test")
+        == 1
+    )
+    assert Backfills(coordinator).quarantine.count_pending(Chosen((), None)) == 0
 
 
 def test_i9_where_nobody_holds_all_records_no_new_table_is_advised(
-    steps: Steps, monkeypatch: pytest.MonkeyPatch
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    purged(steps)
+    purged(coordinator)
     cut = source({("t", 0): (7, 100)})
-    monkeypatch.setattr(Backfills, "_holder", lambda self, wish, state: SimpleNamespace(extent=lambda: cut))
+    monkeypatch.setattr(Backfills, "_holder", lambda self, request, state: SimpleNamespace(extent=lambda: cut))
     with pytest.raises(TerminalError, match="leave it: nobody holds all records") as refused:
-        Backfills(steps).plan(wish(7, 10), "r1", "", "test")
+        Backfills(coordinator).plan(request(7, 10), "r1", "", "test")
     assert commands(refused.value.action) == []
 
 
-def test_i9_a_reset_that_reads_again_after_a_purge_changes_nothing(steps: Steps) -> None:
-    target = purged(steps)
+def test_i9_a_reset_that_reads_again_after_a_purge_changes_nothing(coordinator: Coordinator) -> None:
+    target = purged(coordinator)
 
     def back(state: LedgerState, extent: SourceExtent) -> GenerationStarted:
         return restart("p", state, extent, 0, False, "why", "test")
 
     before = TableLog.open(str(target)).version
-    for ask in (GenerationChange(steps, lambda: None).preview, GenerationChange(steps, lambda: None).begin):
+    for ask in (GenerationChange(coordinator, lambda: None).preview, GenerationChange(coordinator, lambda: None).begin):
         with pytest.raises(TerminalError, match="rows that are deleted could come back"):
             ask(back)
-    assert (TableLog.open(str(target)).version, steps.ledger.state().generation) == (before, 1)
+    assert (TableLog.open(str(target)).version, coordinator.ledger.state().generation) == (before, 1)
 
 
-def test_i9_a_rebuild_from_rows_does_not_go_back_behind_what_was_purged(steps: Steps) -> None:
-    target = purged(steps)
+def test_i9_a_rebuild_from_rows_does_not_go_back_behind_what_was_purged(coordinator: Coordinator) -> None:
+    target = purged(coordinator)
     commit(target, 2)
     clean_log(target)
-    steps.ledger.set_aside()
-    started, _ = GenerationChange(steps, lambda: None).rebuild("lost", "test")
+    coordinator.ledger.set_aside()
+    started, _ = GenerationChange(coordinator, lambda: None).rebuild("lost", "test")
     assert (started.origin, started.start_offsets) == ("rows", {TopicPartition("t", 0): 5})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from include.protocol.data_watch import PATIENCE_SECONDS, DataWatch, Start, Waiting
+from include.protocol.data_watch import PATIENCE_SECONDS, DataWatch, StartRun, Waiting
 
 FIRST, LONGEST = PATIENCE_SECONDS
 
@@ -16,7 +16,7 @@ def waiting(records: int, progress: int = 0, life: int = 0, urgent: bool = False
 def test_enough_records_start_a_run_at_once() -> None:
     watch = DataWatch(records=100, seconds=60)
     assert watch.look(0, waiting(99)) is None
-    assert watch.look(1, waiting(100)) == Start(100, 1)
+    assert watch.look(1, waiting(100)) == StartRun(100, 1)
 
 
 def test_a_few_records_start_a_run_when_they_have_waited() -> None:
@@ -24,7 +24,7 @@ def test_a_few_records_start_a_run_when_they_have_waited() -> None:
     assert watch.look(0, waiting(0)) is None
     assert watch.look(500, waiting(1)) is None
     assert watch.look(559, waiting(2)) is None
-    assert watch.look(560, waiting(2)) == Start(2, 60)
+    assert watch.look(560, waiting(2)) == StartRun(2, 60)
 
 
 def test_one_start_is_enough_until_something_comes_of_it() -> None:
@@ -32,9 +32,9 @@ def test_one_start_is_enough_until_something_comes_of_it() -> None:
     assert watch.look(0, waiting(5))
     assert watch.look(1, waiting(9)) is None
     assert watch.look(2, waiting(9, life=1)) is None  # a batch is planned, an attempt has begun ...
-    assert watch.look(3, waiting(4, progress=1, life=2)) == Start(4, 0)  # more came in meanwhile
+    assert watch.look(3, waiting(4, progress=1, life=2)) == StartRun(4, 0)  # more came in meanwhile
     assert watch.look(4, waiting(0, progress=2, life=3)) is None
-    assert watch.look(5, waiting(1, progress=2, life=3)) == Start(1, 0)
+    assert watch.look(5, waiting(1, progress=2, life=3)) == StartRun(1, 0)
 
 
 def test_what_came_while_a_run_was_on_waits_from_then() -> None:
@@ -42,7 +42,7 @@ def test_what_came_while_a_run_was_on_waits_from_then() -> None:
     assert watch.look(0, waiting(100))
     assert watch.look(20, waiting(7, progress=1, life=1)) is None
     assert watch.look(29, waiting(7, progress=1, life=1)) is None
-    assert watch.look(30, waiting(7, progress=1, life=1)) == Start(7, 10)
+    assert watch.look(30, waiting(7, progress=1, life=1)) == StartRun(7, 10)
 
 
 def test_a_start_that_nothing_came_of_is_said_again_ever_more_rarely() -> None:
@@ -62,6 +62,6 @@ def test_signs_of_life_put_the_second_call_off() -> None:
 
 def test_urgent_is_said_at_once_whatever_waits() -> None:
     watch = DataWatch(records=100, seconds=60)
-    assert watch.look(0, waiting(0, urgent=True)) == Start(0, 0)
+    assert watch.look(0, waiting(0, urgent=True)) == StartRun(0, 0)
     assert watch.look(1, waiting(0, urgent=True)) is None
-    assert watch.look(FIRST, waiting(0, urgent=True)) == Start(0, FIRST)
+    assert watch.look(FIRST, waiting(0, urgent=True)) == StartRun(0, FIRST)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from include.monitoring.verdict import is_terminal
+from include.monitoring.health import is_terminal
 from include.protocol.errors import (
     ERRORS_BY_NAME,
     LakemarkError,

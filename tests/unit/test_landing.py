@@ -20,7 +20,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.sources.landing import Landed
+from include.sources.landing import LandingSource
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -29,7 +29,7 @@ def state(offsets: dict[TopicPartition, int], topic_id: str = "id-1", **more) ->
     return LedgerState(next_offsets=offsets, topic_ids={"orders": topic_id}, cluster_id="c", **more)
 
 
-def landed(folder: Path, of: LedgerState) -> Landed:
+def landed(folder: Path, of: LedgerState) -> LandingSource:
     sections = {
         "source": {"bootstrap_servers": "k:1", "topics": ["orders"], "schema": "id BIGINT"},
         "change": {"keys": ["id"]},
@@ -37,7 +37,7 @@ def landed(folder: Path, of: LedgerState) -> Landed:
     }
     landing = Pipeline.model_validate({"name": "p", **sections, "archive": "lake://bronze/p", "merge_every": 3}).landing
     assert landing is not None
-    return Landed(landing, 3, Ledger(str(folder / "ledger")), of, str(folder / "archive"), None)
+    return LandingSource(landing, 3, Ledger(str(folder / "ledger")), of, str(folder / "archive"), None)
 
 
 @pytest.mark.parametrize(

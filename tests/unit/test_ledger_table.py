@@ -102,7 +102,7 @@ def test_a_long_ledger_stays_in_few_files(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_recent_state_is_read_from_the_newest_kept_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("include.lake.ledger.KEEP_EVERY", 3)
+    monkeypatch.setattr("include.lake.ledger.SNAPSHOT_EVERY", 3)
     ledger = Ledger(str(tmp_path / "l"))
     for n in range(8):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n))], about=None)
@@ -122,7 +122,7 @@ def test_a_recent_state_is_read_from_the_newest_kept_one(tmp_path: Path, monkeyp
 def test_a_kept_state_that_contradicts_the_events_before_it_is_refused(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "l"))
     ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
-    kept = ledger.state().kept()
+    kept = ledger.state().snapshot()
     with pytest.raises(LedgerConflict, match="kept"):
         ledger.append(lambda state: [replace(kept, next_offsets={TopicPartition("t", 0): 11})])
     ledger.append(lambda state: [kept])

@@ -12,7 +12,7 @@ from include.protocol.errors import QualityGate, SuiteError
 from include.quality.judge import Judge
 from include.quality.row_rules import row_rule
 from include.quality.sql import NotUnderstood, literal, row_condition
-from include.quality.suite import Policy, Rule, Suite
+from include.quality.suite import Rule, RulePolicy, Suite
 from include.quality.verdict import Ceiling, RuleResult, Verdict, result_of_figure, result_of_rows, verify_gate
 
 TYPES = {"id": "BIGINT", "name": "STRING", "price": "DECIMAL(12, 2)", "at": "TIMESTAMP"}
@@ -28,7 +28,7 @@ def a_rule(kind: str, on_fail: str | None = None, **kwargs: Any) -> dict[str, An
     return {"type": f"expect_{kind}", "kwargs": kwargs, "meta": {"lakemark": {"on_fail": on_fail}} if on_fail else {}}
 
 
-def judge(folder: Path, *rules: dict[str, Any], default: Policy = "quarantine") -> Judge:
+def judge(folder: Path, *rules: dict[str, Any], default: RulePolicy = "quarantine") -> Judge:
     return Judge.of(a_suite(folder, *rules), TYPES, default)
 
 

@@ -14,7 +14,7 @@ from include.control.quarantine import Chosen, Quarantine
 from include.protocol.ledger_events import BatchPlanned, LedgerState
 from include.protocol.ranges import OffsetRange
 from tests.support.batches import batch, committed
-from tests.support.hand_made import steps_of
+from tests.support.hand_made import coordinator_of
 
 _SCHEMA = pa.schema(
     {
@@ -33,7 +33,7 @@ _SCHEMA = pa.schema(
 
 def test_records_of_an_old_and_a_new_topic_at_one_position_are_replayed_in_different_chunks(tmp_path: Path) -> None:
     """A chunk's offsets are at least as many as its records, and a position in it is one record."""
-    tables = steps_of(tmp_path).tables
+    tables = coordinator_of(tmp_path).tables
     old, new = replace(batch(0), topic_ids={"t": "old"}), replace(batch(0), generation=2, topic_ids={"t": "new"})
     told = {"topic": "t", "partition": 0, "key": None, "reason": "no JSON", "batch_id": 0}
     first, second = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2))

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.table_log import TableLog
 from include.protocol.ledger_events import BatchCommitted
 from tests.support.batches import batch, source
-from tests.support.hand_made import clean_log, commit, land, make_target, steps_of
+from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target
 
 
 @pytest.fixture
-def steps(tmp_path: Path) -> Steps:
-    return steps_of(tmp_path)
+def coordinator(tmp_path: Path) -> Coordinator:
+    return coordinator_of(tmp_path)
 
 
-def test_i10_versions_are_those_of_the_commits_while_others_commit(steps: Steps) -> None:
-    target = make_target(steps)
+def test_i10_versions_are_those_of_the_commits_while_others_commit(coordinator: Coordinator) -> None:
+    target = make_target(coordinator)
     for n in range(3):
         land(target, n + 1, batch(n))
     log = TableLog.open(str(target))
@@ -38,14 +38,14 @@ def test_i10_versions_are_those_of_the_commits_while_others_commit(steps: Steps)
 
 
 def test_i10_a_rebuilt_ledger_records_the_versions_that_the_batches_have(
-    steps: Steps, monkeypatch: pytest.MonkeyPatch
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = make_target(steps)
+    target = make_target(coordinator)
     for n in range(3):
         land(target, n + 1, batch(n))
-    monkeypatch.setattr(Steps, "source", lambda self, state=None: source({("t", 0): (0, 100)}))
-    GenerationChange(steps, lambda: None).rebuild("lost", "test")
-    found = {e.batch_id: e.table_version for e in steps.ledger.events() if isinstance(e, BatchCommitted)}
+    monkeypatch.setattr(Coordinator, "source", lambda self, state=None: source({("t", 0): (0, 100)}))
+    GenerationChange(coordinator, lambda: None).rebuild("lost", "test")
+    found = {e.batch_id: e.table_version for e in coordinator.ledger.events() if isinstance(e, BatchCommitted)}
     said = {n: json.loads(_provenance(target, n + 1)["userMetadata"])["batch_id"] for n in found}
     assert (found, said) == ({0: 1, 1: 2, 2: 3}, {0: 0, 1: 1, 2: 2})
 

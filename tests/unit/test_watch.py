@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from include.lake.ledger import Ledger
+from include.monitoring.health import Health, Scheduler, is_terminal, judge
 from include.monitoring.ledger_reader import LedgerReader
-from include.monitoring.verdict import Scheduler, Verdict, is_terminal, judge
 from include.protocol.backfill import Backfill
 from include.protocol.ledger_events import (
     AttemptEnded,
@@ -110,22 +110,22 @@ TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
 @pytest.mark.parametrize(
     ("expected", "facts"),
     [
-        (Verdict("broken", "damaged"), {"problem": "damaged", "scheduler": Scheduler(running=True)}),
-        (Verdict("failed", "the note"), {"attempt": ERROR, "scheduler": Scheduler(failed_run="r", note="the note")}),
-        (Verdict("failed", "the note"), {"scheduler": Scheduler(failed_run="r", failed_at=NOON, note="the note")}),
-        (Verdict("ok"), {"scheduler": Scheduler(failed_run="r", failed_at=NOON - timedelta(hours=1), note="the note")}),
-        (Verdict("failed", "gone"), {"attempt": TERMINAL}),
-        (Verdict("retrying", "Kafka did not answer"), {"attempt": ERROR}),
-        (Verdict("retrying", "gone"), {"attempt": TERMINAL, "scheduler": Scheduler(running=True, failed_run="r")}),
-        (Verdict("running"), {"scheduler": Scheduler(running=True, failed_run="r", note="of the run before")}),
-        (Verdict("ok"), {"waiting_seconds": 60.0, "stale_after_seconds": 60.0}),
-        (Verdict("ok"), {"waiting_seconds": 60.0}),
-        (Verdict("ok"), {"stale_after_seconds": 60.0}),
-        (Verdict("new"), {"committed_at": None}),
-        (Verdict("paused", "the DAG is paused: no run starts by itself"), {"scheduler": Scheduler(paused=True)}),
+        (Health("broken", "damaged"), {"problem": "damaged", "scheduler": Scheduler(running=True)}),
+        (Health("failed", "the note"), {"attempt": ERROR, "scheduler": Scheduler(failed_run="r", note="the note")}),
+        (Health("failed", "the note"), {"scheduler": Scheduler(failed_run="r", failed_at=NOON, note="the note")}),
+        (Health("ok"), {"scheduler": Scheduler(failed_run="r", failed_at=NOON - timedelta(hours=1), note="the note")}),
+        (Health("failed", "gone"), {"attempt": TERMINAL}),
+        (Health("retrying", "Kafka did not answer"), {"attempt": ERROR}),
+        (Health("retrying", "gone"), {"attempt": TERMINAL, "scheduler": Scheduler(running=True, failed_run="r")}),
+        (Health("running"), {"scheduler": Scheduler(running=True, failed_run="r", note="of the run before")}),
+        (Health("ok"), {"waiting_seconds": 60.0, "stale_after_seconds": 60.0}),
+        (Health("ok"), {"waiting_seconds": 60.0}),
+        (Health("ok"), {"stale_after_seconds": 60.0}),
+        (Health("new"), {"committed_at": None}),
+        (Health("paused", "the DAG is paused: no run starts by itself"), {"scheduler": Scheduler(paused=True)}),
     ],
 )
-def test_a_verdict_says_the_worst_and_why(expected: Verdict, facts: dict) -> None:
+def test_a_verdict_says_the_worst_and_why(expected: Health, facts: dict) -> None:
     nothing = {"problem": None, "attempt": None, "waiting_seconds": None, "stale_after_seconds": None}
     assert judge(**{**nothing, "committed_at": NOON, "scheduler": Scheduler(), **facts}) == expected
 

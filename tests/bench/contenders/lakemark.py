@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.control.coordinator import Steps
+from include.control.coordinator import Coordinator
 from include.jobs.runner import run_job
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
@@ -46,7 +46,7 @@ class Lakemark(Contender):
 
     @property
     def table(self) -> str:
-        return Steps(self.arena.settings, self.pipeline).tables.target
+        return Coordinator(self.arena.settings, self.pipeline).tables.target
 
     def lay(self) -> None:
         """With lineage, of nobody."""
@@ -75,11 +75,11 @@ class Lakemark(Contender):
     def _timed(self, attempt: Callable[[Pipeline, BatchKey], None]) -> float:
         began = time.monotonic()
         for half in self.pipeline.halves:
-            steps = Steps(self.arena.settings, half)
-            planned = steps.plan()
+            coordinator = Coordinator(self.arena.settings, half)
+            planned = coordinator.plan()
             if not isinstance(planned, Idle):
                 attempt(half, planned.batch.key)
-                steps.settle(planned.batch.key)
+                coordinator.settle(planned.batch.key)
         return time.monotonic() - began
 
 

@@ -25,7 +25,7 @@ class Scheduler:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Health:
     state: State
     why: str = ""  # what stands in the way, and what to do; empty where nothing does
 
@@ -37,7 +37,7 @@ def judge(
     waiting_seconds: float | None,
     stale_after_seconds: float | None,
     scheduler: Scheduler,
-) -> Verdict:
+) -> Health:
     """
     Args:
         problem: why the ledger cannot be read. attempt: the last one of the batch that is planned and not committed.
@@ -45,24 +45,24 @@ def judge(
         is not in the table, None if unknown. stale_after_seconds: the age that is too old; None: none is.
     """
     if problem is not None:
-        return Verdict("broken", problem)
+        return Health("broken", problem)
     failure = attempt.problem if attempt is not None else None
     mended = committed_at is not None and scheduler.failed_at is not None and committed_at > scheduler.failed_at
     if scheduler.failed_run is not None and not scheduler.running and not mended:
         why = scheduler.note or failure or f"run {scheduler.failed_run} failed. What to do: read its log"
-        return Verdict("failed", why)
+        return Health("failed", why)
     if failure is not None and attempt is not None:
         terminal = is_terminal(attempt.outcome)
-        return Verdict("failed" if terminal and not scheduler.running else "retrying", failure)
+        return Health("failed" if terminal and not scheduler.running else "retrying", failure)
     if waiting_seconds is not None and stale_after_seconds is not None:
         why = stale_because(waiting_seconds, stale_after_seconds)
         if why is not None:
-            return Verdict("stale", why)
+            return Health("stale", why)
     if scheduler.running:
-        return Verdict("running")
+        return Health("running")
     if scheduler.paused:
-        return Verdict("paused", "the DAG is paused: no run starts by itself")
-    return Verdict("new" if committed_at is None else "ok")
+        return Health("paused", "the DAG is paused: no run starts by itself")
+    return Health("new" if committed_at is None else "ok")
 
 
 def stale_because(waiting_seconds: float, stale_after_seconds: float) -> str | None:
