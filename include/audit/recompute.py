@@ -16,6 +16,7 @@ import sqlglot
 from deltalake import DeltaTable, QueryBuilder
 
 from include.audit.report import Finding, Recomputed
+from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
@@ -24,7 +25,7 @@ from include.protocol.maintenance import purged_from, purged_offsets
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
-from include.sources.duckdb_json import decoded, literal, load, quoted
+from include.sources.duckdb_json import decoded, load
 from include.sources.kafka import records_of, source_extent
 
 _EXAMPLES = 3
@@ -114,7 +115,7 @@ def _same_topics(batch: Batch, source: SourceExtent) -> list[OffsetRange]:
 
 def _of_present_topics(source: SourceExtent) -> str:
     """Condition on a quarantined record: its topic is the one that Kafka has under the name."""
-    present = ", ".join(f"({literal(topic)}, {literal(id_)})" for topic, id_ in sorted(source.topic_ids.items()))
+    present = ", ".join(f"({sql_text(topic)}, {sql_text(id_)})" for topic, id_ in sorted(source.topic_ids.items()))
     return f"topic_id IS NULL OR (topic, topic_id) IN ({present})" if present else "false"
 
 
@@ -122,7 +123,7 @@ def _gone(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExt
     """Condition on a row: it is of a topic that was created anew since, whose offsets name other records now."""
     lineage = f"t.{LINEAGE}"
     found = {
-        f"({lineage}.topic = {literal(topic)} AND {lineage}.generation > 0 AND {lineage}.generation < {g.generation})"
+        f"({lineage}.topic = {sql_text(topic)} AND {lineage}.generation > 0 AND {lineage}.generation < {g.generation})"
         for g in state.generations
         for topic in g.recreated
     }
@@ -131,7 +132,7 @@ def _gone(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExt
     for batch in batches:
         for topic, id_ in batch.topic_ids.items():
             if id_ != source.topic_ids.get(topic):
-                found.add(f"({lineage}.topic = {literal(topic)} AND {lineage}.generation = {batch.generation})")
+                found.add(f"({lineage}.topic = {sql_text(topic)} AND {lineage}.generation = {batch.generation})")
     return " OR ".join(sorted(found)) or "false"
 
 
@@ -145,7 +146,7 @@ def _replayed(state: LedgerState, commits: Sequence[LandedCommit], source: Sourc
     replays = sorted(-n for n, record in state.backfills.items() if record.backfill.records is not None)
     if not topics or not replays:
         return "false"
-    named, lineage = ", ".join(map(literal, sorted(topics))), f"t.{LINEAGE}"
+    named, lineage = ", ".join(map(sql_text, sorted(topics))), f"t.{LINEAGE}"
     return f"{lineage}.topic IN ({named}) AND {lineage}.generation IN ({', '.join(map(str, replays))})"
 
 
@@ -176,8 +177,8 @@ def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
     wanted = _condition(pipeline.source.filter) if pipeline.source.filter else "true"
     deleted = _condition(pipeline.change.delete_when) if pipeline.change.delete_when else "false"
     is_change = "NOT _tombstone" if pipeline.tombstones == "ignore" else "true"
-    keys = ", ".join(map(quoted, pipeline.change.keys))
-    order = ", ".join(f"{name} DESC" for name in [*map(quoted, pipeline.change.order_by), *_POSITION])
+    keys = ", ".join(map(sql_name, pipeline.change.keys))
+    order = ", ".join(f"{name} DESC" for name in [*map(sql_name, pipeline.change.order_by), *_POSITION])
     database.execute(
         f"CREATE TABLE expected AS SELECT *, _tombstone OR coalesce({deleted}, false) AS _deleted FROM decoded "
         f"WHERE (_tombstone OR {_bare(pipeline, deleted)} OR coalesce({wanted}, false)) AND NOT _undecodable "
@@ -188,7 +189,7 @@ def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
 
 def _bare(pipeline: Pipeline, deleted: str) -> str:
     """Whether a record is a delete that holds a key and nothing else, which is not filtered."""
-    others = " AND ".join(f"{quoted(name)} IS NULL" for name in pipeline.beyond_deletes) or "true"
+    others = " AND ".join(f"{sql_name(name)} IS NULL" for name in pipeline.beyond_deletes) or "true"
     return f"(coalesce({deleted}, false) AND {others})"
 
 
@@ -208,25 +209,28 @@ def _compare(
         replayed: condition on a row: its record may be of such a topic.
     """
     lineage = f"t.{LINEAGE}"
-    keys = " AND ".join(f"t.{quoted(key)} IS NOT DISTINCT FROM e.{quoted(key)}" for key in pipeline.change.keys)
-    of_row = [f"{lineage}.change_order.{quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
-    of_change = [f"e.{quoted(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
+    keys = " AND ".join(f"t.{sql_name(key)} IS NOT DISTINCT FROM e.{sql_name(key)}" for key in pipeline.change.keys)
+    of_row = [f"{lineage}.change_order.{sql_name(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
+    of_change = [f"e.{sql_name(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
     values = [c.name for c in pipeline.columns if c.name not in pipeline.change.keys]
     differs = " OR ".join(
         [f"{lineage}.deleted IS DISTINCT FROM e._deleted"]
-        + [f"t.{quoted(name)} IS DISTINCT FROM CASE WHEN NOT e._deleted THEN e.{quoted(name)} END" for name in values]
+        + [
+            f"t.{sql_name(name)} IS DISTINCT FROM CASE WHEN NOT e._deleted THEN e.{sql_name(name)} END"
+            for name in values
+        ]
     )
     within = " OR ".join(
-        f"({lineage}.topic = {literal(r.topic)} AND {lineage}.partition = {r.partition} "
+        f"({lineage}.topic = {sql_text(r.topic)} AND {lineage}.partition = {r.partition} "
         f'AND {lineage}."offset" >= {r.start_offset} AND {lineage}."offset" < {r.end_offset})'
         for r in held
     )
     forgotten = " OR ".join(
-        f"(e._topic = {literal(tp.topic)} AND e._partition = {tp.partition} AND e._offset < {offset})"
+        f"(e._topic = {sql_text(tp.topic)} AND e._partition = {tp.partition} AND e._offset < {offset})"
         for tp, offset in sorted(purged.items())
     )
-    named = ", ".join(f"coalesce(t.{quoted(key)}, e.{quoted(key)})" for key in pipeline.change.keys)
-    partition = ", ".join(f"t.{quoted(key)}" for key in pipeline.change.keys)
+    named = ", ".join(f"coalesce(t.{sql_name(key)}, e.{sql_name(key)})" for key in pipeline.change.keys)
+    partition = ", ".join(f"t.{sql_name(key)}" for key in pipeline.change.keys)
     database.execute(
         f"""CREATE TABLE compared AS SELECT row({named})::VARCHAR AS key, CASE
             WHEN t._present IS NULL AND e._deleted AND ({forgotten or "false"}) THEN 'purged'

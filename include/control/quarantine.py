@@ -18,6 +18,7 @@ import pyarrow as pa
 from deltalake import QueryBuilder, write_deltalake
 
 from include.lake.delta_tables import append, open_table
+from include.lake.sql import sql_text
 from include.lake.table_log import TableLog
 from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill, Chunks
@@ -25,7 +26,6 @@ from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
 from include.protocol.ranges import OffsetRange
-from include.sources.duckdb_json import literal
 
 if TYPE_CHECKING:
     from include.control.coordinator import Coordinator  # which changes generations, and that asks for backfills
@@ -74,13 +74,13 @@ class Chosen:
         if self.ranges:
             parts.append(
                 " OR ".join(
-                    f"(topic = {literal(r.topic)} AND partition = {r.partition} "
+                    f"(topic = {sql_text(r.topic)} AND partition = {r.partition} "
                     f'AND "offset" >= {r.start_offset} AND "offset" < {r.end_offset})'
                     for r in self.ranges
                 )
             )
         if self.rule is not None:
-            parts.append(f"list_contains(rules, {literal(self.rule)})")
+            parts.append(f"list_contains(rules, {sql_text(self.rule)})")
         return " AND ".join(f"({part})" for part in parts) or "true"
 
 

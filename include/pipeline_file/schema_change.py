@@ -16,8 +16,8 @@ from include.pipeline_file.schema_ddl import Column, canonical, fields_of, named
 from include.protocol.errors import SchemaChanged
 
 SchemaChangePolicy = Literal["add_columns", "rescue", "fail"]
-COLUMN_ORDER, KNOWS, ABSENT = "column_order", "knows", "absent"  # fields of the lineage, of columns
-_GROWING = (COLUMN_ORDER, KNOWS, ABSENT)
+COLUMN_ORDER, KNOWS, ABSENT_FIELD = "column_order", "knows", "absent"  # fields of the lineage, of columns
+_GROWING = (COLUMN_ORDER, KNOWS, ABSENT_FIELD)
 
 
 class Added(NamedTuple):

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from include.lake.sql import spark_name
 from include.pipeline_file.schema_ddl import word_of
 from include.quality.row_rules import missing_of_list
-from include.quality.sql import BATCH, REFERENCE, NotUnderstood, literal, quoted, row_condition, within
+from include.quality.sql import BATCH, REFERENCE, NotUnderstood, json_literal, row_condition, within
 from include.quality.suite import Rule
 
 
@@ -81,7 +82,7 @@ def aggregate_rule(rule: Rule) -> AggregateRule | None:
         expected = _equals if rule.type.endswith("_to_equal") else within
         return AggregateRule(rule, observed, expected(observed, kwargs))
     if rule.type in _OF_COLUMN:
-        observed = _where(_OF_COLUMN[rule.type].format(column=quoted(kwargs["column"])), kwargs)
+        observed = _where(_OF_COLUMN[rule.type].format(column=spark_name(kwargs["column"])), kwargs)
         return AggregateRule(rule, observed, within(observed, kwargs))
     return None
 
@@ -94,14 +95,14 @@ def query_rule(rule: Rule) -> QueryRule | None:
         found = [Reference(m[0], m[1], int(m[2]) if m[2] else None) for m in REFERENCE.finditer(text)]
         return QueryRule(rule, text, tuple(found), "count(*)", "count(*)", "count(*)")
     if rule.type == "expect_column_values_to_be_unique":
-        return _duplicates(rule, [kwargs["column"]], f"{quoted(kwargs['column'])} IS NOT NULL")
+        return _duplicates(rule, [kwargs["column"]], f"{spark_name(kwargs['column'])} IS NOT NULL")
     if rule.type == "expect_compound_columns_to_be_unique":
         return _duplicates(rule, rule.columns, f"NOT {missing_of_list(rule)}")
     return None
 
 
 def _duplicates(rule: Rule, names: Any, applies: str) -> QueryRule:
-    columns = ", ".join(map(quoted, names))
+    columns = ", ".join(map(spark_name, names))
     domain = row_condition(rule.kwargs)
     condition = f"{domain} AND {applies}"
     query = (
@@ -118,7 +119,7 @@ def _where(aggregate: str, kwargs: Mapping[str, Any]) -> str:
 
 
 def _equals(observed: str, kwargs: Mapping[str, Any]) -> str:
-    return f"({observed} = {literal(kwargs.get('value'))})"
+    return f"({observed} = {json_literal(kwargs.get('value'))})"
 
 
 _OF_TABLE = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_equal")

@@ -15,7 +15,17 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from include.quality.sql import BATCH, REFERENCE, NotUnderstood, is_in, literal, literals, quoted, row_condition, within
+from include.lake.sql import spark_name
+from include.quality.sql import (
+    BATCH,
+    REFERENCE,
+    NotUnderstood,
+    is_in,
+    json_literal,
+    json_literals,
+    row_condition,
+    within,
+)
 from include.quality.suite import Rule
 
 _INTEGRAL = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
@@ -52,7 +62,7 @@ def row_rule(rule: Rule, types: Mapping[str, str]) -> RowRule | None:
     if rule.type in _ONE_COLUMN:
         return _of_one_column(rule)
     if rule.type in _COLUMN_PAIR:
-        a, b = (quoted(rule.kwargs[name]) for name in ("column_A", "column_B"))
+        a, b = (spark_name(rule.kwargs[name]) for name in ("column_A", "column_B"))
         missing = _IGNORED_PAIRS[_one_of(rule, "ignore_row_if", _IGNORED_PAIRS, "both_values_are_missing")]
         return _of_several(rule, missing.format(a=a, b=b), _COLUMN_PAIR[rule.type](a, b, rule.kwargs))
     if rule.type in _COLUMN_LIST:
@@ -65,11 +75,11 @@ def missing_of_list(rule: Rule) -> str:
     if len(rule.columns) < 2:
         raise NotUnderstood("a column_list of two columns or more", rule.kwargs.get("column_list"))
     joined = _IGNORED_LISTS[_one_of(rule, "ignore_row_if", _IGNORED_LISTS, "all_values_are_missing")]
-    return "(" + joined.join(f"{quoted(name)} IS NULL" for name in rule.columns) + ")" if joined else "false"
+    return "(" + joined.join(f"{spark_name(name)} IS NULL" for name in rule.columns) + ")" if joined else "false"
 
 
 def _of_one_column(rule: Rule) -> RowRule:
-    column = quoted(rule.kwargs["column"])
+    column = spark_name(rule.kwargs["column"])
     domain = f"coalesce({row_condition(rule.kwargs)}, false)"
     judges_nulls = rule.type in ("expect_column_values_to_not_be_null", "expect_column_values_to_be_null")
     applies = domain if judges_nulls else f"({domain} AND {column} IS NOT NULL)"
@@ -95,11 +105,11 @@ def _one_of(rule: Rule, name: str, allowed: Mapping[str, Any], default: str) -> 
 
 
 def _matches(column: str, kwargs: Mapping[str, Any]) -> str:
-    return f"({column} RLIKE {literal(_text(kwargs, 'regex'))})"
+    return f"({column} RLIKE {json_literal(_text(kwargs, 'regex'))})"
 
 
 def _matches_list(column: str, kwargs: Mapping[str, Any]) -> str:
-    patterns = literals(kwargs.get("regex_list"))
+    patterns = json_literals(kwargs.get("regex_list"))
     if not patterns:
         raise NotUnderstood("a regex_list of one or more", kwargs.get("regex_list"))
     how = kwargs.get("match_on") or "any"
@@ -134,7 +144,7 @@ _ONE_COLUMN: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
     ),
     "expect_column_value_lengths_to_be_between": _length,
     "expect_column_value_lengths_to_equal": lambda column, kwargs: (
-        f"(length({column}) = {literal(kwargs.get('value'))})"
+        f"(length({column}) = {json_literal(kwargs.get('value'))})"
     ),
 }
 
@@ -147,7 +157,7 @@ def _pair_in_set(a: str, b: str, kwargs: Mapping[str, Any]) -> str:
     pairs = kwargs.get("value_pairs_set")
     if not isinstance(pairs, list) or not pairs or any(not isinstance(p, list) or len(p) != 2 for p in pairs):
         raise NotUnderstood("value_pairs_set: a list of pairs", pairs)
-    return "(" + " OR ".join(f"({a} <=> {literal(x)} AND {b} <=> {literal(y)})" for x, y in pairs) + ")"
+    return "(" + " OR ".join(f"({a} <=> {json_literal(x)} AND {b} <=> {json_literal(y)})" for x, y in pairs) + ")"
 
 
 _COLUMN_PAIR: dict[str, Callable[[str, str, Mapping[str, Any]], str]] = {
@@ -164,19 +174,19 @@ _IGNORED_PAIRS = {
 
 def _sum_is(names: tuple[str, ...], kwargs: Mapping[str, Any], types: Mapping[str, str]) -> str:
     def operand(name: str) -> str:
-        value = f"coalesce({quoted(name)}, 0)"
+        value = f"coalesce({spark_name(name)}, 0)"
         return f"CAST({value} AS DECIMAL(38, 0))" if types[name].upper() in _INTEGRAL else value
 
-    return f"({' + '.join(map(operand, names))} = {literal(kwargs.get('sum_total'))})"
+    return f"({' + '.join(map(operand, names))} = {json_literal(kwargs.get('sum_total'))})"
 
 
 def _all_equal(names: tuple[str, ...], kwargs: Mapping[str, Any], types: Mapping[str, str]) -> str:
-    first, *others = map(quoted, names)
+    first, *others = map(spark_name, names)
     return "(" + " AND ".join(f"{first} <=> {other}" for other in others) + ")"
 
 
 def _all_differ(names: tuple[str, ...], kwargs: Mapping[str, Any], types: Mapping[str, str]) -> str:
-    return "(NOT (" + " OR ".join(f"{a} <=> {b}" for a, b in combinations(map(quoted, names), 2)) + "))"
+    return "(NOT (" + " OR ".join(f"{a} <=> {b}" for a, b in combinations(map(spark_name, names), 2)) + "))"
 
 
 _COLUMN_LIST: dict[str, Callable[[tuple[str, ...], Mapping[str, Any], Mapping[str, str]], str]] = {

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from include.lake.sql import spark_name, spark_text
+
 BATCH = "{batch}"  # what a query calls the rows that it is about
 REFERENCE = re.compile(r"\{(lake://[A-Za-z0-9_/.-]+?)(?:@(\d+))?\}")  # and another table, perhaps at a version
 _NOW = re.compile(r"^\s*now\(\)\s*(?:(?P<sign>[-+])\s*timedelta\((?P<parts>[^)]*)\))?\s*$")
@@ -22,11 +24,7 @@ class NotUnderstood(ValueError):
         self.expected, self.found = expected, repr(found)
 
 
-def quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
-
-
-def literal(value: Any) -> str:
+def json_literal(value: Any) -> str:
     """A JSON value as Spark SQL; `{"$PARAMETER": "now() - timedelta(hours=2)"}` as the moment that it means."""
     match value:
         case None:
@@ -38,18 +36,17 @@ def literal(value: Any) -> str:
         case float():
             return f"double('{value!r}')"
         case str():
-            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-            return f"'{escaped}'"
+            return spark_text(value)
         case {"$PARAMETER": str(text)}:
             return _moment(text)
         case _:
             raise NotUnderstood("text, a number, true, false, null or a parameter", value)
 
 
-def literals(values: Any) -> list[str]:
+def json_literals(values: Any) -> list[str]:
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
         raise NotUnderstood("a list of values", values)
-    return [literal(value) for value in values]
+    return [json_literal(value) for value in values]
 
 
 def within(value: str, kwargs: Mapping[str, Any]) -> str:
@@ -57,7 +54,7 @@ def within(value: str, kwargs: Mapping[str, Any]) -> str:
     bounds = []
     for name, operator, strict in (("min_value", ">", "strict_min"), ("max_value", "<", "strict_max")):
         if kwargs.get(name) is not None:
-            bounds.append(f"{value} {operator}{'' if kwargs.get(strict) else '='} {literal(kwargs[name])}")
+            bounds.append(f"{value} {operator}{'' if kwargs.get(strict) else '='} {json_literal(kwargs[name])}")
     if not bounds:
         raise NotUnderstood("min_value, max_value or both", "neither")
     return "(" + " AND ".join(bounds) + ")"
@@ -81,14 +78,14 @@ def _condition(condition: Any) -> str:
         case {"type": "pass_through", "pass_through_filter": str(text)}:
             return f"({text})"
         case {"type": "nullity", "column": {"name": str(column)}, "is_null": bool(is_null)}:
-            return f"{quoted(column)} IS {'' if is_null else 'NOT '}NULL"
+            return f"{spark_name(column)} IS {'' if is_null else 'NOT '}NULL"
         case {"type": "comparison", "column": {"name": str(column)}, "operator": "IN" | "NOT_IN" as word} as given:
-            among = is_in(quoted(column), given.get("parameter"))
+            among = is_in(spark_name(column), given.get("parameter"))
             return among if word == "IN" else f"(NOT {among})"
         case {"type": "comparison", "column": {"name": str(column)}, "operator": str(sign)} as given if (
             sign in _COMPARED
         ):
-            return f"({quoted(column)} {_COMPARED[sign]} {literal(given.get('parameter'))})"
+            return f"({spark_name(column)} {_COMPARED[sign]} {json_literal(given.get('parameter'))})"
         case {"type": "and" | "or" as word, "conditions": list(parts)} if parts:
             return "(" + _CONJUNCTIONS[word].join(map(_condition, parts)) + ")"
         case _:
@@ -96,7 +93,7 @@ def _condition(condition: Any) -> str:
 
 
 def is_in(value: str, members: Any) -> str:
-    among = literals(members)
+    among = json_literals(members)
     return f"({value} IN ({', '.join(among)}))" if among else "false"
 
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import duckdb
 
+from include.lake.sql import sql_name
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, FLOATS, WHOLE, Column
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
-from include.sources.duckdb_json import decoded, load, quoted
+from include.sources.duckdb_json import decoded, load
 from include.sources.kafka import records_of, source_extent
 
 _VALUES_MAX = 20  # so many different values may be a set
@@ -134,7 +135,7 @@ def _newest(pipeline: Pipeline, records: int) -> list[OffsetRange]:
 
 
 def _profile(database: duckdb.DuckDBPyConnection, column: Column, total: int) -> Profile:
-    name = quoted(column.name)
+    name = sql_name(column.name)
     counts = f"SELECT count(*) - count({name}), count(DISTINCT {name}::VARCHAR) FROM sample"
     [(nulls, distinct)] = database.execute(counts).fetchall()
     profile = Profile(column, total, nulls, distinct)

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from include.lake.delta_tables import query
 from include.lake.ledger import Ledger
+from include.lake.sql import sql_text
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
@@ -110,7 +111,9 @@ class ArchiveSource:
             )
 
     def _rows(self, log: TableLog, what: str, rest: str) -> list[dict[str, Any]]:
-        named = (f"(topic = {_text(t)} and topic_id = {_text(id_)})" for t, id_ in sorted(self.state.topic_ids.items()))
+        named = (
+            f"(topic = {sql_text(t)} and topic_id = {sql_text(id_)})" for t, id_ in sorted(self.state.topic_ids.items())
+        )
         condition = " or ".join(named) or "false"
         return query(log.table, f"select topic, partition, {what} from t where ({condition}) {rest}")
 
@@ -118,14 +121,10 @@ class ArchiveSource:
 def records_in(archive: DeltaTable, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> int:
     """How many records of these ranges an archive holds; a record that was archived twice is one."""
     within = " or ".join(
-        f"(topic = {_text(r.topic)} and topic_id = {_text(topic_ids[r.topic])} and partition = {r.partition} "
+        f"(topic = {sql_text(r.topic)} and topic_id = {sql_text(topic_ids[r.topic])} and partition = {r.partition} "
         f'and "offset" >= {r.start_offset} and "offset" < {r.end_offset})'
         for r in joined(ranges)
     )
     held = f'select distinct topic, partition, "offset" from t where {within or "false"}'
     [row] = query(archive, f"select count(*) as n from ({held})")
     return row["n"]
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -24,6 +24,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.sources.kafka import RECORD_SCHEMA, Record
@@ -72,7 +73,7 @@ def decoded(pipeline: Pipeline, records: str) -> str:
             action="`lakemark audit` without --deep shows all that can be shown without it",
         )
     types = {column.name: _type(column.type) for column in source.value_columns}
-    values = {name: _field(f"row.{quoted(name)}", type_) for name, type_ in types.items()}
+    values = {name: _field(f"row.{sql_name(name)}", type_) for name, type_ in types.items()}
     for name, of_key in _of_key(pipeline, types).items():
         values[name] = f"coalesce({values[name]}, {of_key})"
     values |= {name: _own(of) for name, of in source.metadata.items()}
@@ -80,8 +81,8 @@ def decoded(pipeline: Pipeline, records: str) -> str:
         if order.of == "kafka":
             values[order.name] = "timestamp"
         elif order.name not in values:  # a field of a struct
-            values[order.name] = "row." + ".".join(map(quoted, order.name.split(".")))
-    fields = ", ".join(f"{value} AS {quoted(name)}" for name, value in values.items())
+            values[order.name] = "row." + ".".join(map(sql_name, order.name.split(".")))
+    fields = ", ".join(f"{value} AS {sql_name(name)}" for name, value in values.items())
     transformed = _row("value", types, source.timestamps)
     tombstone = "false" if pipeline.tombstones == "quarantine" else "value IS NULL"
     return (
@@ -96,12 +97,12 @@ def _of_key(pipeline: Pipeline, types: Mapping[str, exp.DataType]) -> dict[str, 
     wanted = {name: types[name] for name in keys if name in types}  # Kafka's own fields may be keys, too
     if pipeline.source.key == "string":
         row = _row("key", wanted, unit, "text_anew")
-        return {keys[0]: _field(f"({row}).{quoted(keys[0])}", types[keys[0]])}
+        return {keys[0]: _field(f"({row}).{sql_name(keys[0])}", types[keys[0]])}
     if pipeline.source.key == "json":
         bare = _row("key", wanted, unit)
         within = f"({_row('key', {'payload': _struct(wanted)}, unit)}).payload"
         return {
-            name: " , ".join(_field(f"({part}).{quoted(name)}", types[name]) for part in (bare, within))
+            name: " , ".join(_field(f"({part}).{sql_name(name)}", types[name]) for part in (bare, within))
             for name in keys
         }
     return {}
@@ -111,16 +112,16 @@ def _own(of: str) -> str:
     """One of Kafka's own fields, or the last header of a name."""
     part, _, name = of.partition(".")
     if part == "headers":
-        last = f"list_filter(headers, lambda h: h.key = {literal(name)})[-1].value"
+        last = f"list_filter(headers, lambda h: h.key = {sql_text(name)})[-1].value"
         return _TEXT.format(last) if name else _HEADERS
-    return _TEXT.format("key") if part == "key" else quoted(part)
+    return _TEXT.format("key") if part == "key" else sql_name(part)
 
 
 def _row(column: str, types: Mapping[str, exp.DataType], unit: str | None, function: str = "json_anew") -> str:
     """The fields of bytes as a struct; null: they are no JSON object."""
     structure = json.dumps({name: _structure(type_) for name, type_ in types.items()})
-    told = f"{literal(_struct(types).sql('spark'))}, {literal(unit) if unit else 'NULL'}"
-    return f"json_transform({function}({column}, {told})::JSON, {literal(structure)})"
+    told = f"{sql_text(_struct(types).sql('spark'))}, {sql_text(unit) if unit else 'NULL'}"
+    return f"json_transform({function}({column}, {told})::JSON, {sql_text(structure)})"
 
 
 def _struct(types: Mapping[str, exp.DataType]) -> exp.DataType:
@@ -150,14 +151,6 @@ def _structure(type_: exp.DataType) -> object:
 
 def _field(field: str, type_: exp.DataType) -> str:
     return f"from_base64({field})" if type_.sql("duckdb") == "BLOB" else field
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 class _Number(str):

@@ -50,6 +50,7 @@ from spark_jobs.tables.writing import (
     append_quarantine,
     ensure_history,
     ensure_target,
+    folded,
     merge_beside,
     merge_changes,
     replace_quarantine,
@@ -229,7 +230,7 @@ class Attempt:
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = self._decoded(spark, batch, records, judge)
-                reduced = reduce_changes(judged, self.pipeline, read)
+                reduced = reduce_changes(judged, folded(judged, self.pipeline), self.pipeline, read)
             counts = reduced.counts
             verdict = None
             if judge is not None:
@@ -344,11 +345,12 @@ class Attempt:
     def _beside(self, work: _Work, judged: DataFrame, read: Volume, found: _Found) -> Iterator[_Beside]:
         """Tables that changes are merged into before the target, which is the batch's commit point (I11)."""
         if self._tables.history is not None:
-            every = reduce_changes(judged, self.pipeline, read, mine=F.lit(True), kind=scd2)
+            all_changes = folded(judged, self.pipeline, mine=F.lit(True), kind=scd2)
+            every = reduce_changes(judged, all_changes, self.pipeline, read)
             metadata = self._metadata(work, "history", replace(found, counts=every.counts))
             yield _Beside(self._tables.history, every, metadata, ensure_history)
         for place, (name, path) in enumerate(self._tables.routes.items()):
-            mine = reduce_changes(judged, self.pipeline, read, mine=is_for(place))
+            mine = reduce_changes(judged, folded(judged, self.pipeline, is_for(place)), self.pipeline, read)
             metadata = self._metadata(work, "route", replace(found, counts=mine.counts))
             yield _Beside(path, mine, metadata, partial(ensure_target, name=name))
 

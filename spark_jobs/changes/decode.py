@@ -135,7 +135,7 @@ def _columns(pipeline: Pipeline) -> dict[str, Column]:
     found |= {name: F.coalesce(found[name], value) for name, value in of_key.items()}
     places = {*pipeline.change.keys, *(order.name for order in pipeline.order)}
     own = {name: _own(of, name in places) for name, of in pipeline.source.metadata.items()}
-    return {**found, **own, **({RESCUED: F.col(contract.RESCUED)} if pipeline.rescues else {})}
+    return {**found, **own, **({RESCUED: F.col(contract.RESCUED_JSON)} if pipeline.rescues else {})}
 
 
 def _own(of: str, is_place: bool) -> Column:

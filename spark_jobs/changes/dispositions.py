@@ -5,15 +5,15 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
-from spark_jobs.engine.quoting import quoted
+from spark_jobs.formats.contract import ABSENT
 
 ALL_TABLES = -1  # as a route: a change that all tables get
 TRUNCATE = "a truncate event"  # as a reason: one that the pipeline file says nothing about
 
 DISPOSITION = f"{LINEAGE}_disposition"
 CHANGED, ELSEWHERE, FILTERED, SET_ASIDE, TRUNCATED = "changed", "elsewhere", "filtered", "set aside", "truncated"
-ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that keep what they were; null: none
 VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without history
 
 # Numbers of each row, which add up where rows become one.
@@ -87,7 +87,7 @@ def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
     }
     columns = [name for name in changes.columns if name != _MOVE]
     types = {field.name: field.dataType for field in changes.schema}
-    own = F.struct(*map(quoted, columns))
+    own = F.struct(*map(spark_name, columns))
     gone = F.struct(*(old.get(name, F.lit(None)).cast(types[name]).alias(name) for name in columns))
     return changes.select(F.inline(F.array_compact(F.array(own, F.when(F.col(_MOVE).isNotNull(), gone)))))
 

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_table
 from include.pipeline_file.tables import table_path
 from include.quality.batch_rules import QueryRule
 from include.quality.judge import Judge
@@ -27,7 +28,6 @@ from include.quality.verdict import (
 )
 from include.settings import Settings
 from spark_jobs.changes.conditions import asked, fails, is_true
-from spark_jobs.engine.quoting import table_name
 
 _VIEW = "lakemark_batch"
 _CHANCE = "_lakemark_chance"
@@ -179,7 +179,7 @@ def _pinned(spark: SparkSession, settings: Settings, query: QueryRule) -> tuple[
     """The query with every other table at one version, and which versions these are."""
     text, versions = query.query.replace(BATCH, _VIEW), {}
     for reference in query.references:
-        name = table_name(table_path(settings, reference.table))
+        name = spark_table(table_path(settings, reference.table))
         version = reference.version
         if version is None:
             version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()["version"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
@@ -23,12 +22,10 @@ from spark_jobs.changes.dispositions import (
     SET_ASIDE,
     TRUNCATED,
     changes_in,
-    is_for,
     tallied,
 )
 from spark_jobs.changes.records import Volume
 from spark_jobs.engine.session import tagged
-from spark_jobs.tables.writing import folded
 
 _BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that goes to every executor
 _HASHED_BYTES = 32 * 1024 * 1024  # of a partition of a source that is kept in memory, while the target streams by
@@ -56,14 +53,15 @@ class _Tally:
     without_keys: int = 0
 
 
-def reduce_changes(
-    judged: DataFrame, pipeline: Pipeline, read: Volume, mine: Column | None = None, kind: ModuleType | None = None
-) -> Reduced:
-    """What a table's MERGE gets, and counts. One pass over what was judged does it all, so that nobody else has to keep
-    that (but with a transform, of whose rows the records are counted as well).
+def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, read: Volume) -> Reduced:
+    """What a table's MERGE gets, and counts.
+
+    One pass over the judged records does it all, so nobody else has to keep them. A transform makes rows of records, so
+    with one the records are counted as well.
 
     Args:
-        judged: as `decode` gives them. read: the records. mine, kind: as for `folded`; default: the target's.
+        judged: as `decode` gives them. folded: the same, folded by the table's kind, and not computed yet.
+        read: how many records were read.
 
     Raises:
         TerminalError: the source was truncated, and the pipeline file does not say what that means.
@@ -71,7 +69,7 @@ def reduce_changes(
     spark = judged.sparkSession
     with tagged(spark, step_tag("decode and reduce")):
         # Lazy: the count that follows computes and keeps them in one go.
-        rows = folded(judged, pipeline, is_for(None) if mine is None else mine, kind).localCheckpoint(eager=False)
+        rows = folded.localCheckpoint(eager=False)
         by_disposition = _by_disposition(rows, pipeline)
     dispositions = (CHANGED, ELSEWHERE, FILTERED, SET_ASIDE)
     changed, elsewhere, filtered, set_aside = (

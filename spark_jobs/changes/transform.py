@@ -12,6 +12,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.tables import table_path
@@ -20,7 +21,6 @@ from include.pipeline_file.transform_file import transform_error, transform_path
 from include.protocol.batch import Batch
 from include.protocol.errors import LakemarkError, TransformError
 from include.settings import Settings
-from spark_jobs.engine.quoting import quoted
 from spark_jobs.formats.values import exactly
 
 _LINE = re.compile(r"line (\d+),? pos")
@@ -63,7 +63,7 @@ class Transformation:
         keys = self._pipeline.change.all_keys
 
         def as_declared(column: Column) -> Expression:
-            value = F.col(quoted(column.name))
+            value = F.col(spark_name(column.name))
             if column.name not in keys:
                 return value.cast(column.type)
             return exactly(value, types[column.name], column, self._pipeline.source.timestamps)

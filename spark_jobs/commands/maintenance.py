@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from include.lake.delta_tables import file_of_int96, open_table, verify_alone
 from include.lake.ledger import Ledger
+from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.lake.upkeep import keep_appended, remove_spent_tables, shape_of
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
@@ -42,7 +43,6 @@ from include.quality.evidence import forget
 from include.settings import Settings
 from spark_jobs.engine.failures import classed, is_conflict
 from spark_jobs.engine.marking import settings_of, with_metadata
-from spark_jobs.engine.quoting import literal, quoted, table_name
 
 _TRIES = 5
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
@@ -113,23 +113,23 @@ class Maintenance:
         """Files that hold timestamps as INT96, as Spark writes them unless told otherwise, are written anew."""
         if not self._holds_int96(role):
             return []
-        table, keys = table_name(self._paths[role]), self._keys(role)
+        table, keys = spark_table(self._paths[role]), self._keys(role)
         clusters = self.spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").collect()[0][0]
         if not clusters:
             # A plain OPTIMIZE leaves large files alone, and single ones.
-            every, settings = f"OPTIMIZE {table} ZORDER BY ({quoted(keys[0])})", _ANY_COLUMN
+            every, settings = f"OPTIMIZE {table} ZORDER BY ({spark_name(keys[0])})", _ANY_COLUMN
             return self._commit(role, _REWRITTEN, every, settings)
         every = f"OPTIMIZE {table} FULL"
         done = self._commit(role, _REWRITTEN, every, _ANY_SIZE)
         if self._holds_int96(role):
             # What one OPTIMIZE has clustered it leaves alone until there is a file beside it. So one row gets a file of
             # its own, as it is.
-            same = " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in keys)
+            same = " AND ".join(f"t.{spark_name(key)} <=> s.{spark_name(key)}" for key in keys)
             self._commit(
                 role,
                 _REWRITTEN,
-                f"MERGE INTO {table} AS t USING (SELECT {', '.join(map(quoted, keys))} FROM {table} LIMIT 1) AS s "
-                f"ON {same} WHEN MATCHED THEN UPDATE SET t.{quoted(keys[0])} = s.{quoted(keys[0])}",
+                f"MERGE INTO {table} AS t USING (SELECT {', '.join(map(spark_name, keys))} FROM {table} LIMIT 1) AS s "
+                f"ON {same} WHEN MATCHED THEN UPDATE SET t.{spark_name(keys[0])} = s.{spark_name(keys[0])}",
             )
             done = self._commit(role, _REWRITTEN, every, _ANY_SIZE)
         return done
@@ -148,14 +148,14 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not wants_optimize(shape, self._rules.small_files_max):
             return []
-        return self._commit(role, "OPTIMIZE", f"OPTIMIZE {table_name(self._paths[role])}")
+        return self._commit(role, "OPTIMIZE", f"OPTIMIZE {spark_table(self._paths[role])}")
 
     def _vacuum(self, role: str) -> list[str]:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
         verify_alone(self._paths[role])  # whoever has put a table there, it is not ours to remove
-        path, hours = table_name(self._paths[role]), self._rules.vacuum_after_hours
+        path, hours = spark_table(self._paths[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {path} RETAIN {hours:g} HOURS")
 
     def _purge(self) -> list[str]:
@@ -172,8 +172,8 @@ class Maintenance:
             return [_LEFT] if due is None else []
         known = purged_from(self._target_log().table.metadata().configuration)
         if (wanted := raised(known, marks)) != known:
-            text = literal(purged_to_text(wanted))
-            target = table_name(self._tables.target)
+            text = spark_text(purged_to_text(wanted))
+            target = spark_table(self._tables.target)
             did = self._commit("target", _MARKS, f"ALTER TABLE {target} SET TBLPROPERTIES ('{PURGED}' = {text})")
             if did != [_MARKS]:
                 return did
@@ -194,7 +194,7 @@ class Maintenance:
         """How far there is anything to purge: a partition of which nothing goes gets no mark."""
         if not due:
             return []
-        rows = self.spark.table(table_name(self._tables.target)).alias("target")
+        rows = self.spark.table(spark_table(self._tables.target)).alias("target")
         found = (
             rows.join(F.broadcast(self._positions(due).alias("old")), F.expr(_IS_OLD))
             .groupBy("old.place")
@@ -209,7 +209,7 @@ class Maintenance:
         purged = [replace(p, offset=of[key].offset) for p in due if (key := (p.topic, p.partition)) in of]
         self._positions(purged).createOrReplaceTempView(_VIEW)
         return (
-            f"MERGE INTO {table_name(self._tables.target)} AS target USING {_VIEW} AS old ON {_IS_OLD} "
+            f"MERGE INTO {spark_table(self._tables.target)} AS target USING {_VIEW} AS old ON {_IS_OLD} "
             "WHEN MATCHED THEN DELETE"
         )
 

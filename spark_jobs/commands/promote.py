@@ -14,6 +14,7 @@ from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.delta_tables import open_table, query
+from include.lake.sql import spark_table
 from include.pipeline_file import IS_CURRENT, Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE
@@ -26,7 +27,6 @@ from include.protocol.planning import SourceExtent
 from include.settings import Settings
 from spark_jobs.engine.failures import classed
 from spark_jobs.engine.marking import marked, with_metadata
-from spark_jobs.engine.quoting import table_name
 from spark_jobs.tables.writing import ensure_target, tell_keys
 
 
@@ -54,8 +54,8 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
             )
         [(app_id, fence)] = markers.items()
         target = coordinator.tables.target
-        writer = spark.table(table_name(path)).write.format("delta").mode("overwrite")
-        if spark.table(table_name(path)).schema != spark.table(table_name(target)).schema:
+        writer = spark.table(spark_table(path)).write.format("delta").mode("overwrite")
+        if spark.table(spark_table(path)).schema != spark.table(spark_table(target)).schema:
             writer = writer.option("overwriteSchema", "true")  # the pipeline file has other columns now
         try:
             with marked(spark, app_id, fence, metadata):
@@ -96,7 +96,7 @@ def _forget_purges(spark: SparkSession, pipeline: Pipeline, target: str) -> None
         return
     told = {"lakemark": FORMAT, "role": MAINTENANCE_ROLE, "pipeline": pipeline.name}
     with with_metadata(spark, json.dumps(told)):
-        spark.sql(f"ALTER TABLE {table_name(target)} UNSET TBLPROPERTIES ('{PURGED}')").collect()
+        spark.sql(f"ALTER TABLE {spark_table(target)} UNSET TBLPROPERTIES ('{PURGED}')").collect()
 
 
 def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, path: str) -> None:

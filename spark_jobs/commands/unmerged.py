@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.ledger import Ledger
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
@@ -14,7 +15,6 @@ from include.settings import Settings
 from include.sources.landing import LandingSource
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.transform import transformation
-from spark_jobs.engine.quoting import quoted
 from spark_jobs.tables.archive import read_archive
 from spark_jobs.tables.writing import prepared
 
@@ -43,7 +43,7 @@ def unmerged_view(spark: SparkSession, settings: Settings, pipeline: Pipeline) -
     judged = decode(records, pipeline, batch, judge_of(settings, pipeline), transform)
     changes = prepared(judged, pipeline).select(*target.columns)
     t, c = target.alias("t"), changes.alias("c")
-    same = F.expr(" AND ".join(f"t.{quoted(key)} = c.{quoted(key)}" for key in pipeline.change.keys))
+    same = F.expr(" AND ".join(f"t.{spark_name(key)} = c.{spark_name(key)}" for key in pipeline.change.keys))
     order = f"{LINEAGE}.change_order"
     newer = F.expr(f"t.{order} IS NULL OR c.{order} > t.{order}")
     kept, come = t.join(c, same & newer, "left_anti"), c.join(t, same & ~newer, "left_anti")

@@ -18,7 +18,7 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.records import volume_of
 from spark_jobs.changes.reduction import reduce_changes
 from spark_jobs.engine.session import configure, fit
-from spark_jobs.tables.writing import ensure_target, merge_changes
+from spark_jobs.tables.writing import ensure_target, folded, merge_changes
 
 _RECORDS = 5_000  # of a batch; half of them change rows of the one before
 _PIPELINE = {
@@ -48,7 +48,8 @@ def _batch(spark: SparkSession, folder: str, pipeline: Pipeline, number: int) ->
     ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
     batch = Batch(pipeline.name, 1, number, ranges, {"warm-up": "-"}, "-")
     records = _records(spark, first).localCheckpoint(eager=True)
-    reduced = reduce_changes(decode(records, pipeline, batch), pipeline, volume_of(records))
+    judged = decode(records, pipeline, batch)
+    reduced = reduce_changes(judged, folded(judged, pipeline), pipeline, volume_of(records))
     ensure_target(spark, folder, pipeline)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, "warm-up", "warm-up")
     merge_changes(spark, folder, reduced.hinted, pipeline, metadata)

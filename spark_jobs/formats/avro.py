@@ -23,7 +23,16 @@ from include.sources.avro_schema import AvroField, AvroSchema
 from include.sources.schema_registry import NoSchema, SchemaRegistry
 from spark_jobs.formats import debezium
 from spark_jobs.formats.avro_values import is_lost, typed
-from spark_jobs.formats.contract import ABSENT, DECODED, NO_VALUE, RECORD, RESCUED, UNDECODABLE, no_names, of_plain_rows
+from spark_jobs.formats.contract import (
+    ABSENT,
+    DECODED,
+    NO_VALUE,
+    RECORD,
+    RESCUED_JSON,
+    UNDECODABLE,
+    no_names,
+    of_plain_rows,
+)
 from spark_jobs.formats.framing import schema_id, schema_ids, unreadable
 from spark_jobs.formats.values import none_of
 
@@ -138,14 +147,14 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 
     found = written.records.select(
         "*",
-        *([written.chosen(rescued, "STRING").alias(RESCUED)] if pipeline.rescues else []),
+        *([written.chosen(rescued, "STRING").alias(RESCUED_JSON)] if pipeline.rescues else []),
         written.chosen(_typed(columns, pipeline), _struct(columns)).alias(DECODED),
         written.chosen(lost, "STRING").alias(_LOST),
         (written.chosen(absent, "ARRAY<STRING>") if partial else no_names()).alias(ABSENT),
     )
     problem = F.when(F.col(f"{RECORD}.value").isNull(), NO_VALUE)
     problem = problem.when(written.undecodable.isNotNull(), written.undecodable)
-    rescued_or_none = F.col(RESCUED) if pipeline.rescues else None
+    rescued_or_none = F.col(RESCUED_JSON) if pipeline.rescues else None
     return of_plain_rows(found, problem.otherwise(F.col(_LOST)), F.col(ABSENT), rescued_or_none)
 
 

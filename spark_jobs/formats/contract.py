@@ -14,9 +14,13 @@ RECORD = f"{LINEAGE}_record"  # struct: Kafka's own fields
 DECODED = f"{LINEAGE}_decoded"  # struct of the schema's columns
 POSITION = f"{LINEAGE}_position"  # struct: what the change can be ordered by beside them, by the pipeline file's names
 KIND = f"{LINEAGE}_kind"  # string: upsert, delete, truncate; none: no change of a row
-ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that the record does not hold and that keep what they were
+ABSENT = (
+    f"{LINEAGE}_absent"  # array<string>: columns that the record leaves out, and that keep what they were; null: none
+)
 PREVIOUS = f"{LINEAGE}_previous"  # struct of the key columns as they were before the change; null: not known
-RESCUED = f"{LINEAGE}_rescued"  # string: JSON of what the schema's columns do not hold; only of what can be rescued
+RESCUED_JSON = (
+    f"{LINEAGE}_rescued"  # string: JSON of what the schema's columns do not hold; only of what can be rescued
+)
 PROBLEM = f"{LINEAGE}_problem"  # string: why the record cannot be decoded; null: it can
 
 UNDECODABLE = "not decodable with the declared schema"
@@ -51,6 +55,6 @@ def of_plain_rows(
         F.lit("upsert").alias(KIND),
         (no_names() if absent is None else absent).alias(ABSENT),
         F.lit(None).alias(PREVIOUS),
-        *([] if rescued is None else [rescued.alias(RESCUED)]),
+        *([] if rescued is None else [rescued.alias(RESCUED_JSON)]),
         problem.alias(PROBLEM),
     )

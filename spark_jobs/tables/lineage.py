@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import KNOWS
 from include.pipeline_file.schema_ddl import Column
-from spark_jobs.engine.quoting import quoted
 
 
 def order_fields(pipeline: Pipeline) -> tuple[Column, ...]:
@@ -53,4 +53,4 @@ def lineage_column(pipeline: Pipeline, more: Iterable[Column] = ()) -> Column:
 
 
 def _fields(columns: Iterable[Column]) -> str:
-    return ", ".join(f"{quoted(column.name)}: {column.type}" for column in columns)
+    return ", ".join(f"{spark_name(column.name)}: {column.type}" for column in columns)

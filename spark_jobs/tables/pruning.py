@@ -12,9 +12,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, WHOLE, Column
-from spark_jobs.engine.quoting import quoted
 
 _PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from which on looking for ranges pays (docs/performance.md)
 _COLUMNS_MAX = 2
@@ -61,7 +61,7 @@ def key_condition(changes: DataFrame, pipeline: Pipeline, table: str = "") -> st
         return None  # the row that remembers a truncate has no keys
     prefix = f"{table}." if table else ""
     found = [
-        _of_column(changes, column, f"{prefix}{quoted(column.name)}", f"lakemark_keys_{place}")
+        _of_column(changes, column, f"{prefix}{spark_name(column.name)}", f"lakemark_keys_{place}")
         for place, column in enumerate(_columns(pipeline))
     ]
     return " AND ".join(filter(None, found)) or None
@@ -75,7 +75,7 @@ def _columns(pipeline: Pipeline) -> list[Column]:
 
 
 def _of_column(changes: DataFrame, column: Column, name: str, variable: str) -> str | None:
-    key, number = F.col(quoted(column.name)), _number(column.word)
+    key, number = F.col(spark_name(column.name)), _number(column.word)
     bounds = [F.min(key).alias("low"), F.max(key).alias("high")]
     line = [F.min(number(key)).alias("from"), F.max(number(key)).alias("to")] if number else []
     length = F.greatest(*(F.length(end(key).cast("string")) for end in (F.min, F.max))).alias("length")

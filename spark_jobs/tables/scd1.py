@@ -16,11 +16,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name, spark_text
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import COLUMN_ORDER, KNOWS, struct_fields
 from include.pipeline_file.schema_ddl import Column
-from spark_jobs.changes.dispositions import ABSENT, DISPOSITION, OF_DISPOSITION, tallied
-from spark_jobs.engine.quoting import literal, quoted
+from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, tallied
+from spark_jobs.formats.contract import ABSENT
 from spark_jobs.tables.lineage import knows, lineage_column, order_fields, order_type
 
 SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
@@ -34,7 +35,7 @@ def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[C
         there: the columns that it has already; None: there is no table yet.
     """
     partial = pipeline.partial_columns
-    orders = ", ".join(f"{quoted(name)}: {order_type(pipeline)}" for name in partial)
+    orders = ", ".join(f"{spark_name(name)}: {order_type(pipeline)}" for name in partial)
     own = [Column(COLUMN_ORDER, f"STRUCT<{orders}>")] if partial else []
     return (*pipeline.columns, lineage_column(pipeline, [*own, *knows(pipeline, there)]))
 
@@ -51,20 +52,20 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     order, partial = F.col(f"{LINEAGE}.change_order"), pipeline.partial_columns
     names = [column.name for column in pipeline.columns]
     whole = [name for name in names if name not in (*partial, *pipeline.change.keys)]
-    newest = F.struct(*map(quoted, whole), LINEAGE)
+    newest = F.struct(*map(spark_name, whole), LINEAGE)
     set_at = {name: F.when(~_is_absent(name), order) for name in partial}
 
     def place(at: Expression) -> Expression:
         """Of rows that a transform has made of one record for one key any would do, if it is the same one always."""
         if pipeline.transform is None:
             return at
-        return F.when(at.isNotNull(), F.struct(at, F.to_json(F.struct(*map(quoted, names), LINEAGE))))
+        return F.when(at.isNotNull(), F.struct(at, F.to_json(F.struct(*map(spark_name, names), LINEAGE))))
 
     # Keys first: this aggregation sorts, and what differs early is sorted sooner.
-    found = rows.groupBy(*map(quoted, pipeline.change.keys), DISPOSITION).agg(
+    found = rows.groupBy(*map(spark_name, pipeline.change.keys), DISPOSITION).agg(
         F.max_by(newest, place(order)).alias(_NEWEST),
         *(
-            F.struct(F.max_by(quoted(name), place(at)).alias("value"), F.max(at).alias("at")).alias(name)
+            F.struct(F.max_by(spark_name(name), place(at)).alias("value"), F.max(at).alias("at")).alias(name)
             for name, at in set_at.items()
         ),
         *tallied(),
@@ -72,11 +73,11 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
 
     def value(name: str) -> Expression:
         if name in pipeline.change.keys:
-            return F.col(quoted(name))
-        return F.col(f"{quoted(name)}.value" if name in partial else f"{_NEWEST}.{quoted(name)}").alias(name)
+            return F.col(spark_name(name))
+        return F.col(f"{spark_name(name)}.value" if name in partial else f"{_NEWEST}.{spark_name(name)}").alias(name)
 
     never = F.struct(*(F.lit(None).cast(f.type).alias(f.name) for f in order_fields(pipeline)))
-    orders = [F.coalesce(F.col(f"{quoted(name)}.at"), never).alias(name) for name in partial]
+    orders = [F.coalesce(F.col(f"{spark_name(name)}.at"), never).alias(name) for name in partial]
     return found.select(
         *map(value, names),
         F.col(f"{_NEWEST}.{LINEAGE}").alias(LINEAGE),
@@ -111,16 +112,16 @@ def merge_statement(
     if COLUMN_ORDER in struct_fields(lineage):
         update, insert, takes = _by_column(pipeline, names, lineage, is_newer, newer)
     else:
-        insert = {name: f"source.{quoted(name)}" for name in (*names, LINEAGE)}
+        insert = {name: f"source.{spark_name(name)}" for name in (*names, LINEAGE)}
         update, takes = insert, []
     equal = "<=>" if pipeline.change.truncates == "apply" else "="  # the row of truncates has no keys
-    on = " AND ".join(f"target.{quoted(key)} {equal} source.{quoted(key)}" for key in pipeline.change.keys)
+    on = " AND ".join(f"target.{spark_name(key)} {equal} source.{spark_name(key)}" for key in pipeline.change.keys)
     on = f"{on} AND {within}" if within else on
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
         f"WHEN MATCHED AND ({' OR '.join([is_newer, *takes])}) THEN UPDATE SET "
-        + ", ".join(f"target.{quoted(name)} = {value}" for name, value in update.items())
-        + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(quoted, insert))}) VALUES ({', '.join(insert.values())})"
+        + ", ".join(f"target.{spark_name(name)} = {value}" for name, value in update.items())
+        + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(spark_name, insert))}) VALUES ({', '.join(insert.values())})"
     )
 
 
@@ -138,14 +139,14 @@ def _by_column(
 
     def set_by_row(name: str) -> str:
         at = f"{there}.change_order"
-        return f"IF({there}.{KNOWS}.{quoted(name)}, {at}, NULL)" if name in late else at
+        return f"IF({there}.{KNOWS}.{spark_name(name)}, {at}, NULL)" if name in late else at
 
     def set_by_change(name: str) -> str:
         if name.lower() not in declared:
             return never
-        return f"source.{SET_AT}.{quoted(name)}" if name.lower() in partial else f"{come}.change_order"
+        return f"source.{SET_AT}.{spark_name(name)}" if name.lower() in partial else f"{come}.change_order"
 
-    held = {n: f"coalesce({there}.{COLUMN_ORDER}.{quoted(n)}, {set_by_row(n)}, {never})" for n in registers}
+    held = {n: f"coalesce({there}.{COLUMN_ORDER}.{spark_name(n)}, {set_by_row(n)}, {never})" for n in registers}
     takes = {n: f"{set_by_change(n)} {newer} {held[n]}" for n in registers if n.lower() in declared}
 
     def unless_equal(at: str, row: str) -> str:
@@ -164,13 +165,14 @@ def _by_column(
     own_orders = {n: unless_equal(set_by_change(n), f"{come}.change_order") for n in registers}
     taken = {name.lower(): take for name, take in takes.items()}
     update = {
-        name: f"IF({taken.get(name.lower(), is_newer)}, source.{quoted(name)}, target.{quoted(name)})" for name in names
+        name: f"IF({taken.get(name.lower(), is_newer)}, source.{spark_name(name)}, target.{spark_name(name)})"
+        for name in names
     }
     update[LINEAGE] = written({f: f"IF({is_newer}, {come}.{f}, {there}.{f})" for f in base}, new_orders)
-    insert = {name: f"source.{quoted(name)}" for name in names}
+    insert = {name: f"source.{spark_name(name)}" for name in names}
     insert[LINEAGE] = written({f: f"{come}.{f}" for f in base}, own_orders)
     return update, insert, list(takes.values())
 
 
 def _struct(fields: dict[str, str]) -> str:
-    return "named_struct(" + ", ".join(f"{literal(name)}, {value}" for name, value in fields.items()) + ")"
+    return "named_struct(" + ", ".join(f"{spark_text(name)}, {value}" for name, value in fields.items()) + ")"

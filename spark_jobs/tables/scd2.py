@@ -18,13 +18,13 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO, Pipeline
-from include.pipeline_file.schema_change import ABSENT as WITHOUT
-from include.pipeline_file.schema_change import KNOWS, struct_fields
+from include.pipeline_file.schema_change import ABSENT_FIELD, KNOWS, struct_fields
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.batch import Batch
-from spark_jobs.changes.dispositions import ABSENT, DISPOSITION, OF_DISPOSITION, VALID_AT, tallied
-from spark_jobs.engine.quoting import quoted
+from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, VALID_AT, tallied
+from spark_jobs.formats.contract import ABSENT
 from spark_jobs.tables.lineage import knows, lineage_column, lineage_fields
 
 _OWN, _WAS, _BEGINS, _GONE = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins", "gone"))
@@ -41,7 +41,7 @@ def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[C
     """
     at = pipeline.valid_from.type
     own = [Column("valid_at", at)]
-    own += [Column(WITHOUT, "ARRAY<STRING>")] if pipeline.partial_columns else []
+    own += [Column(ABSENT_FIELD, "ARRAY<STRING>")] if pipeline.partial_columns else []
     own += knows(pipeline, there)
     shown = Column(VALID_FROM, at), Column(VALID_TO, at), Column(IS_CURRENT, "BOOLEAN")
     return (*pipeline.columns, *shown, lineage_column(pipeline, own))
@@ -58,13 +58,13 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     """
     own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(pipeline)]
     own += [F.col(VALID_AT).alias("valid_at")]
-    own += [F.col(ABSENT).alias(WITHOUT)] if pipeline.partial_columns else []
-    names = [quoted(column.name) for column in pipeline.columns]
+    own += [F.col(ABSENT).alias(ABSENT_FIELD)] if pipeline.partial_columns else []
+    names = [spark_name(column.name) for column in pipeline.columns]
     changes = rows.select(*names, F.struct(*own).alias(LINEAGE), *OF_DISPOSITION)
     if pipeline.transform is None:
         return changes
     # Of rows that a transform has made of one record for one key any would do, if it is the same one always.
-    keys, whole = [quoted(name) for name in pipeline.change.keys], F.struct(*names, LINEAGE)
+    keys, whole = [spark_name(name) for name in pipeline.change.keys], F.struct(*names, LINEAGE)
     found = changes.groupBy(*keys, DISPOSITION, f"{LINEAGE}.change_order").agg(
         F.max_by(whole, F.to_json(whole)).alias(_WHOLE), *tallied()
     )
@@ -81,8 +81,8 @@ def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, lineage: s
 
     Columns: the table's, and `_lakemark_gone`, whether the row goes.
     """
-    keys = [quoted(name) for name in pipeline.change.keys]
-    names = [quoted(column.name) for column in pipeline.columns]
+    keys = [spark_name(name) for name in pipeline.change.keys]
+    names = [spark_name(column.name) for column in pipeline.columns]
     was = F.struct(*names, *_SHOWN, LINEAGE).alias(_WAS)
     there = table.where(F.col(f"{LINEAGE}.change_order").isNotNull()).join(
         changes.select(*keys).distinct(), list(pipeline.change.keys), "left_semi"
@@ -116,7 +116,7 @@ def _one_of_two(rows: DataFrame, in_order: WindowSpec, again: Batch | None) -> D
     else:
         taken = F.col(_OWN) | after.isNull() | (after != order)
     columns = [name for name in rows.columns if name != _WAS]
-    return rows.select(*map(quoted, columns), was.alias(_WAS), taken.alias(_GONE)).where(_GONE).drop(_GONE)
+    return rows.select(*map(spark_name, columns), was.alias(_WAS), taken.alias(_GONE)).where(_GONE).drop(_GONE)
 
 
 def _is_of(batch: Batch) -> Expression:
@@ -134,7 +134,9 @@ def _lineage_in(lineage: str, pipeline: Pipeline) -> Expression:
     declared = {column.name.lower() for column in pipeline.columns}
     of_columns = {
         KNOWS: F.struct(*(F.lit(name in declared).alias(own) for name, own in _late(lineage).items())),
-        WITHOUT: F.col(f"{LINEAGE}.{WITHOUT}") if pipeline.partial_columns else F.lit(None).cast("array<string>"),
+        ABSENT_FIELD: F.col(f"{LINEAGE}.{ABSENT_FIELD}")
+        if pipeline.partial_columns
+        else F.lit(None).cast("array<string>"),
     }
     fields = {name: of_columns.get(name, F.col(f"{LINEAGE}.{name}")) for name in struct_fields(lineage)}
     return F.struct(*(value.alias(name) for name, value in fields.items())).alias(LINEAGE)
@@ -148,11 +150,11 @@ def _with_images(rows: DataFrame, pipeline: Pipeline, late: Collection[str], in_
 
     def image(name: str) -> Expression:
         if name not in pipeline.partial_columns:
-            return F.col(quoted(name))
-        is_set = ~F.coalesce(F.array_contains(f"{LINEAGE}.{WITHOUT}", name), F.lit(False))
+            return F.col(spark_name(name))
+        is_set = ~F.coalesce(F.array_contains(f"{LINEAGE}.{ABSENT_FIELD}", name), F.lit(False))
         if name.lower() in late:
-            is_set &= F.coalesce(F.col(f"{LINEAGE}.{KNOWS}.{quoted(name)}"), F.lit(False))
-        held = F.when(is_set, F.struct(F.col(quoted(name)).alias("value")))
+            is_set &= F.coalesce(F.col(f"{LINEAGE}.{KNOWS}.{spark_name(name)}"), F.lit(False))
+        held = F.when(is_set, F.struct(F.col(spark_name(name)).alias("value")))
         return F.last(held, ignorenulls=True).over(until_now)["value"].alias(name)
 
     names = [column.name for column in pipeline.columns]
@@ -171,7 +173,7 @@ def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> 
     is_last = F.col(_NEXT).isNull() | F.col(f"{_NEXT}.{_BEGINS}")
     shows = is_last & ~F.col(f"{LINEAGE}.deleted")
     return followed.select(
-        *(quoted(column.name) for column in pipeline.columns),
+        *(spark_name(column.name) for column in pipeline.columns),
         F.when(shows, since).alias(VALID_FROM),
         F.when(shows, F.col(f"{_NEXT}.at")).alias(VALID_TO),
         (shows & F.col(_NEXT).isNull()).alias(IS_CURRENT),
@@ -183,7 +185,7 @@ def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> 
 def _comparable(pipeline: Pipeline, names: Iterable[str], of: str = "") -> list[Expression]:
     """Columns as they can be compared: Spark compares no maps."""
     types = {column.name: column.type.upper() for column in pipeline.columns}
-    columns = {name: F.col(f"{of}{quoted(name)}") for name in names}
+    columns = {name: F.col(f"{of}{spark_name(name)}") for name in names}
     return [F.to_json(F.struct(column)) if "MAP" in types[name] else column for name, column in columns.items()]
 
 
@@ -193,10 +195,10 @@ def merge_statement(table: str, source: str, pipeline: Pipeline, within: str | N
     Args:
         within: a condition on `target` that every match fulfils.
     """
-    keys = [f"target.{quoted(key)} = source.{quoted(key)}" for key in pipeline.change.keys]
+    keys = [f"target.{spark_name(key)} = source.{spark_name(key)}" for key in pipeline.change.keys]
     orders = f"target.{LINEAGE}.change_order = source.{LINEAGE}.change_order"
     on = " AND ".join([*keys, orders, *([within] if within else [])])
-    names = [quoted(column.name) for column in columns(pipeline)]
+    names = [spark_name(column.name) for column in columns(pipeline)]
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
         f"WHEN MATCHED AND source.{_GONE} THEN DELETE "

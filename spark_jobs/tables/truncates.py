@@ -13,8 +13,8 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
-from spark_jobs.engine.quoting import quoted
 from spark_jobs.tables.lineage import lineage_fields
 
 _AT = f"{LINEAGE}_truncated_at"
@@ -29,18 +29,18 @@ def with_truncates(table: DataFrame, folded: DataFrame, pipeline: Pipeline, set_
     """
     keys = pipeline.change.keys
     order = F.col(f"{LINEAGE}.change_order")
-    no_keys = reduce(and_, (F.col(quoted(name)).isNull() for name in keys))
+    no_keys = reduce(and_, (F.col(spark_name(name)).isNull() for name in keys))
     own = folded.where(no_keys).agg(F.max(order).alias(_AT))
     known = table.where(no_keys).select(order.alias(_AT)).union(own).agg(F.max(_AT).alias(_AT))
     # A row of nulls where there was no truncate: nothing is older than that.
     changed = folded.crossJoin(F.broadcast(known))
     is_older = ~no_keys & F.coalesce(order < F.col(_AT), F.lit(False))
     of_changes = changed.select(*_deleted(pipeline, is_older, set_at))
-    others = table.join(folded.select(*map(quoted, keys)), list(keys), "left_anti").where(~no_keys)
+    others = table.join(folded.select(*map(spark_name, keys)), list(keys), "left_anti").where(~no_keys)
     older = others.crossJoin(F.broadcast(own)).where(order < F.col(_AT))
     partial = pipeline.partial_columns
     empty = [F.struct(*(F.col(_AT).alias(name) for name in partial)).alias(set_at)] if partial else []
-    whole = older.select(*(quoted(column.name) for column in pipeline.columns), _base_of(pipeline), *empty, _AT)
+    whole = older.select(*(spark_name(column.name) for column in pipeline.columns), _base_of(pipeline), *empty, _AT)
     return of_changes.unionByName(whole.select(*_deleted(pipeline, F.lit(True), set_at)))
 
 
@@ -56,18 +56,18 @@ def _deleted(pipeline: Pipeline, when: Column, set_at: str) -> list[Column]:
     gone = F.col(LINEAGE).withField("deleted", F.lit(True)).withField("change_order", F.col(_AT))
 
     def value(name: str) -> Column:
-        found = F.col(quoted(name))
+        found = F.col(spark_name(name))
         if name in keys:
             return found
         is_set_before = (
-            F.coalesce(F.col(f"{set_at}.{quoted(name)}") < F.col(_AT), F.lit(False)) if name in partial else when
+            F.coalesce(F.col(f"{set_at}.{spark_name(name)}") < F.col(_AT), F.lit(False)) if name in partial else when
         )
         return F.when(~(when | is_set_before), found).alias(name)
 
     columns = [value(column.name) for column in pipeline.columns]
     columns.append(F.when(when, gone).otherwise(F.col(LINEAGE)).alias(LINEAGE))
     if partial:
-        at = {name: F.col(f"{set_at}.{quoted(name)}") for name in partial}
+        at = {name: F.col(f"{set_at}.{spark_name(name)}") for name in partial}
         newer = {name: F.when(found < F.col(_AT), F.col(_AT)).otherwise(found) for name, found in at.items()}
         columns.append(F.struct(*(found.alias(name) for name, found in newer.items())).alias(set_at))
     return columns

@@ -12,6 +12,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 
 from include.lake.delta_tables import open_table, verify_alone
+from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
@@ -20,7 +21,6 @@ from include.protocol.commit_metadata import CommitMetadata
 from spark_jobs.changes.dispositions import changes_in, dispositions, is_for
 from spark_jobs.engine.failures import is_same_marker
 from spark_jobs.engine.marking import marked_write, settings_of, with_metadata
-from spark_jobs.engine.quoting import literal, quoted, table_name
 from spark_jobs.tables import scd1, scd2
 from spark_jobs.tables.pruning import key_condition
 from spark_jobs.tables.truncates import with_truncates
@@ -53,7 +53,7 @@ def ensure_history(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
 
 def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, kind: ModuleType) -> None:
     """Deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them."""
-    cluster_by = ", ".join(map(quoted, pipeline.target.cluster_by))
+    cluster_by = ", ".join(map(spark_name, pipeline.target.cluster_by))
     create_table(
         spark,
         path,
@@ -64,9 +64,9 @@ def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, kind:
     tell_keys(spark, path, pipeline, name)
     added = _missing_columns(path, pipeline, name, kind)
     if added:
-        columns = ", ".join(f"{'.'.join(map(quoted, column.path))} {column.type}" for column in added)
+        columns = ", ".join(f"{'.'.join(map(spark_name, column.path))} {column.type}" for column in added)
         try:
-            spark.sql(f"ALTER TABLE {table_name(path)} ADD COLUMNS ({columns})")
+            spark.sql(f"ALTER TABLE {spark_table(path)} ADD COLUMNS ({columns})")
         except Exception:
             if _missing_columns(path, pipeline, name, kind):  # else another attempt has just added them
                 raise
@@ -85,11 +85,11 @@ def tell_keys(spark: SparkSession, path: str, pipeline: Pipeline, name: str, ane
     assert table is not None, "it has been created"
     found = table.metadata().configuration.get(KEYS)
     if verify_keys(pipeline.name, name, pipeline.change.keys, found if not anew else None) and found != _keys(pipeline):
-        spark.sql(f"ALTER TABLE {table_name(path)} SET TBLPROPERTIES ({_keys_of(pipeline)})")
+        spark.sql(f"ALTER TABLE {spark_table(path)} SET TBLPROPERTIES ({_keys_of(pipeline)})")
 
 
 def _keys_of(pipeline: Pipeline) -> str:
-    return f"{literal(KEYS)} = {literal(_keys(pipeline))}"
+    return f"{spark_text(KEYS)} = {spark_text(_keys(pipeline))}"
 
 
 def _keys(pipeline: Pipeline) -> str:
@@ -114,7 +114,7 @@ def _kind(pipeline: Pipeline) -> ModuleType:
 
 
 def _definitions(columns: Iterable[Column]) -> str:
-    return ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+    return ", ".join(f"{spark_name(column.name)} {column.type}" for column in columns)
 
 
 def create_table(spark: SparkSession, path: str, definition: str) -> None:
@@ -126,24 +126,28 @@ def create_table(spark: SparkSession, path: str, definition: str) -> None:
     if not (Path(path) / "_delta_log").is_dir():
         verify_alone(path)
     try:
-        spark.sql(f"CREATE TABLE IF NOT EXISTS {table_name(path)} {definition}")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {spark_table(path)} {definition}")
     except Exception:
         if TableLog.open(path) is None:
             raise
 
 
-def folded(judged: DataFrame, pipeline: Pipeline, mine: Expression, kind: ModuleType | None = None) -> DataFrame:
+def folded(
+    judged: DataFrame, pipeline: Pipeline, mine: Expression | None = None, kind: ModuleType | None = None
+) -> DataFrame:
     """What becomes of a batch's records, as a table's MERGE gets it: see the kinds, `scd1` and `scd2`.
 
     Args:
-        mine: of a record, whether its changes are for the table. kind: of the table; default: the target's.
+        mine: whether a record's changes are for the table; default: for the target. kind: the table's; default: the
+            target's.
     """
-    return (kind or _kind(pipeline)).folded(dispositions(judged, pipeline, mine), pipeline)
+    rows = dispositions(judged, pipeline, is_for(None) if mine is None else mine)
+    return (kind or _kind(pipeline)).folded(rows, pipeline)
 
 
 def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
     """What the target's MERGE gets of a batch."""
-    return changes_in(folded(judged, pipeline, is_for(None)))
+    return changes_in(folded(judged, pipeline))
 
 
 def merge_changes(
@@ -213,12 +217,12 @@ def _merge(
     if metadata.of_history:
         table = spark.read.format("delta").load(path).alias("target").where(within or "true")
         changes = scd2.spliced(table, changes, pipeline, lineage, metadata.batch if again else None)
-        merge = _Merge(scd2.merge_statement(table_name(path), _CHANGES, pipeline, within))
+        merge = _Merge(scd2.merge_statement(spark_table(path), _CHANGES, pipeline, within))
     elif pipeline.change.truncates == "apply":
         changes = with_truncates(spark.read.format("delta").load(path), changes, pipeline, scd1.SET_AT)
-        merge = _Merge(scd1.merge_statement(table_name(path), _CHANGES, pipeline, lineage, again))
+        merge = _Merge(scd1.merge_statement(spark_table(path), _CHANGES, pipeline, lineage, again))
     else:
-        statement = scd1.merge_statement(table_name(path), _CHANGES, pipeline, lineage, again, within)
+        statement = scd1.merge_statement(spark_table(path), _CHANGES, pipeline, lineage, again, within)
         merge = _Merge(statement, _KEPT_SOURCE)
     changes.createOrReplaceTempView(_CHANGES)
     return merge

@@ -11,7 +11,7 @@ import pytest
 from include.protocol.errors import QualityGate, SuiteError
 from include.quality.judge import Judge
 from include.quality.row_rules import row_rule
-from include.quality.sql import NotUnderstood, literal, row_condition
+from include.quality.sql import NotUnderstood, json_literal, row_condition
 from include.quality.suite import Rule, RulePolicy, Suite
 from include.quality.verdict import Ceiling, RuleResult, Verdict, result_of_figure, result_of_rows, verify_gate
 
@@ -139,12 +139,18 @@ def test_which_queries_are_about_single_rows(query: str, condition: str | None) 
 
 
 def test_values_become_sql_that_means_the_same() -> None:
-    assert literal("it's a \\ b") == r"'it\'s a \\ b'"
-    assert [literal(v) for v in (None, True, 3, 0.1, 2**70)] == ["NULL", "true", "3", "double('0.1')", f"{2**70}BD"]
+    assert json_literal("it's a \\ b") == r"'it\'s a \\ b'"
+    assert [json_literal(v) for v in (None, True, 3, 0.1, 2**70)] == [
+        "NULL",
+        "true",
+        "3",
+        "double('0.1')",
+        f"{2**70}BD",
+    ]
     moment = {"$PARAMETER": "now() - timedelta(days=1, hours=2)"}
-    assert literal(moment) == "(current_timestamp() - INTERVAL 1 days 2 hours)"
+    assert json_literal(moment) == "(current_timestamp() - INTERVAL 1 days 2 hours)"
     with pytest.raises(NotUnderstood):
-        literal([1])
+        json_literal([1])
 
 
 @pytest.mark.parametrize(

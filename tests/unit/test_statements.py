@@ -13,9 +13,9 @@ from include.settings import PROJECT_ROOT
 _STATEMENTS = {"sql", "expr", "where", "filter", "selectExpr", "query"}
 # Calls that make text safe, or that make it of the pipeline file; attributes of the pipeline file; and names of ours.
 _SAFE_CALLS = {
-    "quoted",
-    "table_name",
-    "literal",
+    "spark_name",
+    "spark_table",
+    "spark_text",
     "join",
     "map",
     "merge_statement",

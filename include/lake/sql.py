@@ -1,0 +1,32 @@
+"""Names and texts inside SQL, for the engines that read the lake. Pure.
+
+Spark quotes a name with backticks and escapes a text with backslashes. DuckDB and DataFusion follow the standard:
+a name stands in double quotes, and a quote inside a name or a text is doubled.
+"""
+
+from __future__ import annotations
+
+
+def spark_name(name: str) -> str:
+    """An identifier of Spark's SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def spark_table(path: str) -> str:
+    """A Delta table that Spark's SQL names by its path."""
+    return f"delta.{spark_name(path)}"
+
+
+def spark_text(text: str) -> str:
+    """A string literal of Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def sql_name(name: str) -> str:
+    """An identifier of standard SQL: DuckDB, DataFusion."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sql_text(text: str) -> str:
+    """A string literal of standard SQL: DuckDB, DataFusion."""
+    return "'" + text.replace("'", "''") + "'"
