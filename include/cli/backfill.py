@@ -53,7 +53,7 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
         report(options, [chunk.to_json() for chunk in chunks], map(chunk_line, chunks))
         return 0
     if options.resume is not None:
-        planned = backfills.coordinator.ledger.state().backfill(pipeline.name, options.resume)
+        planned = backfills.settler.ledger.state().backfill(pipeline.name, options.resume)
         return _run(settings, options, backfills, planned)
     request = BackfillRequest(
         ranges=options.ranges,
@@ -105,7 +105,7 @@ def _run(settings: Settings, options: argparse.Namespace, backfills: Backfills, 
 
 def _list(backfills: Backfills, options: argparse.Namespace) -> int:
     found, lines = [], []
-    for number, record in sorted(backfills.coordinator.ledger.state().backfills.items()):
+    for number, record in sorted(backfills.settler.ledger.state().backfills.items()):
         planned = record.backfill
         landed = sum(chunk.state == "landed" for chunk in backfills.chunks(planned))
         state = record.outcome or "not at its end"

@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from include.control.quarantine import Chosen, Quarantine
+from include.control.settling import Settler
 from include.lake.delta_tables import commit_markers, open_table
 from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill, BackfillOutcome, Into
@@ -25,9 +26,6 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of, verify_ledger_not_behind
 from include.sources.archive import ArchiveSource
 from include.sources.kafka import KafkaSource
-
-if TYPE_CHECKING:
-    from include.control.coordinator import Coordinator  # which changes generations, and that asks for backfills
 
 _RACES_MAX = 20
 _BATCHES_TO_ESTIMATE_FROM = 20
@@ -94,15 +92,15 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Backfills:
-    coordinator: Coordinator
+    settler: Settler
 
     def preview(self, request: BackfillRequest) -> dict[str, Any]:
         """What it would read, as data: ranges, records_max, chunks, into, estimated_seconds (one chunk after the other;
         null while no batch has told how long records take). Writes nothing. Raises as `plan`."""
         if request.source == "quarantine":
             return self._preview_of_replay(request)
-        before = TableLog.open(self.coordinator.tables.target)
-        state = self.coordinator.ledger.state()
+        before = TableLog.open(self.settler.tables.target)
+        state = self.settler.ledger.state()
         planned = self._planned(request, before, state, "preview", "", "")
         seconds = _seconds_per_record(state.batches)
         return {
@@ -122,7 +120,7 @@ class Backfills:
             RetryableError: Kafka does not answer.
         """
         found: Backfill | None = None
-        before = TableLog.open(self.coordinator.tables.target)  # see `Coordinator._decide`: what is read when
+        before = TableLog.open(self.settler.tables.target)  # see `Coordinator._decide`: what is read when
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal found
@@ -130,7 +128,7 @@ class Backfills:
             found = same[0] if same else self._planned(request, before, state, request_id, reason, requested_by)
             return [] if same else [BackfillPlanned(found)]
 
-        state = self.coordinator.ledger.append(decide)
+        state = self.settler.ledger.append(decide)
         assert found is not None
         if state.backfills[found.number].outcome is not None:
             return found
@@ -197,7 +195,7 @@ class Backfills:
             target itself, once its end is recorded.
         """
         chunks = self.verify_landed(backfill)
-        if self.coordinator.ledger.state().backfills[backfill.number].outcome is not None:
+        if self.settler.ledger.state().backfills[backfill.number].outcome is not None:
             return chunks
         if backfill.into == "new":
             promote()
@@ -216,7 +214,7 @@ class Backfills:
             record = state.backfills.get(number)
             return [BackfillEnded(number, outcome, ended_by)] if record and record.outcome is None else []
 
-        self.coordinator.ledger.append(decide)
+        self.settler.ledger.append(decide)
 
     def cancel(self, number: int, cancelled_by: str) -> list[Chunk]:
         """After this no chunk can land that has not landed; those that have stay (they are order-proof).
@@ -225,7 +223,7 @@ class Backfills:
             FencedGeneration: it was cancelled or swapped before. TerminalError: no such backfill.
             RetryableError: commits of others got in between, again and again.
         """
-        backfill = self.coordinator.ledger.state().backfill(self._name, number)
+        backfill = self.settler.ledger.state().backfill(self._name, number)
         told = {"lakemark": FORMAT, "role": CANCEL_ROLE, "pipeline": self._name, "backfill": number, "by": cancelled_by}
         for _ in range(_RACES_MAX):
             log = TableLog.open(self._table(backfill))
@@ -249,12 +247,12 @@ class Backfills:
     @property
     def quarantine(self) -> Quarantine:
         """As it is now."""
-        return Quarantine.of(self.coordinator)
+        return Quarantine.of(self.settler)
 
     def _preview_of_replay(self, request: BackfillRequest) -> dict[str, Any]:
         self._verify_not_purged(request.into, replays=True)
-        records = Quarantine.of(self.coordinator, with_bytes=False).count_pending(_chosen(request))
-        seconds = _seconds_per_record(self.coordinator.ledger.state().batches)
+        records = Quarantine.of(self.settler, with_bytes=False).count_pending(_chosen(request))
+        seconds = _seconds_per_record(self.settler.ledger.state().batches)
         return {
             "pipeline": self._name,
             "into": request.into,
@@ -265,14 +263,14 @@ class Backfills:
         }
 
     def _chunk_size(self, request: BackfillRequest) -> int:
-        return request.records_per_chunk_max or self.coordinator.pipeline.source.limits.records_per_batch_max
+        return request.records_per_chunk_max or self.settler.pipeline.source.limits.records_per_batch_max
 
     @property
     def _name(self) -> str:
-        return self.coordinator.pipeline.name
+        return self.settler.pipeline.name
 
     def _table(self, backfill: Backfill) -> str:
-        return self.coordinator.tables.target_of(backfill)
+        return self.settler.tables.target_of(backfill)
 
     def _planned(
         self,
@@ -293,7 +291,7 @@ class Backfills:
             "into": request.into,
             "reason": reason,
             "requested_by": requested_by,
-            "pins": self.coordinator.pins(),
+            "pins": self.settler.pins(),
         }
         if request.source == "quarantine":
             backfill = self._replay(request, state, about)
@@ -316,7 +314,7 @@ class Backfills:
     def _replay(self, request: BackfillRequest, state: LedgerState, about: Mapping[str, Any]) -> Backfill:
         """A replay, its records copied: whatever becomes of the quarantine, every attempt reads the same ones."""
         name = f"replay-{hashlib.sha256(about['request_id'].encode()).hexdigest()[:16]}"
-        path = f"{self.coordinator.tables.backfills}/{name}"
+        path = f"{self.settler.tables.backfills}/{name}"
         chunks, records = self.quarantine.freeze(_chosen(request), path, self._chunk_size(request))
         return Backfill(
             chunks=chunks,
@@ -329,7 +327,7 @@ class Backfills:
         )
 
     def _verify_not_purged(self, into: Into, replays: bool) -> None:
-        table = open_table(self.coordinator.tables.target)
+        table = open_table(self.settler.tables.target)
         if table is not None:
             marks = purged_from(table.metadata().configuration)
             verify_not_purged(self._name, into, replays, marks, lambda: self.instead_of_reading_again(replays))
@@ -352,8 +350,8 @@ class Backfills:
 
     def _made_anew(self) -> str | None:
         """The command that makes a new table of everything; None if nobody holds all of it any more."""
-        state = self.coordinator.ledger.state()
-        size = self.coordinator.pipeline.source.limits.records_per_batch_max
+        state = self.settler.ledger.state()
+        size = self.settler.pipeline.source.limits.records_per_batch_max
         for source, option in (("kafka", ""), ("archive", " --from-archive")):
             request = BackfillRequest(into="new", source=source)  # type: ignore[arg-type]
             try:
@@ -370,14 +368,14 @@ class Backfills:
     def _holder(self, request: BackfillRequest, state: LedgerState) -> KafkaSource | ArchiveSource:
         """Who holds the records."""
         if request.source == "archive":
-            return ArchiveSource.of(self.coordinator.settings, self.coordinator.pipeline, state)
-        return KafkaSource(self.coordinator.pipeline.source)
+            return ArchiveSource.of(self.settler.settings, self.settler.pipeline, state)
+        return KafkaSource(self.settler.pipeline.source)
 
     def _ranges(
         self, request: BackfillRequest, state: LedgerState, source: SourceExtent, holder: KafkaSource | ArchiveSource
     ) -> Sequence[OffsetRange]:
         if request.into == "new" or request.is_everything:
-            return everything(self._name, self.coordinator.ledger.events(), state, source)
+            return everything(self._name, self.settler.ledger.events(), state, source)
         if request.ranges:
             return request.ranges
         if request.batches is not None:

@@ -1,29 +1,26 @@
 """Plans and settles the batches of one pipeline, without Spark.
 
-Airflow, the command line and the job all call it."""
+Airflow, the command line and the job all call it.
+"""
 
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from include.control.generation_change import GenerationChange
+from include.control.settling import Settler
 from include.fault_points import fault_point
-from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
-from include.lake.table_log import TableLog, landed_and_marker
-from include.pipeline_file import LANDING, Pipeline, find_pipeline
-from include.pipeline_file.tables import Tables, table_path
+from include.lake.table_log import TableLog
+from include.pipeline_file import LANDING, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
-from include.protocol.errors import CountsDisagree, OffsetsExpired, RetryableError, TargetBehindLedger, TerminalError
+from include.protocol.errors import OffsetsExpired, TargetBehindLedger
 from include.protocol.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.protocol.ledger_events import (
-    BatchCommitted,
     BatchPlanned,
-    BatchRecord,
     Event,
     GenerationStarted,
     LedgerState,
@@ -40,17 +37,11 @@ from include.protocol.planning import (
 )
 from include.protocol.runs import RunPlan
 from include.protocol.settlement import (
-    AlreadySettled,
-    NotLanded,
-    Settle,
-    settle,
     verify_ledger_not_behind,
     verify_target_not_behind,
 )
-from include.settings import Settings
 from include.sources.archive import records_in
 from include.sources.kafka import source_extent
-from include.sources.landing import LandingSource
 
 Plan = NewBatch | PendingBatch | Idle
 
@@ -58,11 +49,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Coordinator:
+class Coordinator(Settler):
     """Plans and settles the batches of one pipeline."""
-
-    settings: Settings
-    pipeline: Pipeline
 
     def plan_run(self, ignore_merge_every: bool = False) -> RunPlan | None:
         """As `plan`, and on to all that the source holds at this moment; None if there is nothing new."""
@@ -92,67 +80,12 @@ class Coordinator:
         state = self.ledger.recent()
         return self._decide(overtaken.applied_to(state) if overtaken else state, before, ignore_merge_every=False).plan
 
-    def settle(self, key: BatchKey) -> BatchCommitted:
-        """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
-
-        Raises:
-            RetryableError: the batch has not landed. TerminalError: it was never planned.
-            BatchMismatch, FencedGeneration: see there.
-            CountsDisagree: the commit's numbers do not add up; it is recorded, and doing so again does not raise.
-        """
-        fault_point("settle.begins")
-        committed = self._settle(key)
-        fault_point("settle.recorded")
-        if committed is None:
-            raise RetryableError(
-                what="the batch has not landed in the target",
-                where=f"{self.pipeline.name} generation {key.generation} batch {key.batch_id}",
-                expected=f"marker {key.batch_id} or higher",
-                found="a lower one",
-                action=f"run the batch: clear its merge task, or `lakemark run {self.pipeline.name}`",
-            )
-        return committed
-
-    def settle_run(self, run: RunPlan) -> list[BatchRecord]:
-        """Settles every batch of a run that is done; returns them, the first one first, each with its commit.
-
-        Raises:
-            RetryableError: something of the run has not landed. FencedGeneration: its generation has ended.
-            BatchMismatch, CountsDisagree: see there.
-        """
-        self.settle_pending()
-        state = self.ledger.recent(run.first)
-        self.settle(run.first)  # raises for a batch that has not landed, and for an ended generation
-        if not run.is_done(state):
-            raise RetryableError(
-                what="the run has not come to its end",
-                where=f"{self.pipeline.name} generation {run.first.generation} from batch {run.first.batch_id} on",
-                expected="every partition at the end offset that the run was planned to",
-                found=f"batches to {state.committed_through} committed",
-                action=f"clear its merge task, or `lakemark run {self.pipeline.name} --until-caught-up`",
-            )
-        return run.batches(state)
-
-    @property
-    def ledger(self) -> Ledger:
-        return Ledger(self.tables.ledger)
-
-    @property
-    def tables(self) -> Tables:
-        return Tables.of(self.settings, self.pipeline)
-
-    def settle_pending(self) -> None:
-        """Settles the batch that is planned and not committed, if there is one and it has landed."""
-        pending = self.ledger.recent().pending
-        if pending is not None:
-            self._settle(pending.batch.key)
-
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
         self._go_on_behind_what_is_merged()
         found = self._decided(None, ignore_merge_every)
         while isinstance(found, BatchKey):  # a batch is pending: whether it has landed says the target (I6)
-            self._settle(found)
+            self.try_settle(found)
             found = self._decided(found, ignore_merge_every)
         fault_point("plan.recorded")
         return found.plan, found.source
@@ -218,75 +151,13 @@ class Coordinator:
         assert found is not None
         return found
 
-    def _settle(self, key: BatchKey) -> BatchCommitted | None:
-        """The batch's commit as the ledger has it now; None if the batch has not landed."""
-        began = time.monotonic()
-        outcome: BatchCommitted | None = None
-        problem: CountsDisagree | None = None
-
-        def decide(state: LedgerState) -> list[Event]:
-            nonlocal outcome, problem
-            record = state.planned(self.pipeline.name, key)
-            marker, landed = landed_and_marker(self.tables.target, record.batch)
-            quarantine = None
-            if landed is not None and landed.metadata.counts.quarantined:
-                _, quarantine = landed_and_marker(self.tables.quarantine, record.batch)
-            fault_point("settle.decided")
-            match settle(record, marker, landed, quarantine):
-                case Settle(event, problem):
-                    outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
-                    return [outcome]
-                case AlreadySettled(event):
-                    outcome, problem = event, None  # whoever recorded it has said so
-                case NotLanded():
-                    outcome, problem = None, None
-            return []
-
-        self.ledger.append(decide, about=key)
-        if problem is not None:
-            raise problem
-        return outcome
-
-    def pins(self) -> dict[str, int]:
-        """The versions that the transform's reference tables have now, by their names in the pipeline file.
-
-        Raises:
-            TerminalError: there is no such table. TableDamaged: see there.
-        """
-        transform = self.pipeline.transform
-        found: dict[str, int] = {}
-        for name, table in (transform.references if transform else {}).items():
-            reference = open_table(table_path(self.settings, table))
-            if reference is None:
-                raise TerminalError(
-                    what="a reference table of the transform does not exist",
-                    where=f"{self.pipeline.name}, transform.references.{name}",
-                    expected=f"a Delta table at {table}",
-                    found="none",
-                    action="make the table, or mend the pipeline file",
-                )
-            found[name] = reference.version()
-        return found
-
-    def source(self, state: LedgerState | None = None) -> SourceExtent:
-        """What the source holds of the pipeline's topics now, from the first of it on: Kafka, or with `merge_every` the
-        archive.
-
-        Args:
-            state: the ledger's; None: it is not known.
-        """
-        landed = self._landing_source()
-        if landed is not None:
-            return landed.extent(state or LedgerState(), from_first=True)
-        return source_extent(self.pipeline.source)
-
     def _decide(self, state: LedgerState, before: TableLog | None, ignore_merge_every: bool) -> _Decision:
         """Others plan and land at the same time, so it matters what is read when: that the ledger knows every batch of
         the target is asked of the log as it was *before* the ledger was read; that the source has what the ledger
         knows is asked *after*. That the target has it, too, the earlier log may prove; what it lacks is asked again."""
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
-        landed = self._landing_source()
+        landed = self.landing_source()
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
         try:
             self._verify_target(state, before)
@@ -307,10 +178,6 @@ class Coordinator:
         if landed is not None and isinstance(planned, NewBatch) and not (ignore_merge_every or landed.is_due(state)):
             planned = Idle()
         return _Decision(started, planned, source)
-
-    def _landing_source(self) -> LandingSource | None:
-        """What this pipeline merges from, if that is not Kafka."""
-        return None if self.pipeline.merge_every is None else LandingSource.of(self.settings, self.pipeline)
 
     def _topics_started(self, state: LedgerState, source: SourceExtent) -> TopicsStarted | None:
         """Where topics begin that were never read, as the file says of Kafka; what has landed is merged whole."""

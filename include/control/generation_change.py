@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from include.control.backfills import Backfills
+from include.control.settling import Settler
 from include.fault_points import fault_point
 from include.lake.delta_tables import commit_markers, query
 from include.lake.table_log import TableLog
@@ -36,9 +36,6 @@ from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
 
-if TYPE_CHECKING:
-    from include.control.coordinator import Coordinator
-
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Commit = Callable[[DeltaTable, Mapping[str, int], str], bool]
 _RACES_MAX = 20
@@ -54,14 +51,14 @@ class GenerationChange:
             False if others were faster. A backfill that takes the target's place brings its rows in that same commit.
     """
 
-    coordinator: Coordinator
+    settler: Settler
     create_target: Callable[[], None]
     fence_target: Commit = commit_markers
 
     def preview(self, decide: DecideStart) -> GenerationStarted:
         """How the generation would begin; writes nothing. Raises as `begin`."""
-        log, state = self._target_log(), self.coordinator.ledger.state()
-        started = decide(state, self.coordinator.source(state))
+        log, state = self._target_log(), self.settler.ledger.state()
+        started = decide(state, self.settler.source(state))
         if log is not None:
             self._verify_not_purged(log, state, started)
         return started
@@ -82,7 +79,7 @@ class GenerationChange:
         for _ in range(_RACES_MAX):
             if not self._is_fenced():
                 self._settle_pending()
-            log, state = self._target_log(), self.coordinator.ledger.state()
+            log, state = self._target_log(), self.settler.ledger.state()
             assert log is not None
             marker = log.marker(self._name, state.generation)
             if marker == FENCE:
@@ -93,7 +90,7 @@ class GenerationChange:
             elif marker is not None and marker > state.committed_through:
                 verify_ledger_not_behind(self._name, state, marker)
                 continue  # it landed after it was settled: settle it
-            started = replace(decide(state, self.coordinator.source(state)), target_version=log.version)
+            started = replace(decide(state, self.settler.source(state)), target_version=log.version)
             self._verify_not_purged(log, state, started)
             if self._fence(log, started):
                 fault_point("generation.fenced")
@@ -119,12 +116,12 @@ class GenerationChange:
             raise TerminalError(
                 what="there is nothing to make the ledger anew from",
                 where=self._name,
-                expected=f"the target {self.coordinator.tables.target}",
+                expected=f"the target {self.settler.tables.target}",
                 found="no table",
                 action="bring the target back; or, if it is lost too, remove what is left of the ledger "
-                f"({self.coordinator.tables.ledger}) and run the pipeline: it begins with what Kafka holds",
+                f"({self.settler.tables.ledger}) and run the pipeline: it begins with what Kafka holds",
             )
-        source = self.coordinator.source()
+        source = self.settler.source()
         for _ in range(_RACES_MAX):
             generation = log.newest_generation(self._name, self._newest_generation_of_rows(log))
             marker = log.marker(self._name, generation)
@@ -141,17 +138,17 @@ class GenerationChange:
         else:  # without a fence nothing may be recorded
             raise self._overtaken()
         fault_point("generation.fenced")
-        aside = self.coordinator.ledger.set_aside()
+        aside = self.settler.ledger.set_aside()
         fault_point("rebuild.set_aside")
-        self.coordinator.ledger.append(lambda state: events if not state.generations else [])
+        self.settler.ledger.append(lambda state: events if not state.generations else [])
         return started, aside
 
     @property
     def _name(self) -> str:
-        return self.coordinator.pipeline.name
+        return self.settler.pipeline.name
 
     def _target_log(self) -> TableLog | None:
-        return TableLog.open(self.coordinator.tables.target)
+        return TableLog.open(self.settler.tables.target)
 
     def _overtaken(self) -> RetryableError:
         return RetryableError(
@@ -165,10 +162,10 @@ class GenerationChange:
     def _settle_pending(self) -> None:
         """Numbers that do not add up are on record then, and `audit` tells of them: they are no reason to stay."""
         with suppress(CountsDisagree):
-            self.coordinator.settle_pending()
+            self.settler.settle_pending()
 
     def _is_fenced(self) -> bool:
-        log, state = self._target_log(), self.coordinator.ledger.state()
+        log, state = self._target_log(), self.settler.ledger.state()
         return log is not None and log.marker(self._name, state.generation) == FENCE
 
     def _verify_not_purged(self, log: TableLog, state: LedgerState, started: GenerationStarted) -> None:
@@ -177,7 +174,7 @@ class GenerationChange:
         if marks:
             view = log.view(self._name, state.generation, state.target_version)
             back_to = view.restored[1] if view.restored else None
-            instead = Backfills(self.coordinator).instead_of_reading_again
+            instead = Backfills(self.settler).instead_of_reading_again
             verify_reset_not_purged(self._name, state, started, marks, back_to, instead)
 
     def _fence(self, log: TableLog, started: GenerationStarted) -> bool:
@@ -186,7 +183,7 @@ class GenerationChange:
             return False
         # Nothing of an ended generation may be added elsewhere either. What an attempt left in the quarantine that
         # never landed in the target stays: it may be all that is left of a record.
-        for path in self.coordinator.tables.beside_target.values():
+        for path in self.settler.tables.beside_target.values():
             while (table := TableLog.open(path)) and not self._fenced(table, started, commit_markers):
                 pass
         return True
@@ -201,18 +198,18 @@ class GenerationChange:
         def decide(state: LedgerState) -> list[Event]:
             return [started] if state.generation < started.generation else []
 
-        self.coordinator.ledger.append(decide)
+        self.settler.ledger.append(decide)
 
     def _refuse_sound_ledger(self, log: TableLog | None) -> None:
         try:
             self._settle_pending()  # a planned batch may have landed with other ranges: then it is not
-            state = self.coordinator.ledger.state()
+            state = self.settler.ledger.state()
             verify_ledger_not_behind(self._name, state, log and log.marker(self._name, state.generation))
         except LakemarkError:
             return
         raise TerminalError(
             what="the ledger is sound",
-            where=self.coordinator.tables.ledger,
+            where=self.settler.tables.ledger,
             expected="one that is lost, damaged, or behind the target",
             found=f"generation {state.generation}, batches to {state.committed_through} committed",
             action=f"nothing was changed; to read offsets again, `lakemark reset {self._name} --reason ...`",
@@ -246,7 +243,7 @@ class GenerationChange:
 
     def _origin(self, name: str) -> str:
         """SQL for what a row says of where it comes from; an archive's has columns for it."""
-        return f'"{name}"' if self.coordinator.pipeline.is_landing else f"{LINEAGE}['{name}']"
+        return f'"{name}"' if self.settler.pipeline.is_landing else f"{LINEAGE}['{name}']"
 
     def _newest_generation_of_rows(self, log: TableLog) -> int:
         [row] = query(log.table, f"select max({self._origin('generation')}) as generation from t")

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 from deltalake import QueryBuilder, write_deltalake
 
+from include.control.settling import Settler
 from include.lake.delta_tables import append, open_table
 from include.lake.sql import sql_text
 from include.lake.table_log import TableLog
@@ -26,9 +27,6 @@ from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
 from include.protocol.ranges import OffsetRange
-
-if TYPE_CHECKING:
-    from include.control.coordinator import Coordinator  # which changes generations, and that asks for backfills
 
 _RESOLUTIONS = pa.schema(
     [
@@ -95,9 +93,9 @@ class Quarantine:
     with_bytes: bool = True  # whether keys and values are read, too
 
     @classmethod
-    def of(cls, coordinator: Coordinator, with_bytes: bool = True) -> Self:
-        events = coordinator.ledger.events()
-        return cls(coordinator.pipeline.name, coordinator.tables, events, fold(events), with_bytes)
+    def of(cls, settler: Settler, with_bytes: bool = True) -> Self:
+        events = settler.ledger.events()
+        return cls(settler.pipeline.name, settler.tables, events, fold(events), with_bytes)
 
     def summary(self) -> list[dict[str, Any]]:
         """By reason, most first: reason, pending, replayed, discarded, applied (a backfill or a reset read it again and

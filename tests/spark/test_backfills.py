@@ -92,7 +92,7 @@ def test_a_time_span_is_found_by_kafkas_own_index(world: World) -> None:
     assert backfills.preview(BackfillRequest(until=middle))["estimated_seconds"] > 0
     with pytest.raises(TerminalError, match="none in that range"):
         backfills.preview(BackfillRequest(since=datetime.now(UTC)))
-    assert backfills.coordinator.ledger.state().backfills == {}  # a preview writes nothing
+    assert backfills.settler.ledger.state().backfills == {}  # a preview writes nothing
 
 
 @pytest.mark.slow
@@ -187,7 +187,7 @@ def test_what_kafka_does_not_hold_is_refused_and_nothing_is_recorded(world: Worl
         planned(world, pipeline, BackfillRequest(into="new"))
     with pytest.raises(TerminalError, match="there is no archive to read from"):
         planned(world, pipeline, BackfillRequest(batches=(0, 0), source="archive"))
-    assert backfills.coordinator.ledger.state().backfills == {}
+    assert backfills.settler.ledger.state().backfills == {}
     refused = world.lakemark("backfill", pipeline.name, "--range", f"{topic}-0:0-10", "--json")
     assert refused.returncode == 1
     assert json.loads(refused.stdout)["error"] == "OffsetsExpired"

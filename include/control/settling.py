@@ -1,0 +1,151 @@
+"""Settles batches: records in a pipeline's ledger what its target's log says. Needs no Spark."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from include.fault_points import fault_point
+from include.lake.delta_tables import open_table
+from include.lake.ledger import Ledger
+from include.lake.table_log import landed_and_marker
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables, table_path
+from include.protocol.batch import BatchKey
+from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
+from include.protocol.ledger_events import BatchCommitted, BatchRecord, Event, LedgerState
+from include.protocol.planning import SourceExtent
+from include.protocol.runs import RunPlan
+from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle
+from include.settings import Settings
+from include.sources.kafka import source_extent
+from include.sources.landing import LandingSource
+
+
+@dataclass(frozen=True)
+class Settler:
+    """One pipeline with its tables, its ledger and its source; settles its batches."""
+
+    settings: Settings
+    pipeline: Pipeline
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.tables.ledger)
+
+    @property
+    def tables(self) -> Tables:
+        return Tables.of(self.settings, self.pipeline)
+
+    def settle(self, key: BatchKey) -> BatchCommitted:
+        """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
+
+        Raises:
+            RetryableError: the batch has not landed. TerminalError: it was never planned.
+            BatchMismatch, FencedGeneration: see there.
+            CountsDisagree: the commit's numbers do not add up; it is recorded, and doing so again does not raise.
+        """
+        fault_point("settle.begins")
+        committed = self.try_settle(key)
+        fault_point("settle.recorded")
+        if committed is None:
+            raise RetryableError(
+                what="the batch has not landed in the target",
+                where=f"{self.pipeline.name} generation {key.generation} batch {key.batch_id}",
+                expected=f"marker {key.batch_id} or higher",
+                found="a lower one",
+                action=f"run the batch: clear its merge task, or `lakemark run {self.pipeline.name}`",
+            )
+        return committed
+
+    def settle_run(self, run: RunPlan) -> list[BatchRecord]:
+        """Settles every batch of a run that is done; returns them, the first one first, each with its commit.
+
+        Raises:
+            RetryableError: something of the run has not landed. FencedGeneration: its generation has ended.
+            BatchMismatch, CountsDisagree: see there.
+        """
+        self.settle_pending()
+        state = self.ledger.recent(run.first)
+        self.settle(run.first)  # raises for a batch that has not landed, and for an ended generation
+        if not run.is_done(state):
+            raise RetryableError(
+                what="the run has not come to its end",
+                where=f"{self.pipeline.name} generation {run.first.generation} from batch {run.first.batch_id} on",
+                expected="every partition at the end offset that the run was planned to",
+                found=f"batches to {state.committed_through} committed",
+                action=f"clear its merge task, or `lakemark run {self.pipeline.name} --until-caught-up`",
+            )
+        return run.batches(state)
+
+    def settle_pending(self) -> None:
+        """Settles the batch that is planned and not committed, if there is one and it has landed."""
+        pending = self.ledger.recent().pending
+        if pending is not None:
+            self.try_settle(pending.batch.key)
+
+    def try_settle(self, key: BatchKey) -> BatchCommitted | None:
+        """The batch's commit as the ledger has it now; None if the batch has not landed."""
+        began = time.monotonic()
+        outcome: BatchCommitted | None = None
+        problem: CountsDisagree | None = None
+
+        def decide(state: LedgerState) -> list[Event]:
+            nonlocal outcome, problem
+            record = state.planned(self.pipeline.name, key)
+            marker, landed = landed_and_marker(self.tables.target, record.batch)
+            quarantine = None
+            if landed is not None and landed.metadata.counts.quarantined:
+                _, quarantine = landed_and_marker(self.tables.quarantine, record.batch)
+            fault_point("settle.decided")
+            match settle(record, marker, landed, quarantine):
+                case Settle(event, problem):
+                    outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
+                    return [outcome]
+                case AlreadySettled(event):
+                    outcome, problem = event, None  # whoever recorded it has said so
+                case NotLanded():
+                    outcome, problem = None, None
+            return []
+
+        self.ledger.append(decide, about=key)
+        if problem is not None:
+            raise problem
+        return outcome
+
+    def pins(self) -> dict[str, int]:
+        """The versions that the transform's reference tables have now, by their names in the pipeline file.
+
+        Raises:
+            TerminalError: there is no such table. TableDamaged: see there.
+        """
+        transform = self.pipeline.transform
+        found: dict[str, int] = {}
+        for name, table in (transform.references if transform else {}).items():
+            reference = open_table(table_path(self.settings, table))
+            if reference is None:
+                raise TerminalError(
+                    what="a reference table of the transform does not exist",
+                    where=f"{self.pipeline.name}, transform.references.{name}",
+                    expected=f"a Delta table at {table}",
+                    found="none",
+                    action="make the table, or mend the pipeline file",
+                )
+            found[name] = reference.version()
+        return found
+
+    def source(self, state: LedgerState | None = None) -> SourceExtent:
+        """What the source holds of the pipeline's topics now, from the first of it on: Kafka, or with `merge_every` the
+        archive.
+
+        Args:
+            state: the ledger's; None: it is not known.
+        """
+        landed = self.landing_source()
+        if landed is not None:
+            return landed.extent(state or LedgerState(), from_first=True)
+        return source_extent(self.pipeline.source)
+
+    def landing_source(self) -> LandingSource | None:
+        """What this pipeline merges from, if that is not Kafka."""
+        return None if self.pipeline.merge_every is None else LandingSource.of(self.settings, self.pipeline)
