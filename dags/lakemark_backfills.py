@@ -11,9 +11,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from lakemark_merge_task import MergeTask  # these two in plugins/, which Airflow puts on the path
+from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, asked_by, pipelines_to_parse, work_on
 
-from include.airflow_names import DAG_PREFIX, TAG
 from include.control.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, request_of
 from include.control.backfills import Backfills, preview_lines
 from include.control.coordinator import Coordinator
@@ -139,7 +139,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         def finish(keys: list[dict[str, int]], done: Any, dag_run: Any) -> list[dict[str, Any]]:
             with work_on(pipeline.name):
                 number = -keys[0]["generation"]
-                record = backfills.coordinator.ledger.state().backfills[number]
+                record = backfills.settler.ledger.state().backfills[number]
                 by = asked_by(dag_run)
 
                 def promote() -> None:

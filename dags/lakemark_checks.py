@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, Asset, Param, task
+from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, log_fact, pipelines_to_parse, work_on  # in plugins/, on Airflow's path
 
-from include.airflow_names import DAG_PREFIX, TAG
 from include.jobs.runner import run_check
 from include.pipeline_file import Pipeline, TableChecks
 from include.settings import Settings

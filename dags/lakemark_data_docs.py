@@ -10,9 +10,9 @@ import logging
 from datetime import datetime
 
 from airflow.sdk import DAG, task
+from lakemark_names import DATA_DOCS_DAG, TAG
 from lakemark_tasks import TASKS, classed  # in plugins/, which Airflow puts on the path
 
-from include.airflow_names import DATA_DOCS_DAG, TAG
 from include.pipeline_file import load_pipelines
 from include.quality.publish import NEWEST, publish
 from include.settings import Settings

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, get_current_context, task
+from lakemark_names import MAINTENANCE_DAG, TAG
 from lakemark_tasks import ON_SPARK, TASKS, work_on  # in plugins/, which Airflow puts on the path
 
-from include.airflow_names import MAINTENANCE_DAG, TAG
 from include.jobs.report import maintenance_lines, told
 from include.jobs.runner import run_maintenance
 from include.pipeline_file import load_pipelines

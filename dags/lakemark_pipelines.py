@@ -13,14 +13,14 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-import lakemark_lineage  # these five in plugins/, which Airflow puts on the path
+import lakemark_lineage  # these six in plugins/, which Airflow puts on the path
 import lakemark_metrics
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, get_current_context, task
 from lakemark_merge_task import MergeTask
+from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
 
-from include.airflow_names import DAG_PREFIX, TAG
 from include.control.coordinator import Coordinator
 from include.control.lag import Lag
 from include.pipeline_file import Pipeline

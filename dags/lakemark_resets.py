@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, Param, task
+from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, work_on  # in plugins/, which Airflow puts on the path
 
-from include.airflow_names import DAG_PREFIX, TAG
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.jobs.runner import create_target

@@ -12,8 +12,8 @@ from datetime import datetime
 import lakemark_alerts  # these two in plugins/, which Airflow puts on the path
 import lakemark_metrics
 from airflow.sdk import DAG, Variable, get_current_context, task
+from lakemark_names import TAG, WATCH_DAG
 
-from include.airflow_names import TAG, WATCH_DAG
 from include.monitoring.alerts import staleness_alerts
 from include.monitoring.staleness import look
 from include.pipeline_file import load_pipelines

@@ -9,8 +9,8 @@ import logging
 from typing import Any
 
 from airflow.sdk._shared.module_loading import import_string
+from lakemark_names import DAG_PREFIX
 
-from include.airflow_names import DAG_PREFIX
 from include.monitoring.alerts import Alert, load_notifiers
 from include.protocol.errors import LakemarkError
 from include.settings import Settings

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from airflow.listeners import hookimpl
 from airflow.models.xcom import XComModel
 from airflow.plugins_manager import AirflowPlugin
+from lakemark_names import DAG_PREFIX, PROBLEM_KEY
 from sqlalchemy import select
 from sqlalchemy.orm import object_session
-
-from include.airflow_names import DAG_PREFIX, PROBLEM_KEY
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

@@ -13,9 +13,9 @@ from airflow.jobs.job import Job
 from airflow.listeners import hookimpl
 from airflow.models.pool import Pool
 from airflow.plugins_manager import AirflowPlugin
+from lakemark_names import SPARK_POOL
 from sqlalchemy.exc import IntegrityError
 
-from include.airflow_names import SPARK_POOL
 from include.settings import Settings
 
 

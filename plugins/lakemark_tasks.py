@@ -15,9 +15,9 @@ import lakemark_metrics
 from airflow.sdk import get_current_context, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 from lakemark_first_come import FIRST_COME
+from lakemark_names import DAG_PREFIX, PROBLEM_KEY, SPARK_POOL
 from structlog.contextvars import bind_contextvars
 
-from include.airflow_names import DAG_PREFIX, PROBLEM_KEY, SPARK_POOL
 from include.jobs.report import told
 from include.pipeline_file import Pipeline, load_pipelines
 from include.protocol.errors import LakemarkError, TerminalError

@@ -189,7 +189,7 @@ class Stack:
         if "airflow" in parts:
             self.airflow.prepare()
         (settings.home / ADDRESSES).write_text(json.dumps(self.addresses(parts)))
-        command = [sys.executable, "-m", "include.installation.supervisor", *parts]
+        command = [sys.executable, "-m", "include.installation.serve", *parts]
         path = os.pathsep.join(filter(None, (str(PROJECT_ROOT), settings.environment.get("PYTHONPATH"))))
         environment = settings.child_environment(PYTHONUNBUFFERED="1", PYTHONPATH=path)
         spawn(command, settings.logs / "supervisor.log", environment)

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -184,11 +183,3 @@ def spawn(command: list[str], log: Path, environment: Mapping[str, str]) -> int:
             start_new_session=True,
         )
     return process.pid
-
-
-if __name__ == "__main__":
-    from include.installation.stack import Stack
-    from include.settings import Settings
-
-    stack = Stack.of(Settings.from_environment())
-    Supervisor(stack.services(sys.argv[1:]), stack.settings.logs, stack.state_file).run()

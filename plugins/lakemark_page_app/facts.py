@@ -6,7 +6,8 @@ import time
 from datetime import datetime
 from typing import Any
 
-from include.airflow_names import DAG_PREFIX
+from lakemark_names import DAG_PREFIX
+
 from include.monitoring.health import Scheduler, judge
 from include.monitoring.overview import Seen
 from include.pipeline_file.schedule import in_words

@@ -17,10 +17,10 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
+from lakemark_names import DAG_PREFIX
 from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
 from lakemark_page_app.facts import partition_facts, summary
 
-from include.airflow_names import DAG_PREFIX
 from include.monitoring.health import STATES, Scheduler
 from include.monitoring.overview import Overview, Seen
 from include.monitoring.tables import newest_versions, quality_over_time, quarantine_by_reason

@@ -1,0 +1,13 @@
+"""`python -m include.installation.serve PART ...`: the process that `lakemark up` leaves behind, the supervisor."""
+
+from __future__ import annotations
+
+import sys
+
+from include.installation.stack import Stack
+from include.installation.supervisor import Supervisor
+from include.settings import Settings
+
+if __name__ == "__main__":
+    stack = Stack.of(Settings.from_environment())
+    Supervisor(stack.services(sys.argv[1:]), stack.settings.logs, stack.state_file).run()
