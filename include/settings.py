@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Self, get_args
 
+from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 
 Runner = Literal["local", "spark-submit", "connect"]
@@ -29,7 +30,7 @@ class Settings:
 
     home: Path  # state of this installation: logs, the embedded broker's and Airflow's data
     jars: Path  # the pinned JARs
-    lake: str  # what `lake://` stands for: a folder, or a URL that Spark and deltalake both open
+    lake: LakeUri  # what `lake://` stands for: a folder that every machine reaches
     pipelines: Path  # folder of the users' pipeline files
     expectations: Path  # folder of the users' quality suites
     transforms: Path  # folder of the users' transforms
@@ -62,7 +63,7 @@ class Settings:
         return cls(
             home=home,
             jars=Path(env.get("LAKEMARK_JARS", home / "jars")).absolute(),
-            lake=env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/"),
+            lake=LakeUri(env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/")),
             pipelines=pipelines,
             expectations=Path(env.get("LAKEMARK_EXPECTATIONS", pipelines.parent / "expectations")).absolute(),
             transforms=Path(env.get("LAKEMARK_TRANSFORMS", pipelines.parent / "transforms")).absolute(),
@@ -103,7 +104,7 @@ class Settings:
             **self.environment,
             "LAKEMARK_HOME": str(self.home),
             "LAKEMARK_JARS": str(self.jars),
-            "LAKEMARK_LAKE": self.lake,
+            "LAKEMARK_LAKE": str(self.lake),
             "LAKEMARK_PIPELINES": str(self.pipelines),
             "LAKEMARK_EXPECTATIONS": str(self.expectations),
             "LAKEMARK_TRANSFORMS": str(self.transforms),

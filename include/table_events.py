@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from deltalake import DeltaTable
-
-from include.lake.delta_tables import open_table, query
+from include.lake.delta_tables import OpenedTable, open_table, query
+from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE, Pipeline
-from include.pipeline_file.tables import table_path
+from include.pipeline_file.tables import table_uri
 from include.protocol.errors import TargetBehindLedger, TerminalError
 from include.protocol.ledger_events import BatchRecord
 from include.settings import Settings
@@ -79,21 +78,21 @@ class BatchEvent:
         """What names the batch among all."""
         return self.pipeline, self.generation, self.batch_id
 
-    def open(self, settings: Settings | None = None) -> DeltaTable:
+    def open(self, settings: Settings | None = None) -> OpenedTable:
         """The table at exactly this version, whatever has landed since.
 
         Raises:
             TargetBehindLedger: another table lies there now. TerminalError: the version is not to be had any more.
         """
-        path = table_path(settings or Settings.from_environment(), self.table)
+        uri = table_uri(settings or Settings.from_environment(), self.table)
         if self.table_version is None:
-            raise self._gone(path, "an event without a version: Delta's log clean-up was faster")
+            raise self._gone(uri, "an event without a version: Delta's log clean-up was faster")
         try:
-            table = open_table(path, self.table_version)
+            table = open_table(uri, self.table_version)
         except TerminalError as error:
-            raise self._gone(path, error.found) from error
+            raise self._gone(uri, error.found) from error
         if table is None:
-            raise self._gone(path, "no table")
+            raise self._gone(uri, "no table")
         if self.table_id not in (None, table.metadata().id):
             raise TargetBehindLedger(
                 what="another table lies where the batch landed",
@@ -113,10 +112,10 @@ class BatchEvent:
         """SQL condition for the rows that this batch changed last, tombstones (`_lakemark.deleted`) included."""
         return f"{LINEAGE}['generation'] = {self.generation} and {LINEAGE}['batch_id'] = {self.batch_id}"
 
-    def _gone(self, path: str, found: str) -> TerminalError:
+    def _gone(self, uri: LakeUri, found: str) -> TerminalError:
         return TerminalError(
             what="this version of the table cannot be read any more",
-            where=f"{self.table} version {self.table_version} at {path}",
+            where=f"{self.table} version {self.table_version} at {uri}",
             expected="its files: VACUUM and log clean-up keep a week unless told otherwise",
             found=found,
             action="read the newest version instead, which has the batch's rows unless newer changes replaced them",

@@ -22,6 +22,7 @@ from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96, query
 from include.lake.table_log import LogEntry, TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import LedgerState
@@ -104,24 +105,24 @@ def _marker_findings(
 def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[Finding]:
     """Of the archive, of history and of routes' tables."""
     name = coordinator.pipeline.name
-    for role, path in coordinator.tables.beside_target.items():
+    for role, uri in coordinator.tables.beside_target.items():
         try:
-            log = TableLog.open(path) if role != "quarantine" else None
+            log = TableLog.open(uri) if role != "quarantine" else None
             if log is not None:
                 yield from beside_findings(name, state, role, log.marker(name, state.generation), log.entries(name))
         except LakemarkError as error:
             yield _finding(error)
 
 
-def _int96_findings(pipeline: Pipeline, tables: Mapping[str, str]) -> Iterator[Finding]:
+def _int96_findings(pipeline: Pipeline, tables: Mapping[str, LakeUri]) -> Iterator[Finding]:
     """Tables whose timestamps readers without Spark, and so --deep, may take for other times than were written.
 
     Args:
         tables: paths by role.
     """
-    for role, path in tables.items():
+    for role, uri in tables.items():
         try:
-            log = TableLog.open(path)
+            log = TableLog.open(uri)
             name = file_of_int96(log.table) if log is not None else None
         except LakemarkError as error:
             yield _finding(error)
@@ -160,8 +161,8 @@ def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
             yield f"topic {topic} was re-created; what the old one held and no batch had read is gone ({who})"
 
 
-def _quarantined(path: str) -> dict[tuple[int, int], int]:
+def _quarantined(uri: LakeUri) -> dict[tuple[int, int], int]:
     """Records in the quarantine by generation and batch id."""
-    log = TableLog.open(path)
+    log = TableLog.open(uri)
     sql = "select generation, batch_id, count(*) as records from t group by 1, 2"
     return {(r["generation"], r["batch_id"]): r["records"] for r in query(log.table, sql)} if log else {}

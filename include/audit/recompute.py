@@ -13,9 +13,9 @@ from dataclasses import replace
 import duckdb
 import pyarrow as pa
 import sqlglot
-from deltalake import DeltaTable, QueryBuilder
 
 from include.audit.report import Finding, Recomputed
+from include.lake.delta_tables import OpenedTable, query_arrow
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
@@ -33,7 +33,7 @@ _POSITION = ("_topic", "_partition", "_offset")
 
 
 def recompute(
-    pipeline: Pipeline, state: LedgerState, commits: Sequence[LandedCommit], target: DeltaTable, aside: pa.Table
+    pipeline: Pipeline, state: LedgerState, commits: Sequence[LandedCommit], target: OpenedTable, aside: pa.Table
 ) -> tuple[Recomputed, list[Finding]]:
     """The comparison, and what differs.
 
@@ -166,8 +166,8 @@ def _held(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
     return held
 
 
-def _register(database: duckdb.DuckDBPyConnection, name: str, table: DeltaTable) -> None:
-    database.register(name, pa.table(QueryBuilder().register("t", table).execute("select * from t").read_all()))
+def _register(database: duckdb.DuckDBPyConnection, name: str, table: OpenedTable) -> None:
+    database.register(name, query_arrow(table, "select * from t"))
 
 
 def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:

@@ -13,6 +13,7 @@ from include.control.quarantine import Chosen, Quarantine
 from include.control.settling import Settler
 from include.lake.delta_tables import commit_markers, open_table
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.protocol.backfill import Backfill, BackfillOutcome, Into
 from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, held, of_batches, split
 from include.protocol.batch import FENCE, Batch
@@ -234,7 +235,7 @@ class Backfills:
         else:
             raise RetryableError(
                 what="commits of others got in between",
-                where=self._table(backfill),
+                where=str(self._table(backfill)),
                 expected=f"one commit in {_RACES_MAX} tries",
                 found="none",
                 action="cancel it again",
@@ -269,7 +270,7 @@ class Backfills:
     def _name(self) -> str:
         return self.settler.pipeline.name
 
-    def _table(self, backfill: Backfill) -> str:
+    def _table(self, backfill: Backfill) -> LakeUri:
         return self.settler.tables.target_of(backfill)
 
     def _planned(
@@ -314,8 +315,8 @@ class Backfills:
     def _replay(self, request: BackfillRequest, state: LedgerState, about: Mapping[str, Any]) -> Backfill:
         """A replay, its records copied: whatever becomes of the quarantine, every attempt reads the same ones."""
         name = f"replay-{hashlib.sha256(about['request_id'].encode()).hexdigest()[:16]}"
-        path = f"{self.settler.tables.backfills}/{name}"
-        chunks, records = self.quarantine.freeze(_chosen(request), path, self._chunk_size(request))
+        uri = self.settler.tables.backfills / name
+        chunks, records = self.quarantine.freeze(_chosen(request), uri, self._chunk_size(request))
         return Backfill(
             chunks=chunks,
             topic_ids=dict(state.topic_ids),

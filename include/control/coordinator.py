@@ -173,7 +173,9 @@ class Coordinator(Settler):
         try:
             planned = plan_next(name, state, source, offsets_max, self.pins())
         except OffsetsExpired as error:
-            landing = Ledger(f"{self.tables.ledger}{LANDING}")  # of a file that once said `merge_every`
+            landing = Ledger(
+                self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}")
+            )  # of a file that once said `merge_every`
             raise only_in_archive(error, landing.recent(), state, source) from error
         if landed is not None and isinstance(planned, NewBatch) and not (ignore_merge_every or landed.is_due(state)):
             planned = Idle()

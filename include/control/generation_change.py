@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-from deltalake import DeltaTable
 
 from include.control.backfills import Backfills
 from include.control.settling import Settler
 from include.fault_points import fault_point
-from include.lake.delta_tables import commit_markers, query
+from include.lake.delta_tables import OpenedTable, commit_markers, query
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE
 from include.protocol.batch import FENCE, app_id
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
@@ -37,7 +35,7 @@ from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
 
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
-Commit = Callable[[DeltaTable, Mapping[str, int], str], bool]
+Commit = Callable[[OpenedTable, Mapping[str, int], str], bool]
 _RACES_MAX = 20
 
 
@@ -98,7 +96,7 @@ class GenerationChange:
                 return started, True
         raise self._overtaken()
 
-    def rebuild(self, reason: str, started_by: str) -> tuple[GenerationStarted, Path | None]:
+    def rebuild(self, reason: str, started_by: str) -> tuple[GenerationStarted, LakeUri | None]:
         """Makes a lost or damaged ledger anew from the target's commits, or from its rows where those have expired.
 
         The batches that the target's log still tells of are recorded as they were; then a new generation begins, so
@@ -183,8 +181,8 @@ class GenerationChange:
             return False
         # Nothing of an ended generation may be added elsewhere either. What an attempt left in the quarantine that
         # never landed in the target stays: it may be all that is left of a record.
-        for path in self.settler.tables.beside_target.values():
-            while (table := TableLog.open(path)) and not self._fenced(table, started, commit_markers):
+        for uri in self.settler.tables.beside_target.values():
+            while (table := TableLog.open(uri)) and not self._fenced(table, started, commit_markers):
                 pass
         return True
 
@@ -209,7 +207,7 @@ class GenerationChange:
             return
         raise TerminalError(
             what="the ledger is sound",
-            where=self.settler.tables.ledger,
+            where=str(self.settler.tables.ledger),
             expected="one that is lost, damaged, or behind the target",
             found=f"generation {state.generation}, batches to {state.committed_through} committed",
             action=f"nothing was changed; to read offsets again, `lakemark reset {self._name} --reason ...`",

@@ -15,12 +15,12 @@ from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
-from deltalake import QueryBuilder, write_deltalake
 
 from include.control.settling import Settler
-from include.lake.delta_tables import append, open_table
+from include.lake.delta_tables import append, open_table, query_arrow, replace_rows
 from include.lake.sql import sql_text
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill, Chunks
 from include.protocol.batch import FENCE, Batch, BatchKey
@@ -127,7 +127,7 @@ class Quarantine:
         )
         return self._database.sql(query).to_arrow_table()
 
-    def freeze(self, chosen: Chosen, path: str, records_per_chunk: int) -> tuple[Chunks, int]:
+    def freeze(self, chosen: Chosen, uri: LakeUri, records_per_chunk: int) -> tuple[Chunks, int]:
         """Copies the pending records that are meant into a table of a replay's own.
 
         Columns: chunk int, and of the quarantine topic, partition, offset, timestamp, key, value, headers. A topic that
@@ -161,7 +161,7 @@ class Quarantine:
                 found="none",
                 action=f"see `lakemark quarantine list {self.pipeline}`; nothing was changed",
             )
-        write_deltalake(path, self._database.sql("SELECT * FROM frozen").to_arrow_table(), mode="overwrite")
+        replace_rows(uri, self._database.sql("SELECT * FROM frozen").to_arrow_table())
         chunks: list[list[OffsetRange]] = [[] for _ in range(spans[-1]["chunk"] + 1)]
         for span in spans:
             chunks[span["chunk"]].append(OffsetRange(span["topic"], span["partition"], span["first"], span["last"] + 1))
@@ -187,7 +187,9 @@ class Quarantine:
 
     def _applied_by(self, database: duckdb.DuckDBPyConnection, replay: Backfill, batch: Batch) -> str:
         """Query for what a landed chunk of a replay has applied: all that it did not set aside again."""
-        _register(database, replay.records or "", self.tables.records_of(replay) or "")
+        records = self.tables.records_of(replay)
+        assert records is not None, "a replay has records"
+        _register(database, replay.records or "", records)
         return (
             f'SELECT topic, partition, "offset" FROM "{replay.records}" WHERE chunk = {batch.batch_id} '
             'AND (topic, partition, "offset") NOT IN (SELECT (topic, partition, "offset") FROM aside '
@@ -345,15 +347,14 @@ def record_json(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, **texts, "timestamp": record["timestamp"].isoformat()}
 
 
-def _register(database: duckdb.DuckDBPyConnection, name: str, path: str, leave_out: Sequence[str] = ()) -> bool:
+def _register(database: duckdb.DuckDBPyConnection, name: str, uri: LakeUri, leave_out: Sequence[str] = ()) -> bool:
     """The table under a name, if there is one; columns that are left out are null."""
-    table = open_table(path)
+    table = open_table(uri)
     if table is None:
         return False
     names = [field.name for field in table.schema().fields]
     columns = ", ".join(f'cast(null as bytea) as "{n}"' if n in leave_out else f'"{n}"' for n in names)
-    found = QueryBuilder().register("t", table).execute(f"select {columns} from t").read_all()
-    database.register(name, pa.table(found))
+    database.register(name, query_arrow(table, f"select {columns} from t"))
     return True
 
 

@@ -10,7 +10,7 @@ from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
 from include.lake.table_log import landed_and_marker
 from include.pipeline_file import Pipeline
-from include.pipeline_file.tables import Tables, table_path
+from include.pipeline_file.tables import Tables, table_uri
 from include.protocol.batch import BatchKey
 from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
 from include.protocol.ledger_events import BatchCommitted, BatchRecord, Event, LedgerState
@@ -122,7 +122,7 @@ class Settler:
         transform = self.pipeline.transform
         found: dict[str, int] = {}
         for name, table in (transform.references if transform else {}).items():
-            reference = open_table(table_path(self.settings, table))
+            reference = open_table(table_uri(self.settings, table))
             if reference is None:
                 raise TerminalError(
                     what="a reference table of the transform does not exist",

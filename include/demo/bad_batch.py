@@ -123,7 +123,7 @@ def take(
     broken = _broken(tables, committed.batch)
     docs = publish(settings, [pipeline], str(settings.home / "demo" / "data_docs"), NEWEST, say)
     say(f"  what the suite said, as Data Docs: {docs}")
-    before = oracle.compare(truth, oracle.table_rows(tables.target))
+    before = oracle.compare(truth, oracle.table_rows(str(tables.target)))
     wrong_rows = max([*before.mismatches.values(), before.keys_missing])
     say(f"  the table lacks what waits there: {wrong_rows:,} rows differ from the truth")
 

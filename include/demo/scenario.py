@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -22,7 +21,9 @@ from include.demo.airflow_api import AirflowApi
 from include.demo.report import Story, batch_line, build_report, print_report
 from include.demo.runs import RUN_SECONDS_MAX, failed, run, run_ended, verify_good, wait
 from include.installation.stack import Stack
+from include.lake.stores import files_at
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError, TerminalError
@@ -59,7 +60,7 @@ def run_demo(settings: Settings) -> int:
         story.quality = bad_batch.take(settings, pipeline, airflow, last, truth, story.say)
         story.late_events = len(last)
         story.say("comparing the table with the CSV, column by column ...")
-        verdict = oracle.compare(truth, oracle.table_rows(Tables.of(settings, pipeline).target))
+        verdict = oracle.compare(truth, oracle.table_rows(str(Tables.of(settings, pipeline).target)))
     except LakemarkError as error:
         story.say(f"{type(error).__name__}: {error}")
         return 1
@@ -73,19 +74,21 @@ def run_demo(settings: Settings) -> int:
 
 def _refuse_a_foreign_lake(settings: Settings) -> None:
     """The demo removes the tables of an earlier one: only where they can be its own."""
-    if not Path(settings.lake).is_relative_to(settings.home):
+    if not Path(str(settings.lake)).is_relative_to(settings.home):
         raise TerminalError(
             what="the demo works in this installation's own lake only",
             where="LAKEMARK_LAKE",
             expected=f"a folder in {settings.home}",
-            found=settings.lake,
+            found=str(settings.lake),
             action="unset LAKEMARK_LAKE for the demo",
         )
 
 
 def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: Story) -> None:
     """Removes what an earlier demo left in the embedded services: its topic, tables and unfinished runs."""
-    left = [Path(path) for half in pipeline.halves for path in Tables.of(settings, half).written if Path(path).exists()]
+    files = files_at(settings.lake)
+    written = {uri for half in pipeline.halves for uri in Tables.of(settings, half).written}
+    left = [uri for uri in sorted(written) if files.exists(uri)]
     admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap_servers, "log_level": 2})
     if replay.TOPIC in admin.list_topics(timeout=30).topics:
         story.say("removing the topic and the tables of an earlier demo")
@@ -97,8 +100,8 @@ def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: Story) -
         admin.delete_topics([replay.TOPIC])[replay.TOPIC].result()
         wait("the topic is gone", lambda: replay.TOPIC not in admin.list_topics(timeout=30).topics or None, 60)
     if left:
-        for path in left:
-            shutil.rmtree(path)
+        for uri in left:
+            files.delete(uri)
         _kill_spark(stack)  # a warm server remembers the tables that were
     wait("the topic can be made", lambda: _create_topic(admin), 60)
 
@@ -178,13 +181,13 @@ def _kill_spark(stack: Stack) -> int:
 
 def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: Story) -> None:
     """Clears the merge task of the first finished run, and shows that its second run changed nothing."""
-    path = Tables.of(settings, pipeline).target
+    target = Tables.of(settings, pipeline).target
     [run] = story.runs
-    before = _version(path)
+    before = _version(target)
     cleared = airflow.clear(DAG_ID, run["run_id"], "merge")
     story.say(f"cleared {' and '.join(sorted(cleared))} of the first run, long finished")
     state = wait("the cleared tasks run again", lambda: run_ended(airflow, DAG_ID, run["run_id"]), RUN_SECONDS_MAX)
-    [merged], after = airflow.xcom(DAG_ID, run["run_id"], "merge"), _version(path)
+    [merged], after = airflow.xcom(DAG_ID, run["run_id"], "merge"), _version(target)
     story.rerun = {
         "batch_id": merged["batch_id"],
         "cleared": sorted(cleared),
@@ -199,7 +202,7 @@ def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: Airflo
     )
 
 
-def _version(path: str) -> int:
-    log = TableLog.open(path)
+def _version(table: LakeUri) -> int:
+    log = TableLog.open(table)
     assert log is not None, "the demo's table exists by now"
     return log.version

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 
+from include.lake.shared_folder import shared_folder
 from include.settings import PROJECT_ROOT, Settings
 
 PACKAGES = ("include", "spark_jobs")
@@ -33,10 +34,9 @@ def build_artifact(settings: Settings) -> tuple[Path, Path]:
     digest = hashlib.sha256()
     for name, content in files.items():
         digest.update(name.encode() + b"\0" + content + b"\0")
-    folder = Path(settings.lake) / "_lakemark" / "artifacts"  # in the lake, which every machine of a cluster reaches
+    folder = shared_folder(settings.lake, "artifacts")
     artifact = folder / f"lakemark-{settings.code_version}-{digest.hexdigest()[:12]}.zip"
     entry = folder / ENTRY
-    folder.mkdir(parents=True, exist_ok=True)
     if not artifact.exists():
         scratch = artifact.with_suffix(f".{os.getpid()}.tmp")
         with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -20,6 +20,7 @@ import requests
 
 from include.jobs.command_line import cluster_submission
 from include.jobs.report import Journal
+from include.lake.shared_folder import shared_folder
 from include.pipeline_file import LANDING, variables_of
 from include.protocol.errors import RetryableError
 from include.settings import Settings
@@ -147,9 +148,7 @@ class ClusterWatch:
 
 def new_journal(settings: Settings, pipeline: str) -> Path:
     """A place for a job's journal in the lake, which every machine of a cluster reaches."""
-    folder = Path(settings.lake) / "_lakemark" / "jobs"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{pipeline}-{uuid.uuid4().hex}.jsonl"
+    return shared_folder(settings.lake, "jobs") / f"{pipeline}-{uuid.uuid4().hex}.jsonl"
 
 
 def _task(started_by: str) -> str:

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
-import pyarrow.parquet as pq
-
-from include.lake.delta_tables import commit_file, damaged
+from include.lake.delta_tables import damaged
+from include.lake.log_store import commit_file
+from include.lake.stores import log_store_of
+from include.lake.uri import LakeUri
 
 _COMMITS_MAX = 200  # since the checkpoint; a table with more of them has writers that make none, and is opened instead
 _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
@@ -28,25 +28,26 @@ _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
 class LogTail:
     """A table's commits from its newest checkpoint on, as of the moment of asking."""
 
-    path: str
+    uri: LakeUri
     checkpoint: int  # version
     version: int  # the newest
 
     @classmethod
-    def of(cls, path: str) -> Self | None:
+    def of(cls, uri: LakeUri) -> Self | None:
         """None where it takes more to say: no checkpoint, one of several parts, a gap behind what seems the newest."""
-        log = Path(path, "_delta_log")
+        log = log_store_of(uri)
+        hint = log.last_checkpoint()
         try:
-            checkpoint = version = int(json.loads((log / "_last_checkpoint").read_bytes())["version"])
-        except (OSError, ValueError, KeyError, TypeError):
+            checkpoint = version = int(json.loads(hint or b"null")["version"])
+        except (ValueError, KeyError, TypeError):
             return None
-        if not _checkpoint(log, checkpoint).exists():
+        if not log.has_checkpoint(checkpoint):
             return None
-        while (log / commit_file(version + 1)).exists():
+        while log.has(version + 1):
             version += 1
-        if version - checkpoint > _COMMITS_MAX or (log / commit_file(version + 2)).exists():
+        if version - checkpoint > _COMMITS_MAX or log.has(version + 2):
             return None
-        return cls(path, checkpoint, version)
+        return cls(uri, checkpoint, version)
 
     def marker(self, app_id: str) -> int | None:
         """The last version that was set under an appId, None if these commits set none."""
@@ -59,8 +60,8 @@ class LogTail:
     def table_id(self) -> str:
         for action in self._actions("metaData"):
             return str(action["id"])
-        file = _checkpoint(Path(self.path, "_delta_log"), self.checkpoint)
-        rows = pq.ParquetFile(file).read(["metaData.id"], use_threads=False)["metaData"].to_pylist()
+        checkpoint = log_store_of(self.uri).read_checkpoint(self.checkpoint, ["metaData.id"])
+        rows = checkpoint["metaData"].to_pylist()
         [found] = filter(None, rows)
         return str(found["id"])
 
@@ -79,41 +80,36 @@ class LogTail:
         """
         found = []
         for version in range(self.version, self.checkpoint, -1):
-            actions = _actions(self.path, version)
+            actions = _actions(self.uri, version)
             if actions is None:
-                raise damaged(self.path, f"{commit_file(version)} is gone")
+                raise damaged(self.uri, f"{commit_file(version)} is gone")
             found.append(actions)
         return found
 
 
-def newest_infos(path: str, version: int, limit: int | None = None) -> Iterator[dict[str, Any]]:
+def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """What the newest commits up to a version say of themselves (`commitInfo`, with their version; a commit need not
     have one), newest first; as far back as clean-up has left them."""
     first = 0 if limit is None else max(0, version - limit + 1)
     for number in range(version, first - 1, -1):
-        actions = _actions(path, number)
+        actions = _actions(uri, number)
         if actions is None:
             return
         yield from ({"version": number, **action["commitInfo"]} for action in actions if "commitInfo" in action)
 
 
-def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
+def _actions(uri: LakeUri, version: int) -> list[dict[str, Any]] | None:
     """What a commit says beside its files; None if it is not there any more.
 
     Raises:
         TableDamaged: the file is empty, or not JSON.
     """
-    file = Path(path, "_delta_log", commit_file(version))
-    try:
-        lines = file.read_bytes().splitlines()
-    except FileNotFoundError:
+    content = log_store_of(uri).read(version)
+    if content is None:
         return None
+    lines, name = content.splitlines(), commit_file(version)
     try:
         json.loads(lines[-1])  # a file that was cut short ends in the middle of an action
         return [json.loads(line) for line in lines if _WANTED.match(line)]
     except (IndexError, ValueError) as error:
-        raise damaged(path, f"{file.name} is empty" if not lines else f"{file.name} is cut short") from error
-
-
-def _checkpoint(log: Path, version: int) -> Path:
-    return log / f"{version:020}.checkpoint.parquet"
+        raise damaged(uri, f"{name} is empty" if not lines else f"{name} is cut short") from error

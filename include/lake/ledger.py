@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal, Self
 
 import pyarrow as pa
@@ -22,6 +21,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.delta_tables import keep_few_files, open_table, query
+from include.lake.stores import files_at, log_store_of
+from include.lake.uri import LakeUri
 from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError
 from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot, LedgerState, fold
@@ -61,7 +62,13 @@ Decide = Callable[[LedgerState], Sequence[Event]]
 
 @dataclass(frozen=True)
 class Ledger:
-    path: str
+    """The ledger of one pipeline.
+
+    Args:
+        uri: where its table lies, or will.
+    """
+
+    uri: LakeUri
 
     def state(self) -> LedgerState:
         """The fold of all events; an empty state if there is no ledger yet."""
@@ -70,7 +77,7 @@ class Ledger:
     def recent(self, key: BatchKey | None = None) -> LedgerState:
         """The state as far as planning and settling need it: from the newest state that was kept on, if that knows the
         batch. Costs the same after years."""
-        return _Read.of(open_table(self.path), key).state
+        return _Read.of(open_table(self.uri), key).state
 
     def events(self) -> list[Event]:
         """All events, in order."""
@@ -78,14 +85,11 @@ class Ledger:
 
     def changed_at(self) -> int | None:
         """When its log last changed, in ns since 1970; None if there is no ledger yet. Far cheaper than its state."""
-        try:
-            return (Path(self.path) / "_delta_log").stat().st_mtime_ns
-        except FileNotFoundError:
-            return None
+        return log_store_of(self.uri).changed_at()
 
     def rows(self) -> list[dict]:
         """All events as rows, `details` as data, in order."""
-        table = open_table(self.path)
+        table = open_table(self.uri)
         return _rows(table) if table is not None else []
 
     def append(self, decide: Decide, about: BatchKey | Literal["all"] | None = "all") -> LedgerState:
@@ -102,7 +106,7 @@ class Ledger:
             LedgerConflict: the events cannot follow. TableDamaged: see `open_table`.
         """
         for _ in range(_RACES_MAX):
-            table = open_table(self.path)
+            table = open_table(self.uri)
             read = _Read.all(table) if about == "all" else _Read.of(table, about)
             events = decide(read.state)
             if not events:
@@ -117,7 +121,7 @@ class Ledger:
                 return after
         raise RetryableError(
             what="other writers of the ledger were faster",
-            where=self.path,
+            where=str(self.uri),
             expected=f"one commit in {_RACES_MAX} tries",
             found="none",
             action="try again; if it persists, look for a process that writes this ledger in a loop",
@@ -125,23 +129,22 @@ class Ledger:
 
     def keep_few_files(self) -> None:
         """Makes one file of many; for somebody whom nobody waits for."""
-        if (table := open_table(self.path)) is not None:
+        if (table := open_table(self.uri)) is not None:
             keep_few_files(table, _FILES_MAX)
 
-    def set_aside(self) -> Path | None:
+    def set_aside(self) -> LakeUri | None:
         """Moves a ledger that is to be made anew out of the way; returns where it lies now, None if there was none."""
-        folder = Path(self.path)
-        if not folder.exists():
+        if not files_at(self.uri).exists(self.uri):
             return None
-        aside = folder.with_name(f"{folder.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
-        folder.rename(aside)
+        aside = self.uri.beside(f"{self.uri.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
+        files_at(self.uri).move(self.uri, aside)
         return aside
 
     def _create(self) -> None:
         try:
-            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            files_at(self.uri).make_folder(self.uri.parent)
             DeltaTable.create(
-                self.path, LEDGER_SCHEMA, mode="ignore", configuration=CONFIGURATION, name="lakemark ledger"
+                str(self.uri), LEDGER_SCHEMA, mode="ignore", configuration=CONFIGURATION, name="lakemark ledger"
             )
         except CommitFailedError:
             return  # another writer has just created it
@@ -175,7 +178,7 @@ class Ledger:
         Its log is kept for minutes, so the name of a commit that others have made becomes free again: a writer that has
         stood still before its hard link may give that name to a commit which nobody will ever read.
         """
-        table = open_table(self.path)
+        table = open_table(self.uri)
         if table is None:
             return False
         if table.version() == version:  # what is newest hides nothing
@@ -190,7 +193,7 @@ class Ledger:
         does not matter whether this one landed."""
         return RetryableError(
             what="the ledger could not be written",
-            where=self.path,
+            where=str(self.uri),
             expected="a commit",
             found=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:400]}",
             action="check that the disk has space left and that this user may write there, then run the same again",

@@ -6,15 +6,17 @@ a name stands in double quotes, and a quote inside a name or a text is doubled.
 
 from __future__ import annotations
 
+from include.lake.uri import LakeUri
+
 
 def spark_name(name: str) -> str:
     """An identifier of Spark's SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def spark_table(path: str) -> str:
-    """A Delta table that Spark's SQL names by its path."""
-    return f"delta.{spark_name(path)}"
+def spark_table(table: LakeUri) -> str:
+    """A Delta table that Spark's SQL names by its place."""
+    return f"delta.{spark_name(str(table))}"
 
 
 def spark_text(text: str) -> str:

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from deltalake import DeltaTable
-
 from include.lake.commit_files import LogTail, newest_infos
-from include.lake.delta_tables import open_table
+from include.lake.delta_tables import OpenedTable, open_table
+from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE, Batch, app_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
 from include.protocol.counts import MergeCounts
@@ -66,23 +65,23 @@ class TableLog:
     is opened as it was at that moment (see `commit_files`).
     """
 
-    path: str
+    uri: LakeUri
     version: int
     tail: LogTail | None
-    _opened: DeltaTable | None = None
+    _opened: OpenedTable | None = None
 
     @classmethod
-    def open(cls, path: str) -> TableLog | None:
+    def open(cls, uri: LakeUri) -> TableLog | None:
         """None when there is no such table yet; raises TableDamaged."""
-        tail = LogTail.of(path)
+        tail = LogTail.of(uri)
         if tail is not None:
-            return cls(path, tail.version, tail)
-        table = open_table(path)
-        return cls(path, table.version(), None, table) if table is not None else None
+            return cls(uri, tail.version, tail)
+        table = open_table(uri)
+        return cls(uri, table.version(), None, table) if table is not None else None
 
     @cached_property
-    def table(self) -> DeltaTable:
-        table = self._opened or open_table(self.path, self.version)
+    def table(self) -> OpenedTable:
+        table = self._opened or open_table(self.uri, self.version)
         assert table is not None, "its log was there a moment ago"
         return table
 
@@ -134,7 +133,7 @@ class TableLog:
         Not by `DeltaTable.history`: it reads from the newest commit on and counts down from the version that was
         opened, so that every number is wrong once somebody has committed in between (deltalake 1.6.6).
         """
-        return newest_infos(self.path, self.version, limit)
+        return newest_infos(self.uri, self.version, limit)
 
     def _entry(self, entry: dict[str, Any], pipeline: str) -> LogEntry:
         text = entry.get("userMetadata")
@@ -198,9 +197,9 @@ class TableLog:
         )
 
 
-def landed_and_marker(path: str, batch: Batch) -> tuple[int | None, LandedCommit | None]:
+def landed_and_marker(uri: LakeUri, batch: Batch) -> tuple[int | None, LandedCommit | None]:
     """The marker under the batch's appId in a table, and the batch's own commit; Nones without a table."""
-    log = TableLog.open(path)
+    log = TableLog.open(uri)
     if log is None:
         return None, None
     marker = log.marker_of(batch)

@@ -1,27 +1,26 @@
-"""Upkeep of tables that needs no Spark: what a table is made of, the ledger's own files, tables that nobody needs."""
+"""Upkeep of tables that needs no Spark: what a table is made of, and the ledger's own files."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import PurePosixPath
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from include.lake.delta_tables import keep_few_files, open_table, query
-from include.pipeline_file.tables import Tables
-from include.protocol.ledger_events import LedgerState
+from include.lake.files import FileInfo
+from include.lake.stores import files_at, log_store_of
+from include.lake.uri import LakeUri
 from include.protocol.maintenance import SMALL_BYTES, TableShape
 
 _APPENDED_FILES_MAX = 20
 
 
-def shape_of(path: str, keep_hours: float) -> TableShape | None:
+def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
     """What a table is made of now, None if there is none.
 
     Args:
@@ -30,34 +29,37 @@ def shape_of(path: str, keep_hours: float) -> TableShape | None:
     Raises:
         TableDamaged: see `open_table`.
     """
-    table = open_table(path)
+    table = open_table(uri)
     if table is None:
         return None
     adds = pa.table(table.get_add_actions(flatten=True)).select(["size_bytes", "num_records"]).to_pydict()
     sizes, records = adds["size_bytes"], sum(n or 0 for n in adds["num_records"])
-    needed = {Path(uri).name for uri in table.file_uris()}
-    on_disk = [(file, file.stat()) for file in _data_files(Path(path))]
+    needed = {PurePosixPath(file).name for file in table.file_uris()}
+    on_disk = list(_data_files(uri))
     too_old = time.time() - keep_hours * 3600
     [counted] = query(table, "select count(*) as n from t")
     return TableShape(
         files=len(sizes),
         small_files=sum(size < SMALL_BYTES for size in sizes),
         bytes=sum(sizes),
-        disk_bytes=sum(stat.st_size for _, stat in on_disk),
+        disk_bytes=sum(file.size for file in on_disk),
         removable_files=sum(
-            file.suffix == ".parquet" and file.name not in needed and stat.st_mtime < too_old for file, stat in on_disk
+            file.name.endswith(".parquet")
+            and PurePosixPath(file.name).name not in needed
+            and file.modified_at < too_old
+            for file in on_disk
         ),
-        log_files=sum(1 for _ in os.scandir(Path(path, "_delta_log"))),
+        log_files=log_store_of(uri).entries(),
         records=records,
         deleted=max(0, records - counted["n"]),
     )
 
 
-def keep_appended(path: str, keep_hours: float) -> list[str]:
+def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:
     """Compacts a table that is written without Spark (a ledger, what suites said) if it has many small files, removes
     files and log entries that are older than `keep_hours` and no longer needed. Returns what was done; changes no row.
     """
-    table = open_table(path)
+    table = open_table(uri)
     if table is None:
         return []
     done = []
@@ -65,7 +67,7 @@ def keep_appended(path: str, keep_hours: float) -> list[str]:
         if len(table.file_uris()) > _APPENDED_FILES_MAX:
             keep_few_files(table, _APPENDED_FILES_MAX)
             done.append("compacted")
-        table = DeltaTable(path)
+        table = DeltaTable(str(uri))
         table.create_checkpoint()
         table.cleanup_metadata()
         # The log forgets removed files sooner than that; `full` finds them in the folder.
@@ -74,19 +76,8 @@ def keep_appended(path: str, keep_hours: float) -> list[str]:
     return done
 
 
-def remove_spent_tables(tables: Tables, state: LedgerState) -> list[str]:
-    """Removes the tables that backfills made and that nobody will read: swapped ones, whose rows the target has,
-    cancelled ones, and the records of replays that have ended. Returns their paths."""
-    ended = [record for record in state.backfills.values() if record.outcome is not None]
-    swapped = [tables.target_of(r.backfill) for r in ended if r.backfill.into == "new" and r.outcome != "applied"]
-    paths = [*swapped, *(tables.records_of(record.backfill) for record in ended)]
-    found = [path for path in paths if path is not None and Path(path).exists()]
-    for path in found:
-        shutil.rmtree(path)
-    return found
-
-
-def _data_files(folder: Path) -> Iterator[Path]:
+def _data_files(table: LakeUri) -> Iterator[FileInfo]:
     """Data files and deletion vectors, of every version that is still there."""
-    for suffix in ("*.parquet", "*.bin"):
-        yield from (file for file in folder.rglob(suffix) if "_delta_log" not in file.parts)
+    for file in files_at(table).list(table):
+        if file.name.endswith((".parquet", ".bin")) and "_delta_log" not in file.name.split("/"):
+            yield file

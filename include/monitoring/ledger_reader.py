@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltalake import DeltaTable
-
-from include.lake.delta_tables import open_table, query
+from include.lake.delta_tables import OpenedTable, open_table, query
 from include.lake.ledger import Ledger
+from include.lake.uri import LakeUri
 from include.monitoring.ledger_digest import LedgerDigest
 
 _COARSE_NS = 1_000_000_000
@@ -23,7 +22,7 @@ _ROWS = 20_000  # read at once: bounds the memory
 class LedgerReader:
     """Of one ledger; keeps what it has read. Not for several threads at once."""
 
-    path: str
+    uri: LakeUri
     _digest: LedgerDigest = field(init=False, default_factory=LedgerDigest)
     _changed_at: int | None = field(init=False, default=None)
     _table_id: str | None = field(init=False, default=None)
@@ -34,13 +33,13 @@ class LedgerReader:
         Raises:
             TableDamaged: see `open_table`. LedgerConflict: see there.
         """
-        changed_at = Ledger(self.path).changed_at()
+        changed_at = Ledger(self.uri).changed_at()
         if changed_at != self._changed_at or changed_at is None:
             self._read(changed_at)
         return self._digest
 
     def _read(self, changed_at: int | None) -> None:
-        table = open_table(self.path)
+        table = open_table(self.uri)
         table_id = str(table.metadata().id) if table is not None else None
         if table_id != self._table_id:  # made anew by `ledger rebuild`
             self._digest, self._table_id = LedgerDigest(), table_id
@@ -50,7 +49,7 @@ class LedgerReader:
         old_enough = changed_at is not None and time.time_ns() - changed_at > _COARSE_NS
         self._changed_at = changed_at if old_enough else None
 
-    def _take_in(self, table: DeltaTable) -> None:
+    def _take_in(self, table: OpenedTable) -> None:
         """What is new, some rows at a time; attempts matter only of the batch that was planned last."""
         sql = "select max(sequence) as last, max(case when event = 'planned' then sequence end) as planned from t"
         [found] = query(table, sql)
@@ -63,7 +62,7 @@ class LedgerReader:
 
     def batches(self, generation: int, before: int | None, limit: int) -> list[dict[str, Any]]:
         """The newest `limit` batches of a generation below `before` (None: of all), newest first; see `_batch`."""
-        table = open_table(self.path)
+        table = open_table(self.uri)
         if table is None:
             return []
         of_generation = f"generation = {int(generation)}"
@@ -116,7 +115,7 @@ class LedgerReader:
 
     def _events(self, condition: str) -> list[dict[str, Any]]:
         """Rows, newest first."""
-        table: DeltaTable | None = open_table(self.path)
+        table: OpenedTable | None = open_table(self.uri)
         if table is None:
             return []
         return list(map(_with_details, query(table, f"select * from t where {condition} order by sequence desc")))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from include.lake.uri import LakeUri
 from include.monitoring.ledger_digest import LedgerDigest
 from include.monitoring.ledger_reader import LedgerReader
 from include.pipeline_file import Pipeline, load_pipelines, pipeline_files
@@ -66,7 +67,7 @@ class Overview:
         self._seen: dict[str, Seen] = {}
         self._broken: list[PipelineFileError] = []
         self._files: list[tuple[str, int]] | None = None
-        self._readers: dict[str, LedgerReader] = {}
+        self._readers: dict[LakeUri, LedgerReader] = {}
         self._brokers: dict[tuple, _Brokers] = {}
 
     def pipelines(self) -> list[Seen]:
@@ -123,8 +124,8 @@ class Overview:
         self._files = files
 
     def _with_ledger(self, seen: Seen) -> Seen:
-        path = Tables.of(self._settings, seen.pipeline).ledger
-        reader = self._readers.setdefault(path, LedgerReader(path))
+        ledger = Tables.of(self._settings, seen.pipeline).ledger
+        reader = self._readers.setdefault(ledger, LedgerReader(ledger))
         try:
             return replace(seen, digest=reader.digest(), problem=None)
         except LakemarkError as error:

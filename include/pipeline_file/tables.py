@@ -1,4 +1,4 @@
-"""Where tables lie."""
+"""Where the tables of a pipeline lie."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.settings import Settings
@@ -13,66 +14,62 @@ from include.settings import Settings
 
 @dataclass(frozen=True)
 class Tables:
-    """The paths of a pipeline's tables. Of a landing the archive is the target.
+    """The places of a pipeline's tables. The target of a landing is the archive."""
 
-    `lake://` is one folder. Delta's commits rely on its atomic rename (a local or POSIX file system), so Spark and
-    deltalake both find one order of commits.
-    """
-
-    target: str
-    history: str | None  # of a pipeline whose target is not history itself
-    archive: str | None
+    target: LakeUri
+    history: LakeUri | None  # of a pipeline whose target is not history itself
+    archive: LakeUri | None
     is_archive_source: bool  # the archive is not written by batches of this pipeline, but read
-    routes: Mapping[str, str]  # by the tables' names: those that some of the changes go to
-    quarantine: str
-    ledger: str
-    resolutions: str  # what became of quarantined records: replayed or discarded
-    quality: str  # what suites said
-    backfills: str  # folder of the tables that are to take the target's place
+    routes: Mapping[str, LakeUri]  # by the tables' names: those that some of the changes go to
+    quarantine: LakeUri
+    ledger: LakeUri
+    resolutions: LakeUri  # what became of quarantined records: replayed or discarded
+    quality: LakeUri  # what suites said
+    backfills: LakeUri  # folder of the tables that are to take the target's place
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
-        own = f"{settings.lake}/_lakemark"
+        own = settings.lake / "_lakemark"
         return cls(
-            target=table_path(settings, pipeline.target.table),
-            history=table_path(settings, history) if (history := pipeline.target.history_table) else None,
-            archive=table_path(settings, pipeline.archive) if pipeline.archive else None,
+            target=table_uri(settings, pipeline.target.table),
+            history=table_uri(settings, history) if (history := pipeline.target.history_table) else None,
+            archive=table_uri(settings, pipeline.archive) if pipeline.archive else None,
             is_archive_source=pipeline.merge_every is not None,
-            routes={route.table: table_path(settings, route.table) for route in pipeline.target.routes},
-            quarantine=f"{own}/quarantine/{pipeline.name}",
-            ledger=f"{own}/ledger/{pipeline.name}",
-            resolutions=f"{own}/resolutions/{pipeline.name}",
-            quality=f"{own}/quality/{pipeline.name}",
-            backfills=f"{own}/backfill/{pipeline.name}",
+            routes={route.table: table_uri(settings, route.table) for route in pipeline.target.routes},
+            quarantine=own / f"quarantine/{pipeline.name}",
+            ledger=own / f"ledger/{pipeline.name}",
+            resolutions=own / f"resolutions/{pipeline.name}",
+            quality=own / f"quality/{pipeline.name}",
+            backfills=own / f"backfill/{pipeline.name}",
         )
 
     @property
-    def beside_target(self) -> Mapping[str, str]:
+    def beside_target(self) -> Mapping[str, LakeUri]:
         """By their roles, those that a batch writes before the target."""
         archive = None if self.is_archive_source else self.archive
         roles = {"archive": archive, "quarantine": self.quarantine, "history": self.history, **self.routes}
-        return {role: path for role, path in roles.items() if path is not None}
+        return {role: uri for role, uri in roles.items() if uri is not None}
 
     @property
-    def of_users(self) -> tuple[str, ...]:
+    def of_users(self) -> tuple[LakeUri, ...]:
         """Those that the pipeline file names, and batches write."""
         return tuple(filter(None, (self.target, self.history, self.archive, *self.routes.values())))
 
     @property
-    def written(self) -> frozenset[str]:
+    def written(self) -> frozenset[LakeUri]:
         """All that its batches, its backfills, its suites and its ledger write."""
         beside = self.beside_target.values()
         return frozenset((self.target, *beside, self.ledger, self.resolutions, self.quality, self.backfills))
 
-    def records_of(self, backfill: Backfill) -> str | None:
+    def records_of(self, backfill: Backfill) -> LakeUri | None:
         """Where the records of a replay are; None for what reads Kafka."""
-        return None if backfill.records is None else f"{self.backfills}/{backfill.records}"
+        return None if backfill.records is None else self.backfills / backfill.records
 
-    def target_of(self, backfill: Backfill) -> str:
+    def target_of(self, backfill: Backfill) -> LakeUri:
         """Where its chunks land."""
-        return self.target if backfill.into == "same" else f"{self.backfills}/{backfill.number}"
+        return self.target if backfill.into == "same" else self.backfills / str(backfill.number)
 
 
-def table_path(settings: Settings, table: str) -> str:
+def table_uri(settings: Settings, table: str) -> LakeUri:
     """Where `lake://layer/table` lies."""
-    return f"{settings.lake}/{table.removeprefix('lake://')}"
+    return settings.lake / table.removeprefix("lake://")

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake.exceptions import CommitFailedError
 
-from include.lake.delta_tables import append, open_table, query
+from include.lake.delta_tables import append, delete_rows, open_table, query
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
 from include.quality.verdict import Verdict
 
 EVIDENCE_SCHEMA = pa.schema(
@@ -58,34 +57,30 @@ class Subject:
     table_version: int | None = None
 
 
-def record(path: str, subject: Subject, verdict: Verdict) -> None:
+def record(uri: LakeUri, subject: Subject, verdict: Verdict) -> None:
     """Adds a judgement. Raises RetryableError: the file system refuses it."""
     rows = pa.Table.from_pylist(_rows(subject, verdict, datetime.now(UTC)), EVIDENCE_SCHEMA)
-    append(path, rows, "what a quality suite said")
+    append(uri, rows, "what a quality suite said")
 
 
-def judgements(path: str) -> list[dict[str, Any]]:
+def judgements(uri: LakeUri) -> list[dict[str, Any]]:
     """All rows, oldest first; JSON columns as data.
 
     Raises:
         TableDamaged: see `open_table`.
     """
-    if not Path(path).exists() or (table := open_table(path)) is None:
+    if not files_at(uri).exists(uri) or (table := open_table(uri)) is None:
         return []
     found = query(table, "select * from t order by judged_at, attempt_id, rule")
     json_columns = ("observed", "sample", "config", "result")
     return [{**row, **{name: json.loads(row[name] or "null") for name in json_columns}} for row in found]
 
 
-def forget(path: str, before: datetime) -> int:
+def forget(uri: LakeUri, before: datetime) -> int:
     """Removes judgements of before that moment (UTC); returns how many rows. A race that is lost to a batch is made up
     for the next time."""
-    table = open_table(path)
-    if table is None:
-        return 0
-    with suppress(CommitFailedError):
-        return table.delete(f"judged_at < '{before:%Y-%m-%dT%H:%M:%SZ}'")["num_deleted_rows"] or 0
-    return 0
+    table = open_table(uri)
+    return 0 if table is None else delete_rows(table, f"judged_at < '{before:%Y-%m-%dT%H:%M:%SZ}'")
 
 
 def _rows(subject: Subject, verdict: Verdict, now: datetime) -> Iterable[dict[str, Any]]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from deltalake import DeltaTable
-
-from include.lake.delta_tables import query
+from include.lake.delta_tables import OpenedTable, query
 from include.lake.ledger import Ledger
 from include.lake.sql import sql_text
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
@@ -28,21 +27,21 @@ class ArchiveSource:
 
     Args:
         pipeline: whose batches write it: the pipeline itself, or its landing.
-        path: of the archive; None: the pipeline file names none.
+        uri: of the archive; None: the pipeline file names none.
     """
 
     pipeline: str
-    path: str | None
+    uri: LakeUri | None
     state: LedgerState
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline, state: LedgerState) -> Self:
         """Args: state: of the pipeline's own ledger."""
-        path = Tables.of(settings, pipeline).archive
+        uri = Tables.of(settings, pipeline).archive
         if pipeline.landing is None:
-            return cls(pipeline.name, path, state)
+            return cls(pipeline.name, uri, state)
         ledger = Ledger(Tables.of(settings, pipeline.landing).ledger)
-        return cls(pipeline.landing.name, path, ledger.state())
+        return cls(pipeline.landing.name, uri, ledger.state())
 
     def extent(self) -> SourceExtent:
         """From the first batch that was archived to the last one that was committed, of the topics as they are.
@@ -75,20 +74,20 @@ class ArchiveSource:
         }
         return {tp: found.get(tp, held.end_offset) for tp, held in extent.partitions.items()}
 
-    def verified_path(self) -> str:
+    def verified_uri(self) -> LakeUri:
         """Of the archive; TerminalError if there is none."""
         self._log()
-        assert self.path is not None, "there is a table"
-        return self.path
+        assert self.uri is not None, "there is a table"
+        return self.uri
 
     def _log(self) -> TableLog:
-        log = TableLog.open(self.path) if self.path else None
+        log = TableLog.open(self.uri) if self.uri else None
         if log is None:
             raise TerminalError(
                 what="there is no archive to read from",
                 where=self.pipeline,
                 expected="`archive: lake://...` in the pipeline file, and batches that were run with it",
-                found="no table" if self.path else "no archive in the file",
+                found="no table" if self.uri else "no archive in the file",
                 action="read from Kafka, as far as it still holds the records",
             )
         return log
@@ -118,7 +117,7 @@ class ArchiveSource:
         return query(log.table, f"select topic, partition, {what} from t where ({condition}) {rest}")
 
 
-def records_in(archive: DeltaTable, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> int:
+def records_in(archive: OpenedTable, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> int:
     """How many records of these ranges an archive holds; a record that was archived twice is one."""
     within = " or ".join(
         f"(topic = {sql_text(r.topic)} and topic_id = {sql_text(topic_ids[r.topic])} and partition = {r.partition} "

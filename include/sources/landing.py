@@ -14,6 +14,7 @@ from typing import Self
 
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
@@ -36,7 +37,7 @@ class LandingSource:
     merge_every: int
     ledger: Ledger
     state: LedgerState
-    path: str  # of the archive
+    uri: LakeUri  # of the archive
     log: TableLog | None  # its log; None: there is none yet
 
     @classmethod
@@ -57,7 +58,7 @@ class LandingSource:
         verify_target_not_behind(landing.name, state, view)
         return cls(landing, merge_every, ledger, state, tables.target, log)
 
-    def verified_path(self, merged: LedgerState) -> str:
+    def verified_uri(self, merged: LedgerState) -> LakeUri:
         """Of the archive, which holds the batch that `merged` has pending.
 
         Raises:
@@ -73,7 +74,7 @@ class LandingSource:
                 f"`lakemark reset {self.landing.name} --from earliest --reason ...`",
             )
         self.verify_holds_pending(merged)
-        return self.path
+        return self.uri
 
     def extent(self, merged: LedgerState, from_first: bool = False) -> SourceExtent:
         """What can be merged, in the words of a source. What was merged before counts as there, of topics that are the

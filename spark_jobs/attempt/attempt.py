@@ -18,6 +18,7 @@ from include.fault_points import fault_point
 from include.lake.delta_tables import rows_at_most
 from include.lake.ledger import Ledger
 from include.lake.table_log import landed_and_marker
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.profile.tags import attempt_tag, phase_tag
@@ -90,11 +91,11 @@ class _Work:
     """A batch, and what the ledger says of it."""
 
     batch: Batch
-    target: str  # path of the table that it is merged into
+    target: LakeUri  # the table that it is merged into
     generation: int  # the ledger's
     next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; a backfill moves none
-    records: str | None = None  # path of a replay's own records
-    archive: str | None = None  # path of the archive, where they come from there
+    records: LakeUri | None = None  # a replay's own records
+    archive: LakeUri | None = None  # where they come from the archive
 
     @property
     def is_of_kafka(self) -> bool:
@@ -115,10 +116,10 @@ class _Found:
 class _Beside:
     """What lands in a table beside the target."""
 
-    path: str
+    uri: LakeUri
     reduced: Reduced  # as its kind prepares the batch
     metadata: CommitMetadata
-    ensure: Callable[[SparkSession, str, Pipeline], None]
+    ensure: Callable[[SparkSession, LakeUri, Pipeline], None]
 
 
 @dataclass
@@ -197,13 +198,13 @@ class Attempt:
             target, records = self._tables.target_of(backfill), self._tables.records_of(backfill)
             if not backfill.from_archive:
                 return _Work(batch, target, state.generation, {}, records)
-            archive = ArchiveSource.of(self.settings, self.pipeline, state).verified_path()
+            archive = ArchiveSource.of(self.settings, self.pipeline, state).verified_uri()
             return _Work(batch, target, state.generation, {}, archive=archive)
-        archive = None
+        merged_from = None
         if self._tables.is_archive_source:
-            archive = LandingSource.of(self.settings, self.pipeline).verified_path(state)
+            merged_from = LandingSource.of(self.settings, self.pipeline).verified_uri(state)
         # The batch to be applied is the last one planned: where it ends, the ledger's next offsets are.
-        return _Work(batch, self._tables.target, state.generation, state.next_offsets, archive=archive)
+        return _Work(batch, self._tables.target, state.generation, state.next_offsets, archive=merged_from)
 
     def _apply(self, work: _Work, phases: _Phases) -> AttemptResult:
         batch = work.batch
@@ -211,9 +212,9 @@ class Attempt:
             with phases.phase("session"):
                 phases.spark = spark = stack.enter_context(self.open_session())
                 stack.enter_context(tagged(spark, attempt_tag(self.attempt_id)))
-                rows = {path: rows_at_most(path) for path in self._merged_into(work)}
+                rows = {uri: rows_at_most(uri) for uri in self._merged_into(work)}
                 fit(spark, batch.width, max(rows.values()))
-                large = frozenset(path for path, n in rows.items() if pruning.pays(n, batch.width))
+                large = frozenset(uri for uri, n in rows.items() if pruning.pays(n, batch.width))
             with phases.phase("read"):
                 fault_point("attempt.before_read")
                 records, read = self._read(spark, work)
@@ -246,7 +247,7 @@ class Attempt:
                 fault_point("attempt.quarantine_landed")
             for beside in self._beside(work, judged, read, found):
                 with phases.phase("history" if beside.metadata.role == "history" else "routes"):
-                    self._land_beside(spark, work, beside, beside.path in large)
+                    self._land_beside(spark, work, beside, beside.uri in large)
                 fault_point("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
             with phases.phase("merge", commits=True):
                 landed = self._merge(spark, work, reduced, found, work.target in large)
@@ -255,7 +256,7 @@ class Attempt:
             return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
         return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
 
-    def _merged_into(self, work: _Work) -> Iterator[str]:
+    def _merged_into(self, work: _Work) -> Iterator[LakeUri]:
         yield work.target
         yield from self._tables.routes.values()
         if self._tables.history is not None:
@@ -277,12 +278,12 @@ class Attempt:
         is_archived = self._tables.archive is not None or self.pipeline.is_landing
         return self.pipeline.source.wants_headers or is_archived
 
-    def _archive(self, spark: SparkSession, work: _Work, records: DataFrame, read: int, path: str) -> SourceCounts:
+    def _archive(self, spark: SparkSession, work: _Work, records: DataFrame, read: int, uri: LakeUri) -> SourceCounts:
         """The archive lands first of all: what it holds does not depend on how records are decoded."""
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
-        marker, _ = landed_and_marker(path, work.batch)
+        marker, _ = landed_and_marker(uri, work.batch)
         if marker is None or marker < work.batch.batch_id:
-            append_archive(spark, path, records, self._metadata(work, "archive", _Found(counts, None, None)))
+            append_archive(spark, uri, records, self._metadata(work, "archive", _Found(counts, None, None)))
         return counts
 
     def _landed_raw(
@@ -349,23 +350,23 @@ class Attempt:
             every = reduce_changes(judged, all_changes, self.pipeline, read)
             metadata = self._metadata(work, "history", replace(found, counts=every.counts))
             yield _Beside(self._tables.history, every, metadata, ensure_history)
-        for place, (name, path) in enumerate(self._tables.routes.items()):
+        for place, (name, uri) in enumerate(self._tables.routes.items()):
             mine = reduce_changes(judged, folded(judged, self.pipeline, is_for(place)), self.pipeline, read)
             metadata = self._metadata(work, "route", replace(found, counts=mine.counts))
-            yield _Beside(path, mine, metadata, partial(ensure_target, name=name))
+            yield _Beside(uri, mine, metadata, partial(ensure_target, name=name))
 
     def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside, prunes: bool) -> None:
         """An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is
         written anew, under the marker that is there."""
-        beside.ensure(spark, beside.path, self.pipeline)
+        beside.ensure(spark, beside.uri, self.pipeline)
         changes = beside.reduced.hinted
         for tries_left in reversed(range(_MERGES_MAX)):
-            marker, _ = landed_and_marker(beside.path, work.batch)
+            marker, _ = landed_and_marker(beside.uri, work.batch)
             replaces = marker is not None and marker >= work.batch.batch_id
             if replaces and self._guard(work) is not None:
                 return  # the whole batch has landed meanwhile
             try:
-                merge_beside(spark, beside.path, changes, self.pipeline, beside.metadata, replaces, prunes)
+                merge_beside(spark, beside.uri, changes, self.pipeline, beside.metadata, replaces, prunes)
                 return
             except Exception as error:
                 changes = self._again_with(error, tries_left, changes, beside.reduced)

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.sql import spark_table
-from include.pipeline_file.tables import table_path
+from include.pipeline_file.tables import table_uri
 from include.quality.batch_rules import QueryRule
 from include.quality.judge import Judge
 from include.quality.row_rules import RowRule
@@ -179,7 +179,7 @@ def _pinned(spark: SparkSession, settings: Settings, query: QueryRule) -> tuple[
     """The query with every other table at one version, and which versions these are."""
     text, versions = query.query.replace(BATCH, _VIEW), {}
     for reference in query.references:
-        name = spark_table(table_path(settings, reference.table))
+        name = spark_table(table_uri(settings, reference.table))
         version = reference.version
         if version is None:
             version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()["version"]

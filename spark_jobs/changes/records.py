@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.uri import LakeUri
 from include.pipeline_file import Source
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
@@ -107,9 +108,9 @@ def _with_sane_timestamp(with_headers: bool) -> list[Column]:
     return [within_years(F.col(n)).alias(n) if n == "timestamp" else F.col(n) for n in record_columns(with_headers)]
 
 
-def read_frozen(spark: SparkSession, path: str, source: Source, batch: Batch) -> DataFrame:
+def read_frozen(spark: SparkSession, uri: LakeUri, source: Source, batch: Batch) -> DataFrame:
     """The records of a replay's chunk, from the copy that was made when it was planned. Columns as `read_records`."""
-    records = spark.read.format("delta").load(path).where(F.col("chunk") == batch.batch_id)
+    records = spark.read.format("delta").load(str(uri)).where(F.col("chunk") == batch.batch_id)
     if source.wants_headers and "headers" not in records.columns:  # set aside before the file asked for them
         records = records.withColumn("headers", F.lit(None).cast(HEADERS))
     return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=False)

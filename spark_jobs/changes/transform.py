@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import Column
-from include.pipeline_file.tables import table_path
+from include.pipeline_file.tables import table_uri
 from include.pipeline_file.transform import CHANGES, Transform
 from include.pipeline_file.transform_file import transform_error, transform_path
 from include.protocol.batch import Batch
@@ -138,7 +138,7 @@ class Transformation:
                     f"{self._batch} was planned before the file named it: name it once the batch has landed",
                 )
             reader = self._spark.read.format("delta").option("versionAsOf", version)
-            found[name] = reader.load(table_path(self._settings, table))
+            found[name] = reader.load(table_uri(self._settings, table))
         return found
 
     def _error(self, where: str, expected: str, found: str) -> TransformError:

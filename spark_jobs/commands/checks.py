@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
@@ -56,8 +57,8 @@ class TableCheck:
         seconds = round(time.monotonic() - began, 1)
         return {"checked": self.pipeline.name, "table_version": version, **found.to_json(), "seconds": seconds}
 
-    def _version(self, path: str) -> int:
-        log = TableLog.open(path)
+    def _version(self, uri: LakeUri) -> int:
+        log = TableLog.open(uri)
         if log is None:
             raise TerminalError(
                 what="there is no table to check",

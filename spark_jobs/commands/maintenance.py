@@ -17,11 +17,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.control.spent_tables import remove_spent_tables
 from include.lake.delta_tables import file_of_int96, open_table, verify_alone
 from include.lake.ledger import Ledger
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
-from include.lake.upkeep import keep_appended, remove_spent_tables, shape_of
+from include.lake.upkeep import keep_appended, shape_of
+from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
@@ -86,15 +88,15 @@ class Maintenance:
         """
         began = time.monotonic()
         self.spark.conf.set(_LISTING, os.cpu_count() or 1)
-        before = {role: self._shape(role) for role in self._paths}
+        before = {role: self._shape(role) for role in self._places}
         forgot = self._forget_judgements()
         did = {
             "target": [*self._purge(), *self._keep("target")],
             **{role: self._keep(role) for role in self._tables.beside_target},
-            **{role: keep_appended(self._paths[role], self._rules.vacuum_after_hours) for role in _APPENDED},
+            **{role: keep_appended(self._places[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         did["quality"] = [*forgot, *did["quality"]]
-        after = {role: self._shape(role) for role in self._paths}
+        after = {role: self._shape(role) for role in self._places}
         return {
             "maintained": self.pipeline.name,
             "tables": {
@@ -113,7 +115,7 @@ class Maintenance:
         """Files that hold timestamps as INT96, as Spark writes them unless told otherwise, are written anew."""
         if not self._holds_int96(role):
             return []
-        table, keys = spark_table(self._paths[role]), self._keys(role)
+        table, keys = spark_table(self._places[role]), self._keys(role)
         clusters = self.spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").collect()[0][0]
         if not clusters:
             # A plain OPTIMIZE leaves large files alone, and single ones.
@@ -135,7 +137,7 @@ class Maintenance:
         return done
 
     def _holds_int96(self, role: str) -> bool:
-        table = open_table(self._paths[role])
+        table = open_table(self._places[role])
         return table is not None and file_of_int96(table) is not None
 
     def _keys(self, role: str) -> Sequence[str]:
@@ -148,15 +150,15 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not wants_optimize(shape, self._rules.small_files_max):
             return []
-        return self._commit(role, "OPTIMIZE", f"OPTIMIZE {spark_table(self._paths[role])}")
+        return self._commit(role, "OPTIMIZE", f"OPTIMIZE {spark_table(self._places[role])}")
 
     def _vacuum(self, role: str) -> list[str]:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
-        verify_alone(self._paths[role])  # whoever has put a table there, it is not ours to remove
-        path, hours = spark_table(self._paths[role]), self._rules.vacuum_after_hours
-        return self._commit(role, "VACUUM", f"VACUUM {path} RETAIN {hours:g} HOURS")
+        verify_alone(self._places[role])  # whoever has put a table there, it is not ours to remove
+        table, hours = spark_table(self._places[role]), self._rules.vacuum_after_hours
+        return self._commit(role, "VACUUM", f"VACUUM {table} RETAIN {hours:g} HOURS")
 
     def _purge(self) -> list[str]:
         """What is to be purged is written down first. Whoever reads records again either did so before (then it is seen
@@ -240,8 +242,8 @@ class Maintenance:
         return [f"left {name} for the next time: batches were faster {_TRIES} times"]
 
     def _shape(self, role: str) -> TableShape | None:
-        path = self._paths.get(role)
-        return None if path is None else shape_of(path, self._rules.vacuum_after_hours)
+        uri = self._places.get(role)
+        return None if uri is None else shape_of(uri, self._rules.vacuum_after_hours)
 
     def _target_log(self) -> TableLog:
         log = TableLog.open(self._tables.target)
@@ -260,6 +262,6 @@ class Maintenance:
         return Tables.of(self.settings, self.pipeline)
 
     @property
-    def _paths(self) -> dict[str, str]:
+    def _places(self) -> dict[str, LakeUri]:
         appended = {role: getattr(self._tables, role) for role in _APPENDED}
         return {"target": self._tables.target, **self._tables.beside_target, **appended}

@@ -7,14 +7,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
-from include.lake.delta_tables import open_table, query
+from include.lake.delta_tables import OpenedTable, open_table, query
 from include.lake.sql import spark_table
+from include.lake.uri import LakeUri
 from include.pipeline_file import IS_CURRENT, Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE
@@ -40,13 +40,13 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
     """
     coordinator = Coordinator(settings, pipeline)
     backfill = coordinator.ledger.state().backfill(pipeline.name, number)
-    path = coordinator.tables.target_of(backfill)
+    uri = coordinator.tables.target_of(backfill)
     if backfill.into != "new":
         raise _refused(backfill, "a backfill into a new table", "one into the target itself")
     Backfills(coordinator).verify_landed(backfill)
-    _one_row_per_key(pipeline, backfill, path)
+    _one_row_per_key(pipeline, backfill, uri)
 
-    def bring_rows(table: DeltaTable, markers: Mapping[str, int], metadata: str) -> bool:
+    def bring_rows(table: OpenedTable, markers: Mapping[str, int], metadata: str) -> bool:
         """The commit that fences the old generation and replaces all rows. False if an attempt was faster."""
         if len(markers) != 1:
             raise _refused(
@@ -54,8 +54,8 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
             )
         [(app_id, fence)] = markers.items()
         target = coordinator.tables.target
-        writer = spark.table(spark_table(path)).write.format("delta").mode("overwrite")
-        if spark.table(spark_table(path)).schema != spark.table(spark_table(target)).schema:
+        writer = spark.table(spark_table(uri)).write.format("delta").mode("overwrite")
+        if spark.table(spark_table(uri)).schema != spark.table(spark_table(target)).schema:
             writer = writer.option("overwriteSchema", "true")  # the pipeline file has other columns now
         try:
             with marked(spark, app_id, fence, metadata):
@@ -89,7 +89,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
     Backfills(coordinator).end(number, "swapped", started_by)
 
 
-def _forget_purges(spark: SparkSession, pipeline: Pipeline, target: str) -> None:
+def _forget_purges(spark: SparkSession, pipeline: Pipeline, target: LakeUri) -> None:
     """The new table holds every delete again; maintenance leaves them while the backfill is not at its end."""
     table = open_table(target)
     if table is None or not purged_from(table.metadata().configuration):
@@ -99,9 +99,9 @@ def _forget_purges(spark: SparkSession, pipeline: Pipeline, target: str) -> None
         spark.sql(f"ALTER TABLE {spark_table(target)} UNSET TBLPROPERTIES ('{PURGED}')").collect()
 
 
-def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, path: str) -> None:
+def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, uri: LakeUri) -> None:
     keys = ", ".join(f'"{name}"' for name in pipeline.change.keys)
-    table = open_table(path)
+    table = open_table(uri)
     assert table is not None, "its chunks have landed"
     current = f"where {IS_CURRENT}" if pipeline.change.history == "scd2" else ""
     [row] = query(
@@ -113,13 +113,13 @@ def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, path: str) -> None:
         )
 
 
-def _version(path: str) -> int | None:
-    table = open_table(path)
+def _version(uri: LakeUri) -> int | None:
+    table = open_table(uri)
     return table.version() if table else None
 
 
-def _marker(path: str, app_id: str) -> int | None:
-    table = open_table(path)
+def _marker(uri: LakeUri, app_id: str) -> int | None:
+    table = open_table(uri)
     return table.transaction_version(app_id) if table else None
 
 

@@ -39,7 +39,7 @@ def unmerged_view(spark: SparkSession, settings: Settings, pipeline: Pipeline) -
     if batch is None:
         return target.where(pipeline.seen_by_readers)
     transform = transformation(spark, settings, pipeline, batch)
-    records = read_archive(spark, landed.path, pipeline.source, batch)
+    records = read_archive(spark, landed.uri, pipeline.source, batch)
     judged = decode(records, pipeline, batch, judge_of(settings, pipeline), transform)
     changes = prepared(judged, pipeline).select(*target.columns)
     t, c = target.alias("t"), changes.alias("c")

@@ -10,6 +10,7 @@ import tempfile
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
@@ -40,19 +41,19 @@ def warm_up(spark: SparkSession, batches: int) -> None:
     with tempfile.TemporaryDirectory(prefix="lakemark-warm-up-") as folder:
         for number in range(batches):
             fit(spark, _RECORDS, rows=0 if number % 2 else 10**9)
-            _batch(spark, folder, pipeline, number)
+            _batch(spark, LakeUri(folder), pipeline, number)
 
 
-def _batch(spark: SparkSession, folder: str, pipeline: Pipeline, number: int) -> None:
+def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int) -> None:
     first = number * _RECORDS
     ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
     batch = Batch(pipeline.name, 1, number, ranges, {"warm-up": "-"}, "-")
     records = _records(spark, first).localCheckpoint(eager=True)
     judged = decode(records, pipeline, batch)
     reduced = reduce_changes(judged, folded(judged, pipeline), pipeline, volume_of(records))
-    ensure_target(spark, folder, pipeline)
+    ensure_target(spark, table, pipeline)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, "warm-up", "warm-up")
-    merge_changes(spark, folder, reduced.hinted, pipeline, metadata)
+    merge_changes(spark, table, reduced.hinted, pipeline, metadata)
 
 
 def _records(spark: SparkSession, first: int) -> DataFrame:

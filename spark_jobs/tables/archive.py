@@ -11,6 +11,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.uri import LakeUri
 from include.pipeline_file import Source
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
@@ -23,19 +24,19 @@ _COLUMNS = (
 )
 
 
-def ensure_archive(spark: SparkSession, path: str) -> None:
+def ensure_archive(spark: SparkSession, uri: LakeUri) -> None:
     """Creates the archive if there is none."""
-    create_table(spark, path, f"({_COLUMNS}) USING delta CLUSTER BY (topic, partition, offset)")
+    create_table(spark, uri, f"({_COLUMNS}) USING delta CLUSTER BY (topic, partition, offset)")
 
 
-def append_archive(spark: SparkSession, path: str, records: DataFrame, metadata: CommitMetadata) -> None:
+def append_archive(spark: SparkSession, uri: LakeUri, records: DataFrame, metadata: CommitMetadata) -> None:
     """Keeps a batch's records; a second call for a batch does nothing.
 
     Args:
         records: as `read_records`, with headers.
     """
     batch = metadata.batch
-    ensure_archive(spark, path)
+    ensure_archive(spark, uri)
     ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
     rows = records.select(
         "topic",
@@ -44,14 +45,14 @@ def append_archive(spark: SparkSession, path: str, records: DataFrame, metadata:
         F.lit(batch.generation).alias("generation"),
         F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
     )
-    append_once(spark, path, rows, metadata)
+    append_once(spark, uri, rows, metadata)
 
 
-def read_archive(spark: SparkSession, path: str, source: Source, batch: Batch) -> DataFrame:
+def read_archive(spark: SparkSession, uri: LakeUri, source: Source, batch: Batch) -> DataFrame:
     """The records of a batch's ranges, from the archive instead of Kafka. Columns as `read_records`."""
     spans = [(r.topic, batch.topic_ids[r.topic], r.partition, r.start_offset, r.end_offset) for r in batch.ranges]
     within = reduce(or_, (_is_within(*span) for span in spans))
-    records = spark.read.format("delta").load(path).where(within).dropDuplicates(["topic", "partition", "offset"])
+    records = spark.read.format("delta").load(str(uri)).where(within).dropDuplicates(["topic", "partition", "offset"])
     return records.select(*record_columns(source.wants_headers)).localCheckpoint(eager=False)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 
 from pyspark.sql import Column as Expression
@@ -13,7 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from include.lake.delta_tables import open_table, verify_alone
 from include.lake.sql import spark_name, spark_table, spark_text
+from include.lake.stores import log_store_of
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
 from include.pipeline_file.schema_ddl import Column
@@ -34,7 +35,7 @@ _QUARANTINE_COLUMNS = (
 )
 
 
-def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline, name: str | None = None) -> None:
+def ensure_target(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str | None = None) -> None:
     """Creates the target if there is none, and adds columns that it lacks.
 
     Args:
@@ -43,36 +44,36 @@ def ensure_target(spark: SparkSession, path: str, pipeline: Pipeline, name: str 
     Raises:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
     """
-    _ensure(spark, path, pipeline, name or pipeline.target.table, _kind(pipeline))
+    _ensure(spark, uri, pipeline, name or pipeline.target.table, _kind(pipeline))
 
 
-def ensure_history(spark: SparkSession, path: str, pipeline: Pipeline) -> None:
+def ensure_history(spark: SparkSession, uri: LakeUri, pipeline: Pipeline) -> None:
     """The same for the table of history beside the target."""
-    _ensure(spark, path, pipeline, pipeline.target.history_table or "", scd2)
+    _ensure(spark, uri, pipeline, pipeline.target.history_table or "", scd2)
 
 
-def _ensure(spark: SparkSession, path: str, pipeline: Pipeline, name: str, kind: ModuleType) -> None:
+def _ensure(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, kind: ModuleType) -> None:
     """Deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them."""
     cluster_by = ", ".join(map(spark_name, pipeline.target.cluster_by))
     create_table(
         spark,
-        path,
+        uri,
         f"({_definitions(kind.columns(pipeline))}) USING delta "
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
         + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_keys_of(pipeline)})",
     )
-    tell_keys(spark, path, pipeline, name)
-    added = _missing_columns(path, pipeline, name, kind)
+    tell_keys(spark, uri, pipeline, name)
+    added = _missing_columns(uri, pipeline, name, kind)
     if added:
         columns = ", ".join(f"{'.'.join(map(spark_name, column.path))} {column.type}" for column in added)
         try:
-            spark.sql(f"ALTER TABLE {spark_table(path)} ADD COLUMNS ({columns})")
+            spark.sql(f"ALTER TABLE {spark_table(uri)} ADD COLUMNS ({columns})")
         except Exception:
-            if _missing_columns(path, pipeline, name, kind):  # else another attempt has just added them
+            if _missing_columns(uri, pipeline, name, kind):  # else another attempt has just added them
                 raise
 
 
-def tell_keys(spark: SparkSession, path: str, pipeline: Pipeline, name: str, anew: bool = False) -> None:
+def tell_keys(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, anew: bool = False) -> None:
     """The table keeps by what its rows are known.
 
     Args:
@@ -81,11 +82,11 @@ def tell_keys(spark: SparkSession, path: str, pipeline: Pipeline, name: str, ane
     Raises:
         SchemaChanged: its rows are known by other columns than the pipeline file says.
     """
-    table = open_table(path)
+    table = open_table(uri)
     assert table is not None, "it has been created"
     found = table.metadata().configuration.get(KEYS)
     if verify_keys(pipeline.name, name, pipeline.change.keys, found if not anew else None) and found != _keys(pipeline):
-        spark.sql(f"ALTER TABLE {spark_table(path)} SET TBLPROPERTIES ({_keys_of(pipeline)})")
+        spark.sql(f"ALTER TABLE {spark_table(uri)} SET TBLPROPERTIES ({_keys_of(pipeline)})")
 
 
 def _keys_of(pipeline: Pipeline) -> str:
@@ -96,14 +97,14 @@ def _keys(pipeline: Pipeline) -> str:
     return json.dumps(list(pipeline.change.keys))
 
 
-def _missing_columns(path: str, pipeline: Pipeline, name: str, kind: ModuleType) -> tuple[Added, ...]:
-    found = _columns_of(path)
+def _missing_columns(uri: LakeUri, pipeline: Pipeline, name: str, kind: ModuleType) -> tuple[Added, ...]:
+    found = _columns_of(uri)
     return columns_to_add(pipeline.name, name, kind.columns(pipeline, found), found, pipeline.change.on_schema_change)
 
 
-def _columns_of(path: str) -> dict[str, str]:
+def _columns_of(uri: LakeUri) -> dict[str, str]:
     """Of a table that is there, by name, their types."""
-    table = open_table(path)
+    table = open_table(uri)
     assert table is not None, "it has been created"
     return {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
 
@@ -117,18 +118,18 @@ def _definitions(columns: Iterable[Column]) -> str:
     return ", ".join(f"{spark_name(column.name)} {column.type}" for column in columns)
 
 
-def create_table(spark: SparkSession, path: str, definition: str) -> None:
+def create_table(spark: SparkSession, uri: LakeUri, definition: str) -> None:
     """Two who create it at once are no error, though Delta gives one of them one.
 
     Raises:
         TerminalError: it would lie in the folder of another table, or around one.
     """
-    if not (Path(path) / "_delta_log").is_dir():
-        verify_alone(path)
+    if not log_store_of(uri).exists():
+        verify_alone(uri)
     try:
-        spark.sql(f"CREATE TABLE IF NOT EXISTS {spark_table(path)} {definition}")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {spark_table(uri)} {definition}")
     except Exception:
-        if TableLog.open(path) is None:
+        if TableLog.open(uri) is None:
             raise
 
 
@@ -152,7 +153,7 @@ def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 def merge_changes(
     spark: SparkSession,
-    path: str,
+    uri: LakeUri,
     changes: DataFrame,
     pipeline: Pipeline,
     metadata: CommitMetadata,
@@ -168,14 +169,14 @@ def merge_changes(
     Returns:
         True when this call's commit is the batch's; False when Delta saw that the marker was there already.
     """
-    merge = _merge(spark, path, changes, pipeline, metadata, metadata.batch.is_chunk, prunes)
+    merge = _merge(spark, uri, changes, pipeline, metadata, metadata.batch.is_chunk, prunes)
     with marked_write(spark, metadata), settings_of(spark, merge.settings):
         return bool(spark.sql(merge.statement).collect())
 
 
 def merge_beside(
     spark: SparkSession,
-    path: str,
+    uri: LakeUri,
     changes: DataFrame,
     pipeline: Pipeline,
     metadata: CommitMetadata,
@@ -188,7 +189,7 @@ def merge_beside(
         replaces: the batch is there already, as an earlier attempt decoded it: what differs is written anew (I11).
         changes, prunes: as for `merge_changes`.
     """
-    merge = _merge(spark, path, changes, pipeline, metadata, replaces or metadata.batch.is_chunk, prunes)
+    merge = _merge(spark, uri, changes, pipeline, metadata, replaces or metadata.batch.is_chunk, prunes)
     marked = with_metadata(spark, metadata.dumps()) if replaces else marked_write(spark, metadata)
     with marked, settings_of(spark, merge.settings):
         spark.sql(merge.statement).collect()
@@ -204,7 +205,7 @@ class _Merge:
 
 def _merge(
     spark: SparkSession,
-    path: str,
+    uri: LakeUri,
     changes: DataFrame,
     pipeline: Pipeline,
     metadata: CommitMetadata,
@@ -213,45 +214,45 @@ def _merge(
 ) -> _Merge:
     """The MERGE of a table's kind."""
     within = key_condition(changes, pipeline, "target") if prunes else None
-    lineage = _columns_of(path)[LINEAGE]
+    lineage = _columns_of(uri)[LINEAGE]
     if metadata.of_history:
-        table = spark.read.format("delta").load(path).alias("target").where(within or "true")
+        table = spark.read.format("delta").load(str(uri)).alias("target").where(within or "true")
         changes = scd2.spliced(table, changes, pipeline, lineage, metadata.batch if again else None)
-        merge = _Merge(scd2.merge_statement(spark_table(path), _CHANGES, pipeline, within))
+        merge = _Merge(scd2.merge_statement(spark_table(uri), _CHANGES, pipeline, within))
     elif pipeline.change.truncates == "apply":
-        changes = with_truncates(spark.read.format("delta").load(path), changes, pipeline, scd1.SET_AT)
-        merge = _Merge(scd1.merge_statement(spark_table(path), _CHANGES, pipeline, lineage, again))
+        changes = with_truncates(spark.read.format("delta").load(str(uri)), changes, pipeline, scd1.SET_AT)
+        merge = _Merge(scd1.merge_statement(spark_table(uri), _CHANGES, pipeline, lineage, again))
     else:
-        statement = scd1.merge_statement(spark_table(path), _CHANGES, pipeline, lineage, again, within)
+        statement = scd1.merge_statement(spark_table(uri), _CHANGES, pipeline, lineage, again, within)
         merge = _Merge(statement, _KEPT_SOURCE)
     changes.createOrReplaceTempView(_CHANGES)
     return merge
 
 
-def append_once(spark: SparkSession, path: str, rows: DataFrame, metadata: CommitMetadata, **options: str) -> None:
+def append_once(spark: SparkSession, uri: LakeUri, rows: DataFrame, metadata: CommitMetadata, **options: str) -> None:
     """Appends a batch's rows under its marker; a second call for the batch does nothing."""
     try:
         with marked_write(spark, metadata):
-            rows.write.format("delta").mode("append").options(**options).save(path)
+            rows.write.format("delta").mode("append").options(**options).save(str(uri))
     except Exception as error:
         if not is_same_marker(error):  # another attempt has just appended the same rows
             raise
 
 
-def append_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:
+def append_quarantine(spark: SparkSession, uri: LakeUri, judged: DataFrame, metadata: CommitMetadata) -> None:
     """Keeps the records that are not merged, each with its reason and every rule that it breaks; a second call for a
     batch does nothing."""
-    create_table(spark, path, f"({_QUARANTINE_COLUMNS}) USING delta")
-    append_once(spark, path, _set_aside(judged, metadata), metadata, mergeSchema="true")
+    create_table(spark, uri, f"({_QUARANTINE_COLUMNS}) USING delta")
+    append_once(spark, uri, _set_aside(judged, metadata), metadata, mergeSchema="true")
 
 
-def replace_quarantine(spark: SparkSession, path: str, judged: DataFrame, metadata: CommitMetadata) -> None:
+def replace_quarantine(spark: SparkSession, uri: LakeUri, judged: DataFrame, metadata: CommitMetadata) -> None:
     """Puts what this attempt sets aside in the place of what an earlier attempt at the batch did."""
     batch = metadata.batch
     of_batch = f"generation = {batch.generation} AND batch_id = {batch.batch_id}"
     with with_metadata(spark, metadata.dumps()):
         rows = _set_aside(judged, metadata).write.format("delta").mode("overwrite").option("replaceWhere", of_batch)
-        rows.option("mergeSchema", "true").save(path)
+        rows.option("mergeSchema", "true").save(str(uri))
 
 
 def _set_aside(judged: DataFrame, metadata: CommitMetadata) -> DataFrame:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from include.lake.delta_tables import commit_markers, open_table
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata
@@ -65,7 +66,7 @@ def measured(world: World, before: int, rounds: int) -> dict[str, object]:
         began = time.monotonic()
         batch = coordinator.plan().batch
         planned = time.monotonic()
-        _land(coordinator.tables.target, world, pipeline, batch)
+        _land(str(coordinator.tables.target), world, pipeline, batch)
         landed = time.monotonic()
         coordinator.settle(BatchKey(batch.generation, batch.batch_id))
         settled = time.monotonic()
@@ -83,9 +84,9 @@ def _write_past(world: World, pipeline: Pipeline, topic: str, number: int) -> No
     tables, source = world.coordinator(pipeline).tables, world.coordinator(pipeline).source()
     ids = source.topic_ids[topic], source.cluster_id
     batches = even_batches(pipeline.name, topic, number, _PARTITIONS, 1, ids)
-    DeltaTable.create(tables.target, pa.schema([("id", pa.int64())]))
-    table = DeltaTable(tables.target)
-    log = Path(tables.target, "_delta_log")
+    DeltaTable.create(str(tables.target), pa.schema([("id", pa.int64())]))
+    table = DeltaTable(str(tables.target))
+    log = Path(str(tables.target), "_delta_log")
     for batch in batches:
         provenance = {"timestamp": time.time_ns() // 1_000_000, "operation": "MERGE", "operationParameters": {}}
         provenance |= {"userMetadata": _metadata(batch), "operationMetrics": {"numSourceRows": "1"}}
@@ -96,18 +97,18 @@ def _write_past(world: World, pipeline: Pipeline, topic: str, number: int) -> No
         (log / f"{version}.crc").write_text("{}")
         if batch.batch_id % _CHECKPOINT_EVERY == 0:
             (log / f"{version}.checkpoint.parquet").touch()  # nobody reads another than the newest
-    DeltaTable(tables.target).create_checkpoint()
-    write_ledger(Path(tables.ledger), batches, str(table.metadata().id))
+    DeltaTable(str(tables.target)).create_checkpoint()
+    write_ledger(Path(str(tables.ledger)), batches, str(table.metadata().id))
     for version in range(1, min(_LEDGER_COMMITS, 4 * number)):
         commit = {"commitInfo": {"timestamp": time.time_ns() // 1_000_000, "operation": "WRITE"}}
-        Path(tables.ledger, "_delta_log", f"{version:020}.json").write_text(json.dumps(commit) + "\n")
-    DeltaTable(tables.ledger).create_checkpoint()
+        Path(str(tables.ledger), "_delta_log", f"{version:020}.json").write_text(json.dumps(commit) + "\n")
+    DeltaTable(str(tables.ledger)).create_checkpoint()
 
 
 def _land(target: str, world: World, pipeline: Pipeline, batch: Batch) -> None:
     ledger = world.coordinator(pipeline).ledger
     ledger.append(lambda state: [AttemptStarted(*batch.key, "a", "host", "bench")], about=batch.key)
-    table = open_table(target)
+    table = open_table(LakeUri(target))
     assert table is not None
     assert commit_markers(table, {batch.app_id: batch.batch_id}, _metadata(batch))
     if batch.batch_id % _CHECKPOINT_EVERY == 0:

@@ -60,7 +60,7 @@ def test_a_job_on_the_cluster_is_waited_for_in_the_triggerer(on_cluster: Install
 
 
 def jobs_folder(installed: Installed) -> Path:
-    return Path(installed.stack.settings.lake) / "_lakemark" / "jobs"
+    return Path(str(installed.stack.settings.lake)) / "_lakemark" / "jobs"
 
 
 def the_driver(installed: Installed) -> ClusterJob:

@@ -83,7 +83,7 @@ def test_killed_at_a_point_of_the_protocol(world: World, pipeline: Pipeline, poi
     more_records(world, pipeline)
     command = _COMMANDS.get(point, ("run",))
     if point == "rebuild.set_aside":  # a ledger that is damaged
-        [*_, last] = sorted(Path(world.coordinator(pipeline).ledger.path, "_delta_log").glob("*.json"))
+        [*_, last] = sorted(Path(str(world.coordinator(pipeline).ledger.uri), "_delta_log").glob("*.json"))
         last.write_bytes(b"")
     words = [*command, pipeline.name]
     killed = world.lakemark(*words, LAKEMARK_TEST_FAULT=f"{point}=kill")
@@ -111,7 +111,7 @@ def test_killed_inside_deltas_commit(world: World, pipeline: Pipeline, point: Jv
     commit = world.version(pipeline) + 1
     failed = world.lakemark("run", pipeline.name, **own_driver(world, pipeline, tmp_path, point, "KILL"))
     assert failed.returncode == 1
-    log = Path(world.coordinator(pipeline).tables.target, "_delta_log")
+    log = Path(str(world.coordinator(pipeline).tables.target), "_delta_log")
     assert (log / f"{commit:020}.json").exists() == (point == "commit_done")
     assert bool(list(log.glob(f".{commit:020}.json.*.tmp"))) == (point == "at_the_commit"), failed.stderr
     assert_right(world, pipeline, deep=True)

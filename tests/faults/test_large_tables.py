@@ -33,7 +33,7 @@ def pipeline(world: World) -> Pipeline:
     """With one batch in its table, beside the rows of nobody."""
     pipeline = world.pipeline(world.topic(), "large", source={"limits": {"records_per_batch_max": LIMIT}})
     world.create_target(pipeline)
-    target = world.coordinator(pipeline).tables.target
+    target = str(world.coordinator(pipeline).tables.target)
     with world.session() as spark:
         lineage = spark.read.format("delta").load(target).schema["_lakemark"].dataType
         others = spark.range(FIRST_OTHER, FIRST_OTHER + OTHERS).select(

@@ -166,7 +166,7 @@ def ledger_lost(how: str, victim: Victim) -> bool:
 
 def _ledger_lost(victim: Victim, how: str, **environment: str) -> bool:
     victim.command("run", victim.pipeline.name, "--until-caught-up", code=None)  # so that it has something to lose
-    path = Path(victim.world.coordinator(victim.pipeline).ledger.path)
+    path = Path(str(victim.world.coordinator(victim.pipeline).ledger.uri))
     if how == "deleted":
         shutil.rmtree(path)
     else:
@@ -211,7 +211,7 @@ def transaction_aborted(victim: Victim) -> bool:
 
 def table_maintained(victim: Victim) -> bool:
     """OPTIMIZE and VACUUM at the same time as a run."""
-    path = victim.world.coordinator(victim.pipeline).tables.target
+    path = str(victim.world.coordinator(victim.pipeline).tables.target)
     if not (Path(path) / "_delta_log").exists():
         return False
     process = victim.run()

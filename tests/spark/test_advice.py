@@ -48,7 +48,7 @@ def names(met: list[dict[str, Any]]) -> list[str]:
 def test_numbers_that_do_not_add_up(world: World) -> None:
     """CountsDisagree: another writer has put a row there twice, and a batch changes both."""
     pipeline = one_batch(world)
-    path = world.coordinator(pipeline).tables.target
+    path = str(world.coordinator(pipeline).tables.target)
     with world.session() as spark:
         spark.sql(f"INSERT INTO delta.`{path}` SELECT * FROM delta.`{path}` WHERE id = 7")
     batch = world.coordinator(pipeline).plan().batch
@@ -84,7 +84,7 @@ def test_i10_numbers_that_do_not_add_up_hold_nobody_up(world: World, how: str) -
         sound = world.lakemark("ledger", "rebuild", pipeline.name)
         assert "the ledger is sound" in sound.stderr
         assert coordinator.ledger.state().committed_through == 1
-        shutil.rmtree(coordinator.ledger.path)
+        shutil.rmtree(str(coordinator.ledger.uri))
     command = ["reset", pipeline.name] if how == "reset" else ["ledger", "rebuild", pipeline.name]
     done = world.lakemark(*command, "--reason", "test")
     assert done.returncode == 0, done.stderr
@@ -146,7 +146,7 @@ def test_a_target_that_was_rolled_back(world: World) -> None:
 def test_a_ledger_that_is_lost(world: World) -> None:
     """LedgerBehindTarget."""
     pipeline = one_batch(world)
-    shutil.rmtree(world.coordinator(pipeline).ledger.path)
+    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
     assert names(follow(world, pipeline)) == ["LedgerBehindTarget"]
     assert_right(world, pipeline)
 
@@ -157,7 +157,7 @@ def test_a_ledger_that_contradicts_itself(world: World) -> None:
     pipeline = one_batch(world)
     ledger = world.coordinator(pipeline).ledger
     again = [{**row, "details": json.dumps(row["details"])} for row in ledger.rows() if row["event"] == "planned"]
-    write_deltalake(ledger.path, pa.Table.from_pylist(again, SCHEMA), mode="append")
+    write_deltalake(str(ledger.uri), pa.Table.from_pylist(again, SCHEMA), mode="append")
     assert names(follow(world, pipeline, {"LedgerConflict": 1})) == ["LedgerConflict"]
     assert_right(world, pipeline)
 
@@ -172,7 +172,7 @@ def test_a_batch_of_other_ranges(world: World) -> None:
     ledger = coordinator.ledger
     kept = [event for event in ledger.events() if not (isinstance(event, BatchPlanned) and event.batch == batch)]
     kept = [event for event in kept if getattr(event, "batch_id", 0) != batch.batch_id]
-    shutil.rmtree(ledger.path)
+    shutil.rmtree(str(ledger.uri))
     smaller = replace(batch, ranges=(replace(batch.ranges[0], end_offset=14),))
     ledger.append(lambda state: [*kept, BatchPlanned(smaller)])
     assert names(follow(world, pipeline, {"BatchMismatch": 1})) == ["BatchMismatch"]
@@ -231,7 +231,7 @@ def test_a_gap(world: World) -> None:
     """RangeGap: the target went away between plan and attempt."""
     pipeline = one_batch(world)
     batch = world.coordinator(pipeline).plan().batch
-    shutil.rmtree(world.coordinator(pipeline).tables.target)
+    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
     with pytest.raises(RangeGap) as failure:
         world.attempt(pipeline, batch.batch_id)
     run, look = advised(failure.value.action, pipeline)

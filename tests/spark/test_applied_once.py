@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 import spark_jobs.attempt.attempt
 from include.lake.table_log import landed_and_marker
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FENCE
 from include.protocol.errors import (
@@ -49,8 +50,8 @@ def test_i2_rows_marker_and_ranges_are_one_commit(world: World) -> None:
     world.produce(topic, changes(range(10), 1))
     world.run_batch(pipeline)
     batch = world.coordinator(pipeline).ledger.state().batches[0].batch
-    path = world.coordinator(pipeline).tables.target
-    marker, landed = landed_and_marker(path, batch)
+    path = str(world.coordinator(pipeline).tables.target)
+    marker, landed = landed_and_marker(LakeUri(path), batch)
     assert marker == 0
     assert landed is not None
     assert landed.metadata.batch == batch
@@ -78,7 +79,7 @@ def test_i3_other_ranges_under_a_landed_id_are_refused(world: World) -> None:
     ledger = world.coordinator(pipeline).ledger
     batch = ledger.state().batches[0].batch
     other = replace(batch, ranges=tuple(replace(r, end_offset=r.end_offset + 1) for r in batch.ranges))
-    shutil.rmtree(ledger.path)  # a ledger that was replaced by another one
+    shutil.rmtree(str(ledger.uri))  # a ledger that was replaced by another one
     ledger.append(lambda state: [BatchPlanned(other)])
     with pytest.raises(BatchMismatch):
         world.attempt(pipeline, 0)
@@ -135,7 +136,7 @@ def test_i5_an_attempt_that_slept_past_its_guard_changes_nothing(world: World) -
 
 def fence(world: World, pipeline: Pipeline, batch_app_id: str) -> None:
     """What a reset does to the generation that it ends."""
-    table = DeltaTable(world.coordinator(pipeline).tables.target)
+    table = DeltaTable(str(world.coordinator(pipeline).tables.target))
     marker = CommitProperties(app_transactions=[Transaction(batch_app_id, FENCE)])
     table.create_write_transaction([], "append", table.schema(), commit_properties=marker)
 

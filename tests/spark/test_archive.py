@@ -36,7 +36,7 @@ def test_a_table_is_made_from_the_archive_once_kafka_has_dropped_its_records(wor
     backfills = Backfills(world.coordinator(pipeline))
     with pytest.raises(OffsetsExpired, match="can only come from an archive"):
         backfills.preview(BackfillRequest(into="new"))
-    shutil.rmtree(tables.target)
+    shutil.rmtree(str(tables.target))
     path = world.settings.pipelines / "kept.yaml"
     path.write_text(path.read_text().replace("${KAFKA_BOOTSTRAP_SERVERS}", "127.0.0.1:9"))  # no Kafka there
     done = world.lakemark("run", "kept", "--from-archive")

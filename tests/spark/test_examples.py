@@ -196,7 +196,7 @@ def test_both(world: World) -> None:
     )
     world.run_batch(pipeline)
     assert visible(world, pipeline, "id", "owner", "notes") == [("1", "Anne", "another text")]
-    history = world.coordinator(pipeline).tables.history
+    history = str(world.coordinator(pipeline).tables.history)
     assert history is not None
     states = sorted((row["valid_from"].second, row["owner"], row["notes"]) for row in read_table(history))
     other = "another text"
@@ -291,7 +291,7 @@ def test_archived(world: World) -> None:
     world.run_batch(pipeline)
     expected = [("readings.moss", "0", "moss"), ("readings.oslo", "0", "oslo")]
     assert visible(world, pipeline, "kafka_topic", "kafka_offset", "sensor") == expected
-    archive = world.coordinator(pipeline).tables.archive
+    archive = str(world.coordinator(pipeline).tables.archive)
     assert archive is not None
     assert len(read_table(archive)) == 2
     assert audit(world.settings, pipeline).findings == ()

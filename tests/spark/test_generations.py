@@ -170,7 +170,7 @@ def test_i8_records_of_a_topic_that_was_made_anew_are_not_those_of_the_old_one(w
         (),
         "recomputed from 11 records: 3 rows are equal; 9 rows are of records that Kafka no longer holds",
     )
-    shutil.rmtree(world.coordinator(pipeline).ledger.path)
+    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
     lakemark("ledger", "rebuild", pipeline.name)
     assert audit(world.settings, pipeline, deep=True).findings == ()
 
@@ -179,7 +179,7 @@ def test_i8_records_of_a_topic_that_was_made_anew_are_not_those_of_the_old_one(w
 def test_i3_a_restored_target_is_noticed_and_filled_again(world: World, lakemark) -> None:
     _, pipeline = two_batches(world)
     world.drain(pipeline)
-    path = world.coordinator(pipeline).tables.target
+    path = str(world.coordinator(pipeline).tables.target)
     with world.session() as spark:
         spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 1")
     assert {row["seq"] for row in world.rows(pipeline)} == {1}
@@ -199,7 +199,7 @@ SLOW = pytest.mark.slow
 def test_i3_a_replaced_target_is_noticed_and_filled_again(world: World, lakemark, how: str) -> None:
     _, pipeline = two_batches(world)
     world.drain(pipeline)
-    path = world.coordinator(pipeline).tables.target
+    path = str(world.coordinator(pipeline).tables.target)
     with world.session() as spark:
         if how != "replaced":
             shutil.rmtree(path)
@@ -240,14 +240,14 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
 ) -> None:
     topic, pipeline = two_batches(world)
     ledger = world.coordinator(pipeline).ledger
-    shutil.copytree(ledger.path, tmp_path / "copy")
+    shutil.copytree(str(ledger.uri), tmp_path / "copy")
     world.drain(pipeline)
     world.produce(topic, changes(range(3), 3), 1)
     world.run_batch(pipeline)
     world.produce(topic, changes(range(3), 4), 1)
     world.coordinator(pipeline).plan()
     assert lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "the ledger is sound"
-    log = sorted(Path(ledger.path, "_delta_log").glob("*.json"))
+    log = sorted(Path(str(ledger.uri), "_delta_log").glob("*.json"))
     if how == "torn":
         log[-1].write_bytes(log[-1].read_bytes()[:-20])
     elif how == "emptied":
@@ -255,9 +255,9 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
     elif how == "a gap":
         log[-2].unlink()  # after the newest checkpoint: before it nobody would miss one
     else:
-        shutil.rmtree(ledger.path)
+        shutil.rmtree(str(ledger.uri))
         if how == "an old copy":
-            (tmp_path / "copy").rename(ledger.path)
+            (tmp_path / "copy").rename(str(ledger.uri))
     with pytest.raises((LedgerBehindTarget, TableDamaged), match="ledger rebuild"):
         world.coordinator(pipeline).plan()
     versions = world.version(pipeline)
@@ -283,13 +283,13 @@ def test_i10_a_plan_of_the_lost_ledger_that_lands_after_all_is_taken_over(
     world.produce(topic, changes(range(10), 1) + changes(range(5, 15), 2), 1)
     world.run_batch(pipeline)
     ledger = world.coordinator(pipeline).ledger
-    shutil.copytree(ledger.path, tmp_path / "copy")
+    shutil.copytree(str(ledger.uri), tmp_path / "copy")
     world.coordinator(pipeline).plan()
 
     @contextmanager
     def replaced_meanwhile():
-        shutil.rmtree(ledger.path)
-        (tmp_path / "copy").rename(ledger.path)
+        shutil.rmtree(str(ledger.uri))
+        (tmp_path / "copy").rename(str(ledger.uri))
         smaller = world.pipeline(topic, pipeline.name, source={"limits": {"records_per_batch_max": 4}})
         assert world.coordinator(smaller).plan().batch.width == 4
         with world.session() as spark:
@@ -308,7 +308,7 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
     """Delta's log clean-up, by hand: a checkpoint, and the commits before it gone."""
     topic, pipeline = two_batches(world)
     world.drain(pipeline)
-    path = world.coordinator(pipeline).tables.target
+    path = str(world.coordinator(pipeline).tables.target)
     with world.session() as spark:
         for n in range(10):  # Delta writes a checkpoint every ten commits
             spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('note' = '{n}')")
@@ -317,7 +317,7 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
     for file in Path(path, "_delta_log").glob("*.json"):
         if int(file.name[:20]) < version:
             file.unlink()
-    shutil.rmtree(world.coordinator(pipeline).ledger.path)
+    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
     facts = lakemark("ledger", "rebuild", pipeline.name)
     assert (facts["origin"], facts["start_offsets"][0]["offset"]) == ("rows", 20)
     world.produce(topic, changes(range(3), 3), 1)
@@ -327,8 +327,8 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
 def test_there_is_nothing_to_rebuild_from_without_a_target(world: World, lakemark) -> None:
     _, pipeline = two_batches(world)
     ledger = world.coordinator(pipeline).ledger
-    Path(sorted(Path(ledger.path, "_delta_log").glob("*.json"))[-1]).write_text("")
-    shutil.rmtree(world.coordinator(pipeline).tables.target)
+    Path(sorted(Path(str(ledger.uri), "_delta_log").glob("*.json"))[-1]).write_text("")
+    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
     assert (
         lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "there is nothing to make the ledger anew from"
     )

@@ -101,7 +101,7 @@ def test_i9_marks_of_a_topic_that_is_gone_purge_no_young_tombstone(world: World)
     world.run_batch(pipeline)
     left_over = json.dumps([{"topic": topic, "partition": 0, "offset": 1000}])
     with world.session() as spark:
-        target = world.coordinator(pipeline).tables.target
+        target = str(world.coordinator(pipeline).tables.target)
         spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('{PURGED}' = '{left_over}')").collect()
     won = maintain(world, pipeline)["tables"]["target"]
     assert (won["did"], tombstones(world, pipeline)) == ([], 5)

@@ -109,7 +109,7 @@ def test_readers_can_see_what_is_not_merged(world: World) -> None:
     topic = pipeline.source.topics[0]
     send(world, pipeline, 1, 1)
     run(world, pipeline, "--until-caught-up")
-    before = DeltaTable(world.coordinator(pipeline).tables.target).version()
+    before = DeltaTable(str(world.coordinator(pipeline).tables.target)).version()
     waiting = [*changes(range(2), 9, "new"), *changes(range(2, 3), 9, op="d"), *changes(range(3, 4), 0, "old")]
     world.produce(topic, [*waiting, {"id": 4, "seq": 9, "op": "u"}, b"{"], 1)
     assert len(run(world, pipeline)) == 1
@@ -118,7 +118,7 @@ def test_readers_can_see_what_is_not_merged(world: World) -> None:
     named = [record for record in world.sent if isinstance(record.value, dict) and "name" in record.value]
     gone = {key: row for key, row in newest_by_key(named).items() if row["op"] != "d"}
     assert as_dict(rows) == gone
-    assert DeltaTable(world.coordinator(pipeline).tables.target).version() == before
+    assert DeltaTable(str(world.coordinator(pipeline).tables.target)).version() == before
     asked = world.lakemark("query", pipeline.name, "SELECT name FROM fresh WHERE id = 1", "--json")
     assert json.loads(asked.stdout) == [{"name": "new1"}]
     run(world, pipeline, "--until-caught-up")
@@ -147,7 +147,7 @@ def test_i7_what_kafka_has_dropped_is_merged_again_from_the_archive(world: World
     send(world, pipeline, 4, 1)
     run(world, pipeline, "--until-caught-up")
     world.delete_before(pipeline.source.topics[0], 0, 40)
-    shutil.rmtree(world.coordinator(pipeline).tables.target)
+    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
     assert "TargetBehindLedger" in world.lakemark("run", pipeline.name).stderr
     done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "lost")
     assert done.returncode == 0, done.stderr
@@ -162,7 +162,7 @@ def test_i10_either_halfs_ledger_is_made_anew(world: World) -> None:
     send(world, pipeline, 2, 5)
     run(world, pipeline)
     for half in pipeline.halves:
-        ledger = Path(world.coordinator(half).ledger.path)
+        ledger = Path(str(world.coordinator(half).ledger.uri))
         sorted((ledger / "_delta_log").glob("*.json"))[-1].write_bytes(b"")
         with pytest.raises(TableDamaged):
             world.coordinator(half).plan()
@@ -179,7 +179,7 @@ def test_i10_an_archive_that_is_rolled_back_or_gone_stops_both_halves(world: Wor
     send(world, pipeline, 2, 1)
     for _ in range(2):
         run(world, pipeline)
-    path = Path(world.coordinator(pipeline).tables.archive or "")
+    path = Path(str(world.coordinator(pipeline).tables.archive or ""))
     path.rename(aside := path.with_name("aside"))
     for half in (landing, pipeline):
         with pytest.raises(TargetBehindLedger):
@@ -296,7 +296,7 @@ def test_i7_a_landing_goes_on_behind_what_the_pipeline_has_archived_itself(world
     [offset] = state.generations[0].start_offsets.values()
     assert offset == 40
     assert audit(world.settings, landing).on_record == ()
-    shutil.rmtree(world.coordinator(again).tables.target)  # all of it is in the archive
+    shutil.rmtree(str(world.coordinator(again).tables.target))  # all of it is in the archive
     done = world.lakemark("reset", name, "--from", "earliest", "--reason", "lost")
     assert done.returncode == 0, done.stderr
     assert_right(world, again, deep=False)

@@ -145,7 +145,7 @@ def test_i10_a_lost_ledger_is_noticed_and_its_data_stands_in_the_target(world: W
     world.produce(topic, changes(range(10), 1))
     world.run_batch(pipeline)
     batch = world.coordinator(pipeline).ledger.state().batches[0].batch
-    shutil.rmtree(world.coordinator(pipeline).ledger.path)
+    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
     with pytest.raises(LedgerBehindTarget):
         world.coordinator(pipeline).plan()
     log = TableLog.open(world.coordinator(pipeline).tables.target)

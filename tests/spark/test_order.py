@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from include.lake.uri import LakeUri
 from spark_jobs.attempt import attempt
 from spark_jobs.changes import reduction
 from spark_jobs.engine import session
@@ -47,7 +48,7 @@ def test_i9_a_merge_that_is_short_of_memory_is_done_again_by_sorting(
     )
     merges = []
 
-    def merge(spark: SparkSession, path: str, changes: DataFrame, *more: object) -> bool:
+    def merge(spark: SparkSession, path: LakeUri, changes: DataFrame, *more: object) -> bool:
         merges.append(changes)
         if len(merges) == 1:
             raise RuntimeError(short)

@@ -9,6 +9,7 @@ import pytest
 
 from include.audit.auditor import audit
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
 from tests.support.world import World, read_table
@@ -16,7 +17,7 @@ from tests.support.world import World, read_table
 EXAMPLE = PROJECT_ROOT / "include" / "pipelines" / "examples" / "routed.yaml"
 
 
-def ids(path: str) -> set[int]:
+def ids(path: LakeUri) -> set[int]:
     return {row["id"] for row in read_table(path) if not row["_lakemark"]["deleted"]}
 
 

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from include.lake.delta_tables import query
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
@@ -180,9 +181,9 @@ class Replica:
     stale: int = field(default=0)
 
     def __post_init__(self) -> None:
-        ensure_target(self.spark, self.table, self.pipeline)
+        ensure_target(self.spark, LakeUri(self.table), self.pipeline)
         if self.pipeline.target.history_table:
-            ensure_history(self.spark, self.history, self.pipeline)
+            ensure_history(self.spark, LakeUri(self.history), self.pipeline)
 
     @property
     def table(self) -> str:
@@ -209,10 +210,12 @@ class Replica:
         if self.pipeline.target.history_table:
             all_ = changes_in(folded(judged, self.pipeline, F.lit(True), scd2))
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
-            merge_beside(self.spark, self.history, all_, self.pipeline, of_history, replaces=False, prunes=True)
+            merge_beside(
+                self.spark, LakeUri(self.history), all_, self.pipeline, of_history, replaces=False, prunes=True
+            )
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
-        assert merge_changes(self.spark, self.table, given, self.pipeline, metadata, prunes=True)
-        log = TableLog.open(self.table)
+        assert merge_changes(self.spark, LakeUri(self.table), given, self.pipeline, metadata, prunes=True)
+        log = TableLog.open(LakeUri(self.table))
         assert log is not None
         landed = log.landed(batch)
         assert landed is not None

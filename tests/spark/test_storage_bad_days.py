@@ -16,6 +16,7 @@ import spark_jobs.attempt.attempt
 from include.audit.auditor import audit
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.errors import (
     LakemarkError,
@@ -60,25 +61,28 @@ def mounted(folder: str, *mount: str) -> Iterator[None]:
 def test_a_disk_that_is_full_in_mid_write_loses_nothing(world: World, tmp_path: Path) -> None:
     """A file system of 1 MiB under the target: the data files do not fit."""
     topic, pipeline = one_batch(world)
-    target = world.coordinator(pipeline).tables.target
+    target = str(world.coordinator(pipeline).tables.target)
     kept = tmp_path / "kept"
     shutil.copytree(target, kept)
     world.produce(topic, [{"id": n, "seq": 3, "name": os.urandom(4000).hex(), "op": "u"} for n in range(400)], 1)
     with mounted(target, "-t", "tmpfs", "-o", "size=1m", "none"):
         shutil.copytree(kept, target, dirs_exist_ok=True)
-        before = open_table(target).version()
+        before = open_table(LakeUri(target)).version()
         planned = world.coordinator(pipeline).plan().batch
         with pytest.raises(OutcomeUnknownError, match="No space left on device") as failure:
             world.attempt(pipeline, planned.batch_id)
         assert "free some space" in failure.value.action
-        assert open_table(target).version() == before
+        assert open_table(LakeUri(target)).version() == before
     assert_right(world, pipeline)
 
 
 def test_a_ledger_on_a_full_disk_is_an_error_that_can_be_retried(world: World) -> None:
     _, pipeline = one_batch(world)
-    ledger = world.coordinator(pipeline).ledger.path
-    with mounted(ledger, "-t", "tmpfs", "-o", "size=4k,nr_inodes=2", "none"), pytest.raises(RetryableError) as failure:
+    ledger = world.coordinator(pipeline).ledger.uri
+    with (
+        mounted(str(ledger), "-t", "tmpfs", "-o", "size=4k,nr_inodes=2", "none"),
+        pytest.raises(RetryableError) as failure,
+    ):
         Ledger(ledger).append(lambda state: [BatchPlanned(batch(0))])
     assert "the disk has space left" in failure.value.action
     assert_right(world, pipeline)
@@ -86,7 +90,7 @@ def test_a_ledger_on_a_full_disk_is_an_error_that_can_be_retried(world: World) -
 
 def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     _, pipeline = one_batch(world)
-    target = world.coordinator(pipeline).tables.target
+    target = str(world.coordinator(pipeline).tables.target)
     world.coordinator(pipeline).plan()
     with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="may not be written"):
         world.attempt(pipeline, 1)
@@ -115,7 +119,7 @@ def no_log(log: list[Path]) -> None:
 @pytest.mark.parametrize("damage", [cut, emptied, gap, no_log])
 def test_a_damaged_log_is_said_to_be_damaged(tmp_path: Path, damage: Damage) -> None:
     path = tmp_path / "_lakemark" / "ledger" / "orders"
-    ledger = Ledger(str(path))
+    ledger = Ledger(LakeUri(str(path)))
     for n in range(3):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
     damage(sorted((path / "_delta_log").glob("*.json")))
@@ -129,7 +133,7 @@ def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:
     topic, pipeline = one_batch(world)
     world.drain(pipeline)
     world.produce(topic, changes(range(5), 3), 1)
-    log = sorted(Path(world.coordinator(pipeline).tables.target, "_delta_log").glob("*.json"))
+    log = sorted(Path(str(world.coordinator(pipeline).tables.target), "_delta_log").glob("*.json"))
     good = log[-1].read_bytes()
     for damage in (cut, emptied):
         damage(log)
@@ -146,7 +150,7 @@ def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:
 
 def test_a_missing_data_file_stops_the_attempt_with_a_word(world: World) -> None:
     _, pipeline = one_batch(world)
-    target = Path(world.coordinator(pipeline).tables.target)
+    target = Path(str(world.coordinator(pipeline).tables.target))
     [*_, victim] = sorted(target.glob("*.parquet"))
     aside = victim.rename(target.parent / victim.name)
     world.coordinator(pipeline).plan()
@@ -165,7 +169,7 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
     world.drain(pipeline)
     world.produce(topic, changes(range(40), 3), 1)
     world.coordinator(pipeline).plan()
-    target = world.coordinator(pipeline).tables.target
+    target = str(world.coordinator(pipeline).tables.target)
     merge = spark_jobs.attempt.attempt.merge_changes
 
     def maintained_meanwhile(*arguments: object) -> bool:
@@ -197,7 +201,7 @@ def test_a_foreign_writer_blocks_no_change_and_is_found(world: World) -> None:
     """Rows without lineage are older than any change; rows that others changed keep their order."""
     topic, pipeline = one_batch(world)
     world.drain(pipeline)
-    target = world.coordinator(pipeline).tables.target
+    target = str(world.coordinator(pipeline).tables.target)
     with world.session() as spark:
         spark.sql(f"INSERT INTO delta.`{target}` (id, seq, name, op) VALUES (70, 9, 'foreign', 'u')")
         spark.sql(f"UPDATE delta.`{target}` SET name = 'edited' WHERE id = 3")

@@ -109,7 +109,7 @@ def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World
     def metadata(role: str) -> CommitMetadata:
         return CommitMetadata.of(batch, role, counts, {}, "attempt", "test", of_history=role == "history")
 
-    paths = {role: f"{world.settings.lake}/{role}" for role in ("target", "history", "archive", "quarantine")}
+    paths = {role: world.settings.lake / role for role in ("target", "history", "archive", "quarantine")}
     with world.session() as spark:
         fit(spark, records=0, rows=0)
         records = spark.createDataFrame([*good, *bad], RECORDS).localCheckpoint()
@@ -131,12 +131,12 @@ def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World
         for role, names in columns.items():
             assert file_of_int96(open_table(paths[role])) is None, role
             for name in names:
-                assert seen_by_spark(spark, paths[role], name.replace("[1]", "[0]")) == MICROS, (role, name)
-                readers = seen_by_others(paths[role], name)
+                assert seen_by_spark(spark, str(paths[role]), name.replace("[1]", "[0]")) == MICROS, (role, name)
+                readers = seen_by_others(str(paths[role]), name)
                 assert readers == dict.fromkeys(readers, MICROS), (role, name)
-        readers = seen_by_others(paths["archive"], "timestamp")
+        readers = seen_by_others(str(paths["archive"]), "timestamp")
         assert readers == dict.fromkeys(readers, sorted(2 * MICROS))
-        assert seen_by_spark(spark, paths["archive"], "timestamp") == sorted(2 * MICROS)
+        assert seen_by_spark(spark, str(paths["archive"]), "timestamp") == sorted(2 * MICROS)
 
 
 def test_files_that_hold_int96_are_named_by_the_audit_and_written_anew_by_maintenance(

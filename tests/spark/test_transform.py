@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
-from include.pipeline_file.tables import table_path
+from include.pipeline_file.tables import table_uri
 from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT
 from tests.support.world import World, as_dict, changes
@@ -27,9 +27,9 @@ def transformed(world: World, topic: str, name: str, file: str, text: str, **sec
 
 def prices(world: World, **price: str) -> None:
     rows = {"article": list(price), "price": [Decimal(text) for text in price.values()]}
-    path = table_path(world.settings, "lake://silver/prices")
+    uri = table_uri(world.settings, "lake://silver/prices")
     write_deltalake(
-        path, pa.table(rows, pa.schema({"article": pa.string(), "price": pa.decimal128(9, 2)})), mode="overwrite"
+        str(uri), pa.table(rows, pa.schema({"article": pa.string(), "price": pa.decimal128(9, 2)})), mode="overwrite"
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from include.audit.auditor import audit
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
@@ -82,7 +83,7 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
     path = str(tmp_path / "t")
     with world.session() as spark:
         fit(spark, 0, 0)
-        ensure_target(spark, path, pipeline)
+        ensure_target(spark, LakeUri(path), pipeline)
         number = {1: 0, -1: 0}
         for generation, batch_records in batches:
             batch = Batch("p", generation, number[generation], (OffsetRange("t", 0, 0, 60),), {"t": "i"}, "c")
@@ -96,8 +97,8 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
             counts = SourceCounts(len(rows), 0, 0, len(rows) - (given := changes.count()), given)
             truncated = any(r["op"] == "t" for _, r in batch_records)
             metadata = CommitMetadata.of(batch, "target", counts, {}, "a", "v", truncated=truncated)
-            assert merge_changes(spark, path, changes, pipeline, metadata)
-            log = TableLog.open(path)
+            assert merge_changes(spark, LakeUri(path), changes, pipeline, metadata)
+            log = TableLog.open(LakeUri(path))
             assert log is not None
             landed = log.landed(batch)
             assert landed is not None

@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from include.audit.auditor import audit
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, TargetBehindLedger
 from spark_jobs.attempt.attempt import Attempt
@@ -31,7 +32,7 @@ def pipeline_of(world: World, topic: str, name: str | None = None, batch: int = 
     return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": batch}}, **sections)
 
 
-def offsets(path: str | None) -> set[int]:
+def offsets(path: LakeUri | str | None) -> set[int]:
     return {row["offset"] for row in read_table(path or "")}
 
 
@@ -56,7 +57,7 @@ def all_of_it_lost(world: World) -> Pipeline:
     tables = world.coordinator(pipeline).tables
     given(offsets(tables.quarantine) == {0})
     for path in (tables.target, tables.ledger):
-        shutil.rmtree(path)
+        shutil.rmtree(str(path))
     world.delete_before(topic, 0, 2)
     again = pipeline_of(world, topic, pipeline.name, 100, archive=f"lake://bronze/{topic}")
     world.produce(topic, [b"{", *changes(range(1, 5), 2)], 1)
@@ -120,7 +121,7 @@ def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World)
     world.run_batch(pipeline)
     done = world.lakemark("reset", pipeline.name, "--reason", "test")
     given(done.returncode == 0, done.stderr)
-    shutil.rmtree(world.coordinator(pipeline).tables.target)
+    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
     world.produce(topic, changes(range(5), 2), 1)
     noticed = False
     try:

@@ -32,8 +32,8 @@ def coordinator_of(folder: Path, **sections: object) -> Coordinator:
 def make_target(coordinator: Coordinator, properties: dict[str, str] | None = None) -> Path:
     """The target without rows; returns where it lies."""
     schema = pa.schema([("id", pa.int64()), ("_lakemark", pa.struct(list(LINEAGE_FIELDS.items())))])
-    DeltaTable.create(coordinator.tables.target, schema, configuration=properties, raise_if_key_not_exists=False)
-    return Path(coordinator.tables.target)
+    DeltaTable.create(str(coordinator.tables.target), schema, configuration=properties, raise_if_key_not_exists=False)
+    return Path(str(coordinator.tables.target))
 
 
 def commit(target: Path, version: int, metadata: str | None = None, markers: dict[str, int] | None = None) -> None:

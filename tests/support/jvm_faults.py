@@ -25,7 +25,7 @@ def own_driver(
 ) -> dict[str, str]:
     """The environment of a job with a JVM of its own, which gets `signal` at `point` of the target's next commit."""
     [agent] = jar_paths(world.settings.jars, "test")
-    table = Path(world.coordinator(pipeline).tables.target)
+    table = Path(str(world.coordinator(pipeline).tables.target))
     commit = f"/{table.parent.name}/{table.name}/_delta_log/{world.version(pipeline) + 1:020}.json"
     # A stop is asynchronous: on a busy machine the committing thread could go on to its commit before it takes effect.
     # So that thread waits for the script, and the script for the process to stand still (T) or to be gone.

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from include.control.coordinator import Coordinator
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
@@ -255,7 +256,7 @@ class World:
         return read_table(self.coordinator(pipeline).tables.quarantine)
 
     def version(self, pipeline: Pipeline) -> int:
-        return DeltaTable(self.coordinator(pipeline).tables.target).version()
+        return DeltaTable(str(self.coordinator(pipeline).tables.target)).version()
 
 
 def _raw(part: Any) -> bytes | None:
@@ -271,10 +272,10 @@ def landed_commits(world: World, pipeline: Pipeline) -> list[int]:
     return [c.metadata.batch.batch_id for c in log.landed_commits(pipeline.name, 1)] if log else []
 
 
-def read_table(path: str) -> list[dict[str, Any]]:
-    if next((Path(path) / "_delta_log").glob("*.json"), None) is None:  # its creation may be under way
+def read_table(path: LakeUri | str) -> list[dict[str, Any]]:
+    if next((Path(str(path)) / "_delta_log").glob("*.json"), None) is None:  # its creation may be under way
         return []
-    query = QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
+    query = QueryBuilder().register("t", DeltaTable(str(path))).execute("select * from t")
     return pa.table(query.read_all()).to_pylist()
 
 

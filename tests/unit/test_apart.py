@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from include.cli import main as cli
 from include.lake.delta_tables import verify_alone
+from include.lake.uri import LakeUri
 from include.pipeline_file import find_pipeline, load_pipeline, load_pipelines
 from include.pipeline_file.apart import Place, clash, clashes
 from include.protocol.errors import PipelineFileError, TerminalError
@@ -191,15 +192,15 @@ class Spark:
 def test_no_table_is_created_in_or_around_one_that_the_lake_has(tmp_path: Path, there: str) -> None:
     table_at(tmp_path / there)
     with pytest.raises(TerminalError, match="in the folder of another one"):
-        create_table(Spark(), str(tmp_path / "silver" / "x"), "(id INT) USING delta")  # type: ignore[arg-type]
+        create_table(Spark(), LakeUri(str(tmp_path / "silver" / "x")), "(id INT) USING delta")  # type: ignore[arg-type]
 
 
 def test_a_table_beside_others_is_created(tmp_path: Path) -> None:
     table_at(tmp_path / "silver" / "xy")
     table_at(tmp_path / "silver" / "x")  # its own
-    verify_alone(str(tmp_path / "silver" / "x"))
+    verify_alone(LakeUri(str(tmp_path / "silver" / "x")))
     with pytest.raises(AssertionError, match="asked to do it"):
-        create_table(Spark(), str(tmp_path / "silver" / "z"), "(id INT) USING delta")  # type: ignore[arg-type]
+        create_table(Spark(), LakeUri(str(tmp_path / "silver" / "z")), "(id INT) USING delta")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("there", ["silver", "silver/x/inner"])

@@ -18,6 +18,7 @@ from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.control.quarantine import Chosen
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE
 from include.protocol.errors import TerminalError
 from include.protocol.generations import restart
@@ -115,7 +116,7 @@ def test_i9_what_a_refused_replay_tells_to_type_works(coordinator: Coordinator) 
     aside = {"topic": "t", "partition": 0, "offset": 3, "timestamp": datetime(2026, 1, 1, tzinfo=UTC), "key": None}
     aside |= {"value": b"{", "reason": "no JSON", "generation": 1, "batch_id": 0}
     rows = pa.Table.from_pylist([aside], pa.schema(_QUARANTINED))
-    write_deltalake(coordinator.tables.quarantine, rows)
+    write_deltalake(str(coordinator.tables.quarantine), rows)
     with pytest.raises(TerminalError, match="rows that are deleted could come back") as refused:
         Backfills(coordinator).plan(BackfillRequest(source="quarantine"), "r1", "", "test")
     renewed, discarded = commands(refused.value.action)
@@ -144,11 +145,11 @@ def test_i9_a_reset_that_reads_again_after_a_purge_changes_nothing(coordinator: 
     def back(state: LedgerState, extent: SourceExtent) -> GenerationStarted:
         return restart("p", state, extent, 0, False, "why", "test")
 
-    before = TableLog.open(str(target)).version
+    before = TableLog.open(LakeUri(str(target))).version
     for ask in (GenerationChange(coordinator, lambda: None).preview, GenerationChange(coordinator, lambda: None).begin):
         with pytest.raises(TerminalError, match="rows that are deleted could come back"):
             ask(back)
-    assert (TableLog.open(str(target)).version, coordinator.ledger.state().generation) == (before, 1)
+    assert (TableLog.open(LakeUri(str(target))).version, coordinator.ledger.state().generation) == (before, 1)
 
 
 def test_i9_a_rebuild_from_rows_does_not_go_back_behind_what_was_purged(coordinator: Coordinator) -> None:

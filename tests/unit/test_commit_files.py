@@ -15,6 +15,7 @@ from include.lake import table_log as target_log
 from include.lake.commit_files import LogTail, newest_infos
 from include.lake.delta_tables import open_table
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
 
 
@@ -55,11 +56,11 @@ def test_what_the_tail_says_is_what_the_whole_log_says(tmp_path: Path, seed: int
         commit(tmp_path, version, **{app: version for app in ("a", "b", "c") if chance.random() < 0.1})
         if chance.random() < 0.1:
             make_checkpoint(tmp_path)
-        whole, log = DeltaTable(tmp_path), TableLog.open(str(tmp_path))
+        whole, log = DeltaTable(tmp_path), TableLog.open(LakeUri(str(tmp_path)))
         assert log is not None
         assert (log.version, log.table_id) == (whole.version(), str(whole.metadata().id))
         assert [log._marker(app) for app in ("a", "b", "c")] == [whole.transaction_version(a) for a in ("a", "b", "c")]
-        assert list(newest_infos(str(tmp_path), log.version, 7)) == whole.history(7)
+        assert list(newest_infos(LakeUri(str(tmp_path)), log.version, 7)) == whole.history(7)
 
 
 def test_a_table_is_not_opened_for_what_its_newest_commits_say(
@@ -67,12 +68,12 @@ def test_a_table_is_not_opened_for_what_its_newest_commits_say(
 ) -> None:
     opened: list[int | None] = []
 
-    def noted(path: str, version: int | None = None) -> DeltaTable | None:
+    def noted(uri: LakeUri, version: int | None = None) -> DeltaTable | None:
         opened.append(version)
-        return open_table(path, version)
+        return open_table(uri, version)
 
     monkeypatch.setattr(target_log, "open_table", noted)
-    log = TableLog.open(str(checkpointed))
+    log = TableLog.open(LakeUri(str(checkpointed)))
     assert log is not None
     assert (log.version, log._marker("new"), bool(log.table_id), opened) == (8, 8, True, [])
     commit(checkpointed, 9, old=9)
@@ -85,20 +86,20 @@ def test_a_log_that_says_no_newest_checkpoint_is_read_whole(checkpointed: Path) 
     hint = log / "_last_checkpoint"
     for useless in ("", "[]", '{"version": "x"}', '{"version": 3}'):  # the last one: of a checkpoint that is not there
         hint.write_text(useless)
-        assert LogTail.of(str(checkpointed)) is None
-        assert TableLog.open(str(checkpointed)).version == 8
+        assert LogTail.of(LakeUri(str(checkpointed))) is None
+        assert TableLog.open(LakeUri(str(checkpointed))).version == 8
     hint.unlink()
-    assert TableLog.open(str(checkpointed)).version == 8
-    assert LogTail.of(str(checkpointed / "nowhere")) is None
+    assert TableLog.open(LakeUri(str(checkpointed))).version == 8
+    assert LogTail.of(LakeUri(str(checkpointed / "nowhere"))) is None
 
 
 def test_a_table_that_was_made_anew_has_another_id(checkpointed: Path) -> None:
-    before = TableLog.open(str(checkpointed)).table_id
+    before = TableLog.open(LakeUri(str(checkpointed))).table_id
     metadata = {"id": "another", "format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
     metadata |= {"schemaString": json.dumps({"type": "struct", "fields": []}), "configuration": {}}
     file = commit(checkpointed, 9)
     file.write_text(file.read_text() + json.dumps({"metaData": metadata}) + "\n")
-    assert before != TableLog.open(str(checkpointed)).table_id == "another"
+    assert before != TableLog.open(LakeUri(str(checkpointed))).table_id == "another"
 
 
 @pytest.mark.parametrize("left", [0, 40])
@@ -106,11 +107,11 @@ def test_a_commit_that_is_cut_short_or_empty_is_damage(checkpointed: Path, left:
     file = commit(checkpointed, 9, new=9)
     file.write_bytes(file.read_bytes()[:left])
     with pytest.raises(TableDamaged, match=file.name):
-        TableLog.open(str(checkpointed))._marker("new")
+        TableLog.open(LakeUri(str(checkpointed)))._marker("new")
 
 
 def test_a_commit_that_vanishes_is_damage_and_no_older_one_speaks_in_its_place(checkpointed: Path) -> None:
-    log = TableLog.open(str(checkpointed))
+    log = TableLog.open(LakeUri(str(checkpointed)))
     (checkpointed / "_delta_log" / f"{8:020}.json").unlink()
     with pytest.raises(TableDamaged, match="is gone"):
         log._marker("new")
@@ -118,13 +119,13 @@ def test_a_commit_that_vanishes_is_damage_and_no_older_one_speaks_in_its_place(c
 
 def test_a_commit_may_say_nothing_of_itself(checkpointed: Path) -> None:
     commit(checkpointed, 9).write_text('{"txn":{"appId":"new","version":9}}\n')
-    log = TableLog.open(str(checkpointed))
+    log = TableLog.open(LakeUri(str(checkpointed)))
     assert log._marker("new") == 9
-    assert [info["version"] for info in newest_infos(log.path, log.version, 3)] == [8, 7]
+    assert [info["version"] for info in newest_infos(log.uri, log.version, 3)] == [8, 7]
     assert [entry.version for entry in log.newest_entries("p", 3)] == [8, 7]
 
 
 def test_a_gap_is_damage(checkpointed: Path) -> None:
     commit(checkpointed, 10, new=10)
     with pytest.raises(TableDamaged):
-        TableLog.open(str(checkpointed))
+        TableLog.open(LakeUri(str(checkpointed)))

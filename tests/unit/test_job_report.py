@@ -129,4 +129,4 @@ def test_a_driver_on_another_machine_reaches_its_journal_in_the_lake(settings: S
     }
     there = Settings.from_environment({**settings.child_environment(), **where, "CODE": "0"})
     assert run(there)[0] == [RESULT["result"]]
-    assert list((Path(there.lake) / "_lakemark" / "jobs").iterdir()) == []
+    assert list((Path(str(there.lake)) / "_lakemark" / "jobs").iterdir()) == []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from include.lake.ledger import Ledger
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
@@ -37,7 +38,9 @@ def landed(folder: Path, of: LedgerState) -> LandingSource:
     }
     landing = Pipeline.model_validate({"name": "p", **sections, "archive": "lake://bronze/p", "merge_every": 3}).landing
     assert landing is not None
-    return LandingSource(landing, 3, Ledger(str(folder / "ledger")), of, str(folder / "archive"), None)
+    return LandingSource(
+        landing, 3, Ledger(LakeUri(str(folder / "ledger"))), of, LakeUri(str(folder / "archive")), None
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,7 @@ def test_i7_what_has_landed_of_a_topic_comes_before_the_topic_that_has_its_name_
     committed = BatchCommitted(1, 0, old.fingerprint, 1, None, None, None)
     anew = GenerationStarted(2, {T0: 0}, {"orders": "id-2"}, "c", "earliest", "", "", recreated=("orders",))
     started = TopicsStarted(1, 0, {T0: 0}, {"orders": "id-1"}, "c")
-    ledger = Ledger(str(tmp_path / "ledger"))
+    ledger = Ledger(LakeUri(str(tmp_path / "ledger")))
     ledger.append(lambda _: [started, BatchPlanned(old), committed, anew])
     found = landed(tmp_path, ledger.state())
     source = found.extent(state({T0: 4}))

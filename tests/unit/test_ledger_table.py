@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from include.lake.ledger import CONFIGURATION, Ledger
+from include.lake.uri import LakeUri
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LedgerConflict
 from include.protocol.ledger_events import AttemptStarted, BatchPlanned, LedgerState
@@ -19,11 +20,11 @@ from tests.support.batches import batch, committed
 
 
 def test_an_empty_ledger_is_an_empty_state(tmp_path: Path) -> None:
-    assert Ledger(str(tmp_path / "l")).state() == LedgerState()
+    assert Ledger(LakeUri(str(tmp_path / "l"))).state() == LedgerState()
 
 
 def test_events_come_back_in_order(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [BatchPlanned(batch(0)), AttemptStarted(1, 0, "a", "h", "cli")])
     after = ledger.append(lambda state: [committed(batch(0))])
     assert ledger.state() == after
@@ -32,7 +33,7 @@ def test_events_come_back_in_order(tmp_path: Path) -> None:
 
 
 def test_a_change_is_seen_without_reading_the_ledger(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     seen = [ledger.changed_at()]
     for event in (BatchPlanned(batch(0)), AttemptStarted(1, 0, "a", "h", "cli"), committed(batch(0))):
         ledger.append(lambda state, event=event: [event])
@@ -42,7 +43,7 @@ def test_a_change_is_seen_without_reading_the_ledger(tmp_path: Path) -> None:
 
 
 def test_i1_planners_that_race_make_one_plan(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [])
     planners = 4
     together = Barrier(planners)
@@ -67,7 +68,7 @@ def test_i1_planners_that_race_make_one_plan(tmp_path: Path) -> None:
 
 def test_i1_a_ledger_that_was_created_a_second_time_in_between_is_a_lost_race(tmp_path: Path) -> None:
     """Two who find no ledger may both create it; the later creation changes the table's metadata under an append."""
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [BatchPlanned(batch(0))])
     tries = 0
 
@@ -75,7 +76,7 @@ def test_i1_a_ledger_that_was_created_a_second_time_in_between_is_a_lost_race(tm
         nonlocal tries
         tries += 1
         if tries == 1:
-            DeltaTable(ledger.path).alter.set_table_description("another writer was here")
+            DeltaTable(str(ledger.uri)).alter.set_table_description("another writer was here")
         return [AttemptStarted(1, 0, "a", "h", "cli")]
 
     ledger.append(decide)
@@ -84,7 +85,7 @@ def test_i1_a_ledger_that_was_created_a_second_time_in_between_is_a_lost_race(tm
 
 
 def test_an_event_that_cannot_follow_is_not_recorded(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     with pytest.raises(LedgerConflict):
         ledger.append(lambda state: [committed(batch(0))])
     assert ledger.rows() == []
@@ -92,18 +93,18 @@ def test_an_event_that_cannot_follow_is_not_recorded(tmp_path: Path) -> None:
 
 def test_a_long_ledger_stays_in_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("include.lake.ledger._FILES_MAX", 5)
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     for n in range(8):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
         ledger.keep_few_files()
-    assert len(DeltaTable(ledger.path).file_uris()) <= 5
+    assert len(DeltaTable(str(ledger.uri)).file_uris()) <= 5
     assert ledger.state().committed_through == 7
     assert [row["sequence"] for row in ledger.rows()] == list(range(len(ledger.rows())))
 
 
 def test_a_recent_state_is_read_from_the_newest_kept_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("include.lake.ledger.SNAPSHOT_EVERY", 3)
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     for n in range(8):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n))], about=None)
         ledger.append(lambda state, n=n: [committed(batch(n))], about=batch(n).key)
@@ -120,7 +121,7 @@ def test_a_recent_state_is_read_from_the_newest_kept_one(tmp_path: Path, monkeyp
 
 
 def test_a_kept_state_that_contradicts_the_events_before_it_is_refused(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
     kept = ledger.state().snapshot()
     with pytest.raises(LedgerConflict, match="kept"):
@@ -134,7 +135,7 @@ def test_a_writer_that_slept_until_the_log_forgot_what_it_read_decides_anew(
 ) -> None:
     kept = {**CONFIGURATION, "delta.logRetentionDuration": "interval 0 seconds"}
     monkeypatch.setattr("include.lake.ledger.CONFIGURATION", kept)
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
     read: list[int] = []
 

@@ -14,6 +14,7 @@ from deltalake import write_deltalake
 from include.lake.delta_tables import file_of_int96, open_table
 from include.lake.ledger import Ledger
 from include.lake.upkeep import keep_appended, shape_of
+from include.lake.uri import LakeUri
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.errors import TableDamaged, TerminalError
@@ -173,17 +174,17 @@ def test_marks_of_before_they_had_ids_are_of_whatever_topic_has_the_name() -> No
 
 
 def test_a_ledger_of_many_files_becomes_few_and_says_the_same(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     for n in range(25):
         ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
-    before, rows = shape_of(ledger.path, 168), ledger.rows()
-    assert "compacted" in keep_appended(ledger.path, 168)
-    after = shape_of(ledger.path, 168)
+    before, rows = shape_of(ledger.uri, 168), ledger.rows()
+    assert "compacted" in keep_appended(ledger.uri, 168)
+    after = shape_of(ledger.uri, 168)
     assert (before.files, after.files, after.records) == (25, 1, len(rows))
-    assert (before.removable_files, after.removable_files, shape_of(ledger.path, 0).removable_files) == (0, 0, 25)
+    assert (before.removable_files, after.removable_files, shape_of(ledger.uri, 0).removable_files) == (0, 0, 25)
     assert ledger.rows() == rows
     ledger.append(lambda state: [BatchPlanned(batch(25))])
-    assert keep_appended(str(tmp_path / "none"), 168) == []
+    assert keep_appended(LakeUri(str(tmp_path / "none")), 168) == []
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -192,7 +193,7 @@ def test_a_file_that_holds_int96_is_found(tmp_path: Path, inside: bool) -> None:
     rows = pa.table({"id": [1], "at": pa.StructArray.from_arrays([at], ["at"]) if inside else at})
     write_deltalake(tmp_path / "t", rows)
     write_deltalake(tmp_path / "t", rows, mode="append")
-    table = open_table(str(tmp_path / "t"))
+    table = open_table(LakeUri(str(tmp_path / "t")))
     assert file_of_int96(table) is None
     name = sorted(file.name for file in (tmp_path / "t").glob("*.parquet"))[1]
     pq.write_table(rows, tmp_path / "t" / name, use_deprecated_int96_timestamps=True)
@@ -204,7 +205,7 @@ def test_a_file_that_holds_int96_is_found(tmp_path: Path, inside: bool) -> None:
 
 def test_a_table_without_timestamps_is_not_asked_for_int96(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"id": [1], "day": [NOW.date()]}))
-    table = open_table(str(tmp_path / "t"))
+    table = open_table(LakeUri(str(tmp_path / "t")))
     for file in (tmp_path / "t").glob("*.parquet"):
         file.unlink()  # whoever looked would fail
     assert file_of_int96(table) is None

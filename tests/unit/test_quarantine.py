@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from include.control.quarantine import Chosen, Quarantine
+from include.lake.uri import LakeUri
 from include.protocol.ledger_events import BatchPlanned, LedgerState
 from include.protocol.ranges import OffsetRange
 from tests.support.batches import batch, committed
@@ -42,10 +43,10 @@ def test_records_of_an_old_and_a_new_topic_at_one_position_are_replayed_in_diffe
         for at, of, offsets in ((first, old, (0,)), (second, new, (0, 1, 2)))
         for n in offsets
     ]
-    write_deltalake(tables.quarantine, pa.Table.from_pylist(rows, _SCHEMA))
+    write_deltalake(str(tables.quarantine), pa.Table.from_pylist(rows, _SCHEMA))
     events = list(chain.from_iterable((BatchPlanned(of), committed(of)) for of in (old, new)))
     quarantine = Quarantine("p", tables, events, LedgerState(topic_ids={"t": "new"}))
-    chunks, records = quarantine.freeze(Chosen(), str(tmp_path / "frozen"), 2)
+    chunks, records = quarantine.freeze(Chosen(), LakeUri(str(tmp_path / "frozen")), 2)
     assert records == 4
     assert chunks == ((OffsetRange("t", 0, 0, 2),), (OffsetRange("t", 0, 2, 3),), (OffsetRange("t", 0, 0, 1),))
     frozen = DeltaTable(str(tmp_path / "frozen")).to_pyarrow_table().to_pylist()

@@ -78,7 +78,7 @@ def test_a_master_is_asked_for_the_same_job_and_gets_no_more_than_it_needs(tmp_p
     assert asked.properties["spark.a"] == "b c"
     assert "delta" in asked.properties["spark.driver.extraClassPath"]
     assert asked.environment["KAFKA_PASSWORD"] == "named by the pipeline"
-    assert asked.environment["LAKEMARK_LAKE"] == chosen.lake
+    assert asked.environment["LAKEMARK_LAKE"] == str(chosen.lake)
     assert not any(name.startswith("AIRFLOW") for name in asked.environment)
 
 

@@ -36,4 +36,4 @@ def test_all_that_the_halves_of_a_pipeline_write(tmp_path: Path, sections: dict,
     names = [half.name for half in pipeline.halves]
     own = {f"_lakemark/{folder}/{name}" for folder in OWN for name in names}
     written = {path for half in pipeline.halves for path in Tables.of(settings, half).written}
-    assert {str(Path(path).relative_to(settings.lake)) for path in written} == tables | own
+    assert {str(Path(str(path)).relative_to(str(settings.lake))) for path in written} == tables | own

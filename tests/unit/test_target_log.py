@@ -10,6 +10,7 @@ import pytest
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.protocol.ledger_events import BatchCommitted
 from tests.support.batches import batch, source
 from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target
@@ -24,7 +25,7 @@ def test_i10_versions_are_those_of_the_commits_while_others_commit(coordinator: 
     target = make_target(coordinator)
     for n in range(3):
         land(target, n + 1, batch(n))
-    log = TableLog.open(str(target))
+    log = TableLog.open(LakeUri(str(target)))
     assert log is not None
     commit(target, 4)
     land(target, 5, batch(3))
@@ -32,7 +33,7 @@ def test_i10_versions_are_those_of_the_commits_while_others_commit(coordinator: 
     found = [(c.table_version, c.metadata.batch.batch_id) for c in log.landed_commits("p")]
     assert found == [(3, 2), (2, 1), (1, 0)]
     clean_log(target)
-    log = TableLog.open(str(target))
+    log = TableLog.open(LakeUri(str(target)))
     land(target, 6, batch(4))
     assert [e.version for e in log.entries("p")] == [5], "what clean-up has left"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from include.lake.ledger import Ledger
+from include.lake.uri import LakeUri
 from include.monitoring.health import Health, Scheduler, is_terminal, judge
 from include.monitoring.ledger_reader import LedgerReader
 from include.protocol.backfill import Backfill
@@ -38,7 +39,7 @@ def backfill(number: int) -> Backfill:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    ledger = Ledger(str(tmp_path / "l"))
+    ledger = Ledger(LakeUri(str(tmp_path / "l")))
     begun = [BatchPlanned(batch(0)), AttemptStarted(1, 0, "a", "h", "airflow dags/d/runs/r/tasks/merge?try_number=2")]
     ledger.append(lambda state: [*begun, AttemptEnded(1, 0, "a", "applied", {"read": 1.5}), committed(batch(0))])
     ledger.append(lambda state: [BatchPlanned(batch(1)), AttemptStarted(1, 1, "b", "h", "cli"), FAILED])
@@ -46,19 +47,19 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def test_a_page_of_batches_has_their_attempts_and_their_commits(ledger: Ledger) -> None:
-    second, first = LedgerReader(ledger.path).batches(1, before=None, limit=10)
+    second, first = LedgerReader(ledger.uri).batches(1, before=None, limit=10)
     assert (second["batch_id"], second["ranges"], second["commit"]) == (1, [["t", 0, 10, 20]], None)
     [attempt] = second["attempts"]
     assert (attempt["outcome"], attempt["problem"], attempt["log"]) == ("OffsetsExpired", FAILED.problem, None)
     [attempt] = first["attempts"]
     assert (attempt["started_by"], attempt["log"]) == ("airflow", "dags/d/runs/r/tasks/merge?try_number=2")
     assert (attempt["phase_seconds"], first["commit"]["counts"]["read"]) == ({"read": 1.5}, 10)
-    assert [b["batch_id"] for b in LedgerReader(ledger.path).batches(1, before=1, limit=10)] == [0]
-    assert LedgerReader(ledger.path).batches(2, before=None, limit=10) == []
+    assert [b["batch_id"] for b in LedgerReader(ledger.uri).batches(1, before=1, limit=10)] == [0]
+    assert LedgerReader(ledger.uri).batches(2, before=None, limit=10) == []
 
 
 def test_a_digest_reads_only_what_is_new(ledger: Ledger) -> None:
-    reader = LedgerReader(ledger.path)
+    reader = LedgerReader(ledger.uri)
     digest = reader.digest()
     assert digest.pending is not None
     assert (digest.pending.attempts[-1].outcome, digest.commits, digest.records["applied"]) == ("OffsetsExpired", 1, 4)
@@ -67,7 +68,7 @@ def test_a_digest_reads_only_what_is_new(ledger: Ledger) -> None:
         lambda state: [BackfillPlanned(backfill(1)), BackfillPlanned(backfill(2)), BackfillEnded(1, "applied", "x")]
     )
     ledger.append(lambda state: [AttemptStarted(-2, 1, "c", "h", "cli"), AttemptEnded(-2, 1, "c", "applied")])
-    assert reader.digest() == LedgerReader(ledger.path).digest()
+    assert reader.digest() == LedgerReader(ledger.uri).digest()
     assert reader.digest().open_backfills == (2,)
     two, one = reader.backfills()
     assert (two["number"], two["outcome"], two["chunks"]) == (
@@ -85,7 +86,7 @@ def test_a_digest_reads_only_what_is_new(ledger: Ledger) -> None:
 
 
 def test_a_ledger_that_was_made_anew_is_read_from_its_start(ledger: Ledger) -> None:
-    reader = LedgerReader(ledger.path)
+    reader = LedgerReader(ledger.uri)
     assert reader.digest().sequence == 7
     ledger.set_aside()
     assert reader.digest().sequence == 0
@@ -95,8 +96,8 @@ def test_a_ledger_that_was_made_anew_is_read_from_its_start(ledger: Ledger) -> N
 
 def test_a_long_ledger_is_read_in_pages(tmp_path: Path) -> None:
     write_ledger(tmp_path / "l", even_batches("p", "t", 1000))
-    reader = LedgerReader(str(tmp_path / "l"))
-    state, digest = fold(Ledger(reader.path).events()), reader.digest()
+    reader = LedgerReader(LakeUri(str(tmp_path / "l")))
+    state, digest = fold(Ledger(reader.uri).events()), reader.digest()
     assert (digest.commits, digest.next_offsets) == (1000, state.next_offsets)
     assert [b["batch_id"] for b in reader.batches(1, None, 3)] == [999, 998, 997]
     assert [b["batch_id"] for b in reader.batches(1, 500, 2)] == [499, 498]

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from include.control.coordinator import Coordinator
 from include.jobs.runner import run_job
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.planning import Idle
@@ -46,12 +47,12 @@ class Lakemark(Contender):
 
     @property
     def table(self) -> str:
-        return Coordinator(self.arena.settings, self.pipeline).tables.target
+        return str(Coordinator(self.arena.settings, self.pipeline).tables.target)
 
     def lay(self) -> None:
         """With lineage, of nobody."""
         spark = self.arena.spark
-        ensure_target(spark, self.table, self.pipeline)
+        ensure_target(spark, LakeUri(self.table), self.pipeline)
         lineage = spark.read.format("delta").load(self.table).schema["_lakemark"].dataType
         rows = self.arena.feed.first_rows(spark).withColumn("_lakemark", F.lit(None).cast(lineage))
         rows.write.format("delta").mode("append").save(self.table)

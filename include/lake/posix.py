@@ -1,0 +1,133 @@
+"""The lake on a POSIX file system: a local disk, or a file system that many machines mount."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from include.lake.files import FileInfo
+from include.lake.log_store import checkpoint_file, commit_file
+from include.lake.uri import LakeUri
+
+_LOG = "_delta_log"
+
+
+@dataclass(frozen=True)
+class PosixLogStore:
+    """A log whose commits are created by a hard link: it is there in full or not at all, and of two
+    writers one wins."""
+
+    table: LakeUri
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.table}/{_LOG}"
+
+    def exists(self) -> bool:
+        return Path(self._folder).is_dir()
+
+    def read(self, version: int) -> bytes | None:
+        try:
+            return Path(self._folder, commit_file(version)).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def has(self, version: int) -> bool:
+        return Path(self._folder, commit_file(version)).exists()
+
+    def size(self, version: int) -> int | None:
+        try:
+            return os.stat(f"{self._folder}/{commit_file(version)}").st_size  # noqa: PTH116 - hundreds, at each opening
+        except FileNotFoundError:
+            return None
+
+    def create(self, version: int, content: bytes) -> bool:
+        path = Path(self._folder, commit_file(version))
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
+    def last_checkpoint(self) -> bytes | None:
+        try:
+            return Path(self._folder, "_last_checkpoint").read_bytes()
+        except OSError:
+            return None
+
+    def has_checkpoint(self, version: int) -> bool:
+        return Path(self._folder, checkpoint_file(version)).exists()
+
+    def read_checkpoint(self, version: int, columns: Sequence[str]) -> pa.Table:
+        file = pq.ParquetFile(Path(self._folder, checkpoint_file(version)))
+        return file.read(list(columns), use_threads=False)
+
+    def changed_at(self) -> int | None:
+        try:
+            return Path(self._folder).stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+
+    def entries(self) -> int:
+        return sum(1 for _ in os.scandir(self._folder))
+
+
+class PosixFiles:
+    """Files and folders of a POSIX file system."""
+
+    def exists(self, uri: LakeUri) -> bool:
+        return posix_path(uri).exists()
+
+    def list(self, folder: LakeUri) -> Iterator[FileInfo]:
+        root = posix_path(folder)
+        for file in root.rglob("*"):
+            if file.is_file():
+                stat = file.stat()
+                yield FileInfo(str(file.relative_to(root)), stat.st_size, stat.st_mtime)
+
+    def open(self, file: LakeUri) -> BinaryIO:
+        return posix_path(file).open("rb")
+
+    def make_folder(self, folder: LakeUri) -> None:
+        posix_path(folder).mkdir(parents=True, exist_ok=True)
+
+    def move(self, folder: LakeUri, to: LakeUri) -> None:
+        posix_path(folder).rename(posix_path(to))
+
+    def delete(self, folder: LakeUri) -> None:
+        shutil.rmtree(posix_path(folder))
+
+    def tables_around(self, folder: LakeUri) -> Iterator[LakeUri]:
+        root = posix_path(folder).resolve()
+        above = (parent for parent in root.parents if (parent / _LOG).is_dir())
+        yield from (LakeUri(str(path)) for path in chain(above, _tables_below(root)))
+
+
+def posix_path(uri: LakeUri) -> Path:
+    """The path of a URI of this kind."""
+    assert uri.scheme == "file", f"{uri} lies in no POSIX file system"
+    return Path(uri.text.removeprefix("file://"))
+
+
+def _tables_below(folder: Path) -> Iterator[Path]:
+    for root, folders, _ in os.walk(folder):
+        if _LOG in folders:
+            folders.remove(_LOG)
+            if Path(root) != folder:
+                yield Path(root)
