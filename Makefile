@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats lock
+.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats rooms lock
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -92,6 +92,9 @@ bench-scale: setup-dev ## batches of 1M to 20M changes on a standalone cluster, 
 
 bench-formats: setup-dev ## what decoding costs, by format
 	@$(BIN)/python -m tests.bench.formats $(ARGS)
+
+rooms: setup-dev ## draws the rooms and their arrows from the imports: docs/images/rooms.svg
+	@$(BIN)/python -m tests.house.rooms
 
 lock: setup      ## compiles requirements*.in into hashed pins
 	@for f in requirements requirements-dev requirements-setup tests/bench/contenders/hudi/requirements; do \

@@ -60,7 +60,7 @@ def datasets(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchReco
     version = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(commits[-1].table_version))
     output = OutputDataset(
         namespace="file",
-        name=Tables.of(settings, pipeline).target,
+        name=str(Tables.of(settings, pipeline).target),
         facets={"schema": schema, "columnLineage": lineage, "version": version},
         outputFacets={
             "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=rows)

@@ -1,0 +1,1 @@
+"""The command `lakemark`: one module per group of commands. Imports every other room."""

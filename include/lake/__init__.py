@@ -1,0 +1,1 @@
+"""Opens Delta tables, logs and files without a JVM. Imports `protocol`."""

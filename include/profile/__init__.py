@@ -1,0 +1,1 @@
+"""Reads Spark's event log: where a batch's time went. Imports nothing of Lakemark."""

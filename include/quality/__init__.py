@@ -1,1 +1,1 @@
-"""Data quality: suites of rules in Great Expectations' JSON, judged in the pass that reads a batch."""
+"""Judges records and tables by suites of Great Expectations, and keeps the evidence. Imports `sources` and below."""

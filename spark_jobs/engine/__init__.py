@@ -1,0 +1,1 @@
+"""What Lakemark asks of Spark itself: sessions, errors told apart, marked commits. Imports `include`."""

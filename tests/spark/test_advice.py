@@ -14,7 +14,7 @@ import pytest
 from deltalake import write_deltalake
 
 from include.audit.auditor import audit
-from include.lake.ledger import SCHEMA
+from include.lake.ledger import LEDGER_SCHEMA
 from include.pipeline_file import Pipeline
 from include.protocol.errors import CountsDisagree, LakemarkError, RangeGap, SchemaChanged
 from include.protocol.ledger_events import BatchPlanned
@@ -157,7 +157,7 @@ def test_a_ledger_that_contradicts_itself(world: World) -> None:
     pipeline = one_batch(world)
     ledger = world.coordinator(pipeline).ledger
     again = [{**row, "details": json.dumps(row["details"])} for row in ledger.rows() if row["event"] == "planned"]
-    write_deltalake(str(ledger.uri), pa.Table.from_pylist(again, SCHEMA), mode="append")
+    write_deltalake(str(ledger.uri), pa.Table.from_pylist(again, LEDGER_SCHEMA), mode="append")
     assert names(follow(world, pipeline, {"LedgerConflict": 1})) == ["LedgerConflict"]
     assert_right(world, pipeline)
 

@@ -1,0 +1,1 @@
+"""Looks at the code itself: its rooms, its statements, its docs."""
