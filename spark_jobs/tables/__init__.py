@@ -1,1 +1,1 @@
-"""Writes Delta tables: the kinds of target (`scd1`, `scd2`), the archive, the quarantine. Imports `changes` and below."""
+"""Writes Delta tables: targets (`scd1`, `scd2`), the archive, the quarantine. Imports `changes` and below."""
