@@ -1,7 +1,8 @@
 """Rules that split a batch row by row: expectations as conditions of Spark SQL, true for a row that breaks them. Pure.
 
 They say what Great Expectations' own Spark engine says of the same row, nulls included: a rule about a column passes
-over rows where it is null, and a comparison that comes out as null breaks nothing (tests/spark/test_quality_gx.py).
+over rows where it is null, and a comparison that comes out as null breaks nothing. The test
+`tests/spark/changes/test_quality_gx.py` compares the two.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tests.support.world import Sent, World, as_dict, as_states, newest_by_key, 
 _COMMANDS = {"generation.fenced": ("reset", "--reason=test"), "rebuild.set_aside": ("ledger", "rebuild")}
 # One of each kind in every run; all of them in `make test-all`.
 _ALWAYS = {"attempt.landed", "generation.fenced"}
-_OF_OTHER_PIPELINES = {"attempt.route_landed"}  # tests/spark/test_routes.py
+_OF_OTHER_PIPELINES = {"attempt.route_landed"}  # tests/spark/tables/test_routes.py
 _POINTS = [
     pytest.param(p, marks=() if p in _ALWAYS else pytest.mark.slow)
     for p in FAULT_POINTS

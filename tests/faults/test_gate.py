@@ -14,7 +14,7 @@ from include.fault_points import FAULT_POINTS
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from tests.conftest import world_in
-from tests.spark.test_quality import CHEAP, NAMED, send, with_suite
+from tests.spark.changes.test_quality import CHEAP, NAMED, send, with_suite
 from tests.support.jvm_faults import own_driver
 from tests.support.stopped import resumed, stopped
 from tests.support.world import LAKEMARK, World, as_dict

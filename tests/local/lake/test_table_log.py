@@ -1,0 +1,66 @@
+"""What a table's log says, while others go on to commit to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from include.control.coordinator import Coordinator
+from include.control.generation_change import GenerationChange
+from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
+from include.protocol.ledger_events import BatchCommitted
+from tests.support.batches import batch, source
+from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Coordinator:
+    return coordinator_of(tmp_path)
+
+
+def test_i10_versions_are_those_of_the_commits_while_others_commit(coordinator: Coordinator) -> None:
+    target = make_target(coordinator)
+    for n in range(3):
+        land(target, n + 1, batch(n))
+    log = TableLog.open(LakeUri(str(target)))
+    assert log is not None
+    commit(target, 4)
+    land(target, 5, batch(3))
+    assert [e.version for e in log.entries("p")] == [0, 1, 2, 3], "as of the moment of opening"
+    found = [(c.table_version, c.metadata.batch.batch_id) for c in log.landed_commits("p")]
+    assert found == [(3, 2), (2, 1), (1, 0)]
+    clean_log(target)
+    log = TableLog.open(LakeUri(str(target)))
+    land(target, 6, batch(4))
+    assert [e.version for e in log.entries("p")] == [5], "what clean-up has left"
+
+
+def test_i10_a_rebuilt_ledger_records_the_versions_that_the_batches_have(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = make_target(coordinator)
+    for n in range(3):
+        land(target, n + 1, batch(n))
+    monkeypatch.setattr(Coordinator, "source", lambda self, state=None: source({("t", 0): (0, 100)}))
+    GenerationChange(coordinator, lambda: None).rebuild("lost", "test")
+    found = {e.batch_id: e.table_version for e in coordinator.ledger.events() if isinstance(e, BatchCommitted)}
+    said = {n: json.loads(_provenance(target, n + 1)["userMetadata"])["batch_id"] for n in found}
+    assert (found, said) == ({0: 1, 1: 2, 2: 3}, {0: 0, 1: 1, 2: 2})
+
+
+def _provenance(target: Path, version: int) -> dict:
+    file = target / "_delta_log" / f"{version:020}.json"
+    return json.loads(file.read_text().splitlines()[0])["commitInfo"]
+
+
+def test_no_code_asks_deltalake_for_a_history() -> None:
+    """`DeltaTable.history` counts down from the version that was opened and reads from the newest commit on: its
+    numbers are wrong as soon as somebody has committed in between."""
+    folders = ("include", "spark_jobs", "plugins", "dags")
+    root = Path(__file__).parents[3]
+    files = [file for folder in folders for file in (root / folder).rglob("*.py")]
+    assert len(files) > 100
+    assert [str(file) for file in files if ".history(" in file.read_text()] == []

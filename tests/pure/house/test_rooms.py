@@ -1,0 +1,9 @@
+"""The picture of the rooms is that of the code."""
+
+from __future__ import annotations
+
+from tests.house.rooms import PICTURE, House
+
+
+def test_the_picture_of_the_rooms_is_up_to_date() -> None:
+    assert PICTURE.read_text() == House.of().svg(), "the rooms or their arrows have changed: `make rooms`"

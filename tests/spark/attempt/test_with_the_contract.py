@@ -1,0 +1,208 @@
+"""What is known to be wrong and waits for issue 24, which gives every table of a batch one contract: one test each, on
+the real stack. Each fails today at the assertion that speaks of the wrong rows or of the silence; whoever mends the
+defect takes its mark away (`strict`)."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from include.audit.auditor import audit
+from include.lake.uri import LakeUri
+from include.pipeline_file import Pipeline
+from include.protocol.errors import LakemarkError, OutcomeUnknownError, TargetBehindLedger
+from spark_jobs.attempt.attempt import Attempt
+from tests.spark.changes.test_quality import CHEAP, SCHEMA, send, with_suite
+from tests.spark.control.test_quarantine import PRICE, prices, quarantine, reasons
+from tests.support.world import World, as_dict, changes, newest_by_key, read_table
+
+
+def known(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"issue 24: {reason}")
+
+
+def given(is_so: bool, otherwise: object = "") -> None:
+    """What a test needs before it comes to its point: not an assertion, for that is what is known to fail."""
+    if not is_so:
+        raise RuntimeError(str(otherwise))
+
+
+def pipeline_of(world: World, topic: str, name: str | None = None, batch: int = 10, **sections: object) -> Pipeline:
+    return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": batch}}, **sections)
+
+
+def offsets(path: LakeUri | str | None) -> set[int]:
+    return {row["offset"] for row in read_table(path or "")}
+
+
+def is_told_of(world: World, pipeline: Pipeline) -> bool:
+    """Whether plan or audit says that something is wrong."""
+    try:
+        world.coordinator(pipeline).plan()
+    except LakemarkError:
+        return True
+    return bool(audit(world.settings, pipeline, deep=True).findings)
+
+
+def all_of_it_lost(world: World) -> Pipeline:
+    """The target and the ledger are lost, archive and quarantine are not; and Kafka has dropped the first records.
+
+    What is left to do is what `ledger rebuild` says then: remove what is left of the ledger, and run the pipeline.
+    """
+    topic = world.topic(partitions=1)
+    pipeline = pipeline_of(world, topic, batch=4, archive=f"lake://bronze/{topic}")
+    world.produce(topic, [b"{", *changes(range(1, 12), 1)], 1)
+    given(world.drain(pipeline) == 3)
+    tables = world.coordinator(pipeline).tables
+    given(offsets(tables.quarantine) == {0})
+    for path in (tables.target, tables.ledger):
+        shutil.rmtree(str(path))
+    world.delete_before(topic, 0, 2)
+    again = pipeline_of(world, topic, pipeline.name, 100, archive=f"lake://bronze/{topic}")
+    world.produce(topic, [b"{", *changes(range(1, 5), 2)], 1)
+    return again
+
+
+@known("generation 1 begins again and takes the archive's old markers for its own: what it reads is never archived")
+def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(world: World) -> None:
+    pipeline = all_of_it_lost(world)
+    world.drain(pipeline)
+    kept = [record for record in world.sent if record.offset >= 2 and isinstance(record.value, dict)]
+    given(as_dict(world.rows(pipeline)) == newest_by_key(kept))
+    held = offsets(world.coordinator(pipeline).tables.archive)
+    assert held == {record.offset for record in world.sent} or is_told_of(world, pipeline)
+
+
+@pytest.mark.slow
+@known("generation 1 begins again: its first batch replaces what the lost one's first batch had set aside")
+def test_i8_after_target_and_ledger_were_lost_the_quarantine_keeps_what_it_holds(world: World) -> None:
+    pipeline = all_of_it_lost(world)
+    world.drain(pipeline)
+    assert offsets(world.coordinator(pipeline).tables.quarantine) == {0, 12}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "RESTORE TABLE {} TO VERSION AS OF 1",
+        pytest.param(
+            "CREATE OR REPLACE TABLE {0} USING delta AS SELECT * FROM {0} WHERE id < 5", marks=pytest.mark.slow
+        ),
+    ],
+    ids=["restore", "replace"],
+)
+@known("settle records the version and the id that come after; whoever plans looks for a RESTORE behind it only")
+def test_i3_a_target_that_is_rolled_back_while_a_batch_is_planned_is_noticed(world: World, statement: str) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = pipeline_of(world, topic)
+    world.produce(topic, [*changes(range(10), 1), *changes(range(10, 20), 1), *changes(range(20, 30), 1)], 1)
+    for _ in range(2):
+        world.run_batch(pipeline)
+    world.coordinator(pipeline).plan()
+    with world.session() as spark:
+        spark.sql(statement.format(f"delta.`{world.coordinator(pipeline).tables.target}`"))
+    given(len(world.rows(pipeline)) < 20)
+    noticed = False
+    try:
+        world.attempt(pipeline, 2)
+        world.settle(pipeline, 2)
+        world.coordinator(pipeline).plan()
+    except TargetBehindLedger:
+        noticed = True
+    assert noticed or as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+
+
+@known("a ledger whose generation has committed nothing yet expects nothing of the target")
+def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = pipeline_of(world, topic)
+    world.produce(topic, changes(range(10), 1), 1)
+    world.run_batch(pipeline)
+    done = world.lakemark("reset", pipeline.name, "--reason", "test")
+    given(done.returncode == 0, done.stderr)
+    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
+    world.produce(topic, changes(range(5), 2), 1)
+    noticed = False
+    try:
+        world.drain(pipeline)
+    except TargetBehindLedger:
+        noticed = True
+    assert noticed or as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+
+
+@pytest.mark.slow
+@known("a resolution says nothing of the version that it speaks of: what a RESTORE has taken away stays 'replayed'")
+def test_i8_a_replay_that_a_restore_has_taken_away_is_pending_again(world: World) -> None:
+    pipeline = with_suite(world, CHEAP)
+    send(world, pipeline, {"id": 1, "price": 500}, {"id": 2})
+    world.run_batch(pipeline)
+    landed = world.version(pipeline)
+    pipeline = with_suite(world, again=pipeline)
+    quarantine(world, "replay", pipeline.name)
+    given(prices(world, pipeline) == {1: 500, 2: 1})
+    with world.session() as spark:
+        spark.sql(f"RESTORE TABLE delta.`{world.coordinator(pipeline).tables.target}` TO VERSION AS OF {landed}")
+    with pytest.raises(TargetBehindLedger) as failure:
+        world.coordinator(pipeline).plan()
+    command = failure.value.action.split("`")[1].replace("...", "restored").split()
+    done = world.lakemark(*command[1:])
+    given(done.returncode == 0, done.stderr)
+    world.drain(pipeline)
+    assert prices(world, pipeline).get(1) == 500 or reasons(world, pipeline) == {PRICE: {"pending": 1}}
+
+
+@pytest.mark.slow
+@known("a resolution names a record by topic, partition and offset: the new topic's has the same name")
+def test_i8_a_record_of_a_topic_made_anew_is_pending_whatever_became_of_the_old_ones(world: World) -> None:
+    pipeline = with_suite(world, CHEAP)
+    send(world, pipeline, {"id": 1, "price": 500})
+    world.run_batch(pipeline)
+    quarantine(world, "discard", pipeline.name, "--reason", "a test order")
+    world.recreate_topic(pipeline.source.topics[0], 1)
+    send(world, pipeline, {"id": 2, "seq": 2, "price": 600})
+    done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "made anew")
+    given(done.returncode == 0, done.stderr)
+    world.run_batch(pipeline)
+    given(prices(world, pipeline) == {})
+    assert reasons(world, pipeline)[PRICE].get("pending") == 1
+
+
+@known("a retry merges into a table beside the target what it finds good, and takes no row away that it sets aside")
+def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = world.topic(partitions=1)
+    tables = {"table": f"lake://silver/{topic}", "history_table": f"lake://silver/{topic}_history"}
+    sections = {"source": {"schema": SCHEMA}, "target": tables}
+    pipeline = world.pipeline(topic, **sections)
+    send(world, pipeline, {"id": 1}, {"id": 2, "price": 500})
+
+    def never(*_: object) -> bool:
+        raise ConnectionError("gone")
+
+    with monkeypatch.context() as patched, pytest.raises(OutcomeUnknownError):
+        patched.setattr(Attempt, "_merge", never)
+        world.run_batch(pipeline)
+    world.write_suite("shop", [CHEAP])
+    pipeline = world.pipeline(topic, pipeline.name, **sections, quality={"suite": "shop"})
+    given(world.run_batch(pipeline) is not None)
+    given(sorted(as_dict(world.rows(pipeline))) == [1] and len(world.quarantine(pipeline)) == 1)
+    shown = {row["id"] for row in read_table(world.coordinator(pipeline).tables.history or "") if row["valid_from"]}
+    assert shown == {1} or audit(world.settings, pipeline, deep=True).findings != ()
+
+
+@pytest.mark.parametrize("table", ["history", pytest.param("archive", marks=pytest.mark.slow)])
+@known("audit looks at markers, commits and counts of the tables beside the target, never at their rows")
+def test_rows_that_were_taken_out_of_a_table_beside_the_target_are_found(world: World, table: str) -> None:
+    topic = world.topic(partitions=1)
+    target = {"table": f"lake://silver/{topic}", "history_table": f"lake://silver/{topic}_history"}
+    pipeline = pipeline_of(world, topic, target=target, archive=f"lake://bronze/{topic}")
+    world.produce(topic, changes(range(10), 1), 1)
+    world.run_batch(pipeline)
+    path, column = getattr(world.coordinator(pipeline).tables, table), {"history": "id", "archive": "offset"}[table]
+    given(audit(world.settings, pipeline, deep=True).findings == ())
+    with world.session() as spark:
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE {column} = 3")
+    given(len(read_table(path)) == 9)
+    assert world.lakemark("audit", pipeline.name, "--deep").returncode == 1
