@@ -94,7 +94,7 @@ bench-formats: setup-dev ## what decoding costs, by format
 	@$(BIN)/python -m tests.bench.formats $(ARGS)
 
 rooms: setup-dev ## draws the rooms and their arrows from the imports: docs/images/rooms.svg
-	@$(BIN)/python -m tests.house.rooms
+	@$(BIN)/python -m tests.support.rooms
 
 lock: setup      ## compiles requirements*.in into hashed pins
 	@for f in requirements requirements-dev requirements-setup tests/bench/contenders/hudi/requirements; do \

@@ -1,1 +1,0 @@
-"""Looks at the code itself: its rooms, its statements, its docs."""
