@@ -7,12 +7,12 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats rooms lock
+.PHONY: help setup setup-dev demo up down test test-pure test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats rooms lock
 
-help:            ## this list
+help:            ## lists every target
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
 
-setup: $(VENV)/.ready $(HOME_DIR)/.jars  ## environment, Java, JARs under .lakemark/
+setup: $(VENV)/.ready $(HOME_DIR)/.jars  ## installs Python packages, Java and JARs under .lakemark/
 
 $(VENV)/.python: requirements-setup.txt
 	@echo "[setup 1/4] a virtual environment in $(VENV)"
@@ -38,31 +38,34 @@ $(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt $(wildcard inclu
 	@$(BIN)/python -m include.installation
 	@touch $@
 
-setup-dev: setup $(VENV)/.ready-dev
+setup-dev: setup $(VENV)/.ready-dev  ## installs what tests and lints need, too
 
-demo: setup      ## a year of flights, end to end, with a killed job and a killed Spark server
+demo: setup      ## runs a year of flights end to end, and kills a job and a Spark server on the way
 	@$(BIN)/lakemark demo
 
-up: setup        ## Kafka, a warm Spark server and Airflow on this machine
+up: setup        ## starts Kafka, a warm Spark server and Airflow on this machine
 	@$(BIN)/lakemark up
 
 down:            ## ends what `up` or `demo` started, and nothing else
 	@if [ -x $(BIN)/lakemark ]; then $(BIN)/lakemark down; else echo "nothing was set up"; fi
 
-lint: setup-dev  ## ruff and the walls between the rooms
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
+lint: setup-dev  ## checks style, types, and the floors between the rooms
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache && $(BIN)/mypy
 
-test: lint       ## everything that CI runs
+test-pure: setup-dev ## runs the tests that need no table, no JVM and no server (half a minute)
+	@$(BIN)/pytest tests/pure
+
+test: lint       ## runs all that CI runs (20 minutes on two cores)
 	@$(BIN)/pytest -m "not slow" --durations=30
 	@$(BIN)/python -m tests.soak $(SHORT_SOAK)
 
-test-all: lint   ## the slow ones too
+test-all: lint   ## runs the slow tests, too
 	@$(BIN)/pytest
 
-soak: setup-dev  ## load and faults from a seed: make soak ARGS="--rounds 300 --seed 7"
+soak: setup-dev  ## deals load and faults from a seed: make soak ARGS="--rounds 300 --seed 7"
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-crowd: setup-dev ## 20 pipelines at once in one Airflow, with kills: make crowd ARGS="--minutes 15"
+crowd: setup-dev ## runs 20 pipelines at once in one Airflow, with kills: make crowd ARGS="--minutes 15"
 	@$(BIN)/python -m tests.crowd $(ARGS)
 
 $(HOME_DIR)/hudi/.ready: $(VENV)/.ready-dev tests/bench/contenders/hudi/requirements.txt
@@ -72,25 +75,25 @@ $(HOME_DIR)/hudi/.ready: $(VENV)/.ready-dev tests/bench/contenders/hudi/requirem
 	@$(BIN)/python -m include.installation hudi
 	@touch $@
 
-bench: setup-dev $(HOME_DIR)/hudi/.ready ## against what one would pick instead, as ratios within one run: make bench ARGS="8k 200k --rounds 6"
+bench: setup-dev $(HOME_DIR)/hudi/.ready ## measures Lakemark against what one would pick instead, as ratios within one run: make bench ARGS="8k 200k --rounds 6"
 	@$(BIN)/python -m tests.bench --report docs/bench $(ARGS)
 
-bench-large: setup-dev $(HOME_DIR)/hudi/.ready ## the same with tables of 50M rows and batches of 1M (about 15 GB of disk)
+bench-large: setup-dev $(HOME_DIR)/hudi/.ready ## measures the same with tables of 50M rows and batches of 1M (about 15 GB of disk)
 	@$(BIN)/python -m tests.bench --report docs/bench-large --large $(ARGS)
 
-bench-quality: setup-dev ## what a quality suite costs a batch
+bench-quality: setup-dev ## measures what a quality suite costs a batch
 	@$(BIN)/python -m tests.bench.quality $(ARGS)
 
-bench-growth: setup-dev ## what a batch costs as its table grows a hundred times, and as small files pile up
+bench-growth: setup-dev ## measures a batch as its table grows a hundred times, and as small files pile up
 	@$(BIN)/python -m tests.bench.growth $(ARGS)
 
-bench-ledger: setup-dev ## what plan and settle cost, also after ten thousand batches
+bench-ledger: setup-dev ## measures plan and settle, also after ten thousand batches
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)
 
-bench-scale: setup-dev ## batches of 1M to 20M changes on a standalone cluster, with a driver of bounded memory
+bench-scale: setup-dev ## measures batches of 1M to 20M changes on a standalone cluster, with a driver of bounded memory
 	@$(BIN)/python -m tests.bench.scale $(ARGS)
 
-bench-formats: setup-dev ## what decoding costs, by format
+bench-formats: setup-dev ## measures decoding, by format
 	@$(BIN)/python -m tests.bench.formats $(ARGS)
 
 rooms: setup-dev ## draws the rooms and their arrows from the imports: docs/images/rooms.svg
