@@ -13,7 +13,7 @@ import pytest
 
 from include.settings import PROJECT_ROOT
 
-DOCUMENTS = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [*sorted(PROJECT_ROOT.glob("*.md")), *sorted((PROJECT_ROOT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
