@@ -1,0 +1,132 @@
+"""What `LogStore` and `Files` promise, asked of every kind of store. A new kind joins by a line in `LAKES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from include.lake.files import FileInfo, Files
+from include.lake.log_store import LogStore
+from include.lake.stores import files_at, log_store_of
+from include.lake.uri import LakeUri
+from include.protocol.errors import TerminalError
+
+LAKES: dict[str, Callable[[Path], LakeUri]] = {"posix": lambda folder: LakeUri(str(folder))}
+ROWS = pa.table({"id": [1, 2, 3]})
+
+
+@pytest.fixture(params=LAKES)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> LakeUri:
+    return LAKES[request.param](tmp_path / "lake")
+
+
+@pytest.fixture
+def table(lake: LakeUri) -> LakeUri:
+    """Versions 0 and 1, and a checkpoint of version 1."""
+    uri = lake / "silver/t"
+    write_deltalake(str(uri), ROWS)
+    write_deltalake(str(uri), ROWS, mode="append")
+    DeltaTable(str(uri)).create_checkpoint()
+    return uri
+
+
+@pytest.fixture
+def log(table: LakeUri) -> LogStore:
+    return log_store_of(table)
+
+
+@pytest.fixture
+def files(lake: LakeUri) -> Files:
+    return files_at(lake)
+
+
+def test_i5_of_two_who_create_a_version_one_wins_and_the_other_is_told(log: LogStore) -> None:
+    contents = [b"%d" % n * 100_000 for n in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda content: log.create(2, content), contents))
+    assert won.count(True) == 1
+    assert log.read(2) == contents[won.index(True)], "the winner's bytes, whole"
+    assert not log.create(2, b"later")
+    assert log.read(2) == contents[won.index(True)]
+
+
+def test_commits_are_read_by_version(log: LogStore, lake: LakeUri) -> None:
+    assert log.exists()
+    assert not log_store_of(lake / "silver/none").exists()
+    commit = log.read(1)
+    assert commit is not None
+    assert b'"add"' in commit
+    assert (log.has(1), log.size(1)) == (True, len(commit))
+    assert (log.has(2), log.size(2), log.read(2)) == (False, None, None)
+
+
+def test_the_newest_checkpoint_is_found_and_read(log: LogStore, lake: LakeUri) -> None:
+    assert b'"version":1' in (log.last_checkpoint() or b"")
+    assert (log.has_checkpoint(1), log.has_checkpoint(0)) == (True, False)
+    [found] = filter(None, log.read_checkpoint(1, ["metaData.id"])["metaData"].to_pylist())
+    assert set(found) == {"id"}
+    assert log_store_of(lake / "silver/none").last_checkpoint() is None
+    with pytest.raises(OSError):
+        log.read_checkpoint(0, ["metaData.id"])
+
+
+def test_a_log_tells_that_it_has_changed(log: LogStore, lake: LakeUri) -> None:
+    before, entries = log.changed_at(), log.entries()
+    assert before is not None
+    assert log.create(2, b"{}")
+    after = log.changed_at()
+    assert after is not None
+    assert after >= before
+    assert log.entries() == entries + 1, "and nothing that it has written on the way stays"
+    assert log_store_of(lake / "silver/none").changed_at() is None
+
+
+def test_files_are_listed_below_a_folder_and_opened(files: Files, table: LakeUri) -> None:
+    found = {file.name: file for file in files.list(table)}
+    assert {name.rpartition("/")[0] for name in found} == {"", "_delta_log"}
+    [(name, data)] = [(n, f) for n, f in found.items() if n.endswith(".parquet") and "/" not in n][:1]
+    with files.open(table / name) as opened:
+        content = opened.read()
+    assert data == FileInfo(name, len(content), data.modified_at)
+    assert content[:4] == content[-4:] == b"PAR1"
+    assert list(files.list(table / "none")) == []
+    with pytest.raises(OSError):
+        files.open(table / "none")
+
+
+def test_folders_are_made_moved_and_deleted(files: Files, lake: LakeUri, table: LakeUri) -> None:
+    files.make_folder(lake / "gold")
+    files.make_folder(lake / "gold")
+    files.move(table, lake / "gold/t")
+    assert (files.exists(table), files.exists(lake / "gold/t")) == (False, True)
+    assert DeltaTable(str(lake / "gold/t")).version() == 1
+    files.delete(lake / "gold/t")
+    assert not files.exists(lake / "gold/t")
+
+
+def test_tables_around_a_folder_are_found(files: Files, lake: LakeUri, table: LakeUri) -> None:
+    assert list(files.tables_around(table)) == []
+    assert list(files.tables_around(lake)) == [table]
+    assert list(files.tables_around(table / "deep/inner")) == [table]
+    assert list(files.tables_around(lake / "silver/other")) == []
+
+
+def test_a_scheme_that_no_kind_serves_is_refused_by_name() -> None:
+    for ask in (files_at, log_store_of):
+        with pytest.raises(TerminalError, match="the scheme ftp"):
+            ask(LakeUri("ftp://host/lake"))
+
+
+def test_a_place_is_no_path() -> None:
+    uri = LakeUri("/lake") / "silver/t"
+    assert (str(uri), uri.name, uri.parent, uri.scheme) == ("/lake/silver/t", "t", LakeUri("/lake/silver"), "file")
+    assert (uri.beside("u"), LakeUri("s3://b/p").scheme) == (LakeUri("/lake/silver/u"), "s3")
+    with pytest.raises(TypeError):
+        Path(uri)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        open(uri)  # type: ignore[call-overload]  # noqa: PTH123, SIM115
