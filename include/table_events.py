@@ -16,7 +16,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.tables import table_uri
 from include.protocol.errors import TargetBehindLedger, TerminalError
-from include.protocol.ledger_events import BatchRecord
+from include.protocol.ledger_state import BatchRecord
 from include.settings import Settings
 
 EVENT_FORMAT = 1

@@ -25,8 +25,10 @@ from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot, LedgerState, fold
+from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
+from include.protocol.ledger_state import LedgerState
 
 LEDGER_SCHEMA = pa.schema(
     [

@@ -17,8 +17,9 @@ from typing import Any, Literal
 from include.protocol.backfill import Backfill
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import GenerationStarted, LedgerState
+from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_rows import generation_from_json, generation_to_json
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, expired, next_offsets, verify_topics
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit

@@ -12,15 +12,9 @@ from dataclasses import dataclass, replace
 
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import OffsetsExpired
-from include.protocol.ledger_events import (
-    BatchCommitted,
-    BatchPlanned,
-    Event,
-    GenerationStarted,
-    LedgerState,
-    TopicsStarted,
-    fold,
-)
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 

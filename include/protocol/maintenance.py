@@ -17,14 +17,9 @@ from typing import Any
 
 from include.protocol.backfill import Into
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import (
-    BatchCommitted,
-    BatchPlanned,
-    Event,
-    GenerationStarted,
-    LedgerState,
-    fold,
-)
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 PURGED = "lakemark.tombstonesPurgedTo"  # table property: marks, see `PurgeMark`

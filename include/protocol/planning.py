@@ -9,7 +9,8 @@ from typing import Literal
 
 from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired, TopicRecreated
-from include.protocol.ledger_events import LedgerState, TopicsStarted
+from include.protocol.ledger_events import TopicsStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from include.protocol.batch import BatchKey
-from include.protocol.ledger_events import BatchRecord, LedgerState
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 

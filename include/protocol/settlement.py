@@ -9,7 +9,8 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import BatchCounts, MergeCounts, account
 from include.protocol.errors import CountsDisagree, FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
-from include.protocol.ledger_events import BatchCommitted, BatchRecord, LedgerState
+from include.protocol.ledger_events import BatchCommitted
+from include.protocol.ledger_state import BatchRecord, LedgerState
 
 
 @dataclass(frozen=True)
