@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from include.protocol.backfill import Backfill, BackfillOutcome
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
+from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
@@ -95,7 +95,7 @@ class BatchCommitted:
     settle_seconds: float | None = None
     attempt_seconds: float | None = None  # that its attempt took; None: it did not live to tell
     table_id: str | None = None  # Delta's id of the target, by which another table in its place is noticed
-    quality: Mapping[str, Any] | None = None  # the quality suite's verdict; None: there is no suite
+    quality: JsonMapping | None = None  # the quality suite's verdict; None: there is no suite
 
 
 @dataclass(frozen=True)

@@ -33,15 +33,15 @@ def fold(events: Iterable[Event]) -> LedgerState:
     for event in events:
         folding.add(event)
     return LedgerState(
-        folding.generation,
-        tuple(folding.batches),
-        folding.next_offsets,
-        folding.topic_ids,
-        folding.cluster_id,
-        tuple(folding.generations),
-        folding.backfills,
-        folding.first_batch_id,
-        folding.is_whole,
+        generation=folding.generation,
+        batches=tuple(folding.batches),
+        next_offsets=folding.next_offsets,
+        topic_ids=folding.topic_ids,
+        cluster_id=folding.cluster_id,
+        generations=tuple(folding.generations),
+        backfills=folding.backfills,
+        first_batch_id=folding.first_batch_id,
+        is_whole=folding.is_whole,
     )
 
 

@@ -129,7 +129,13 @@ class LedgerState:
         """Of a state in which the last batch is committed."""
         last = self.batches[-1]
         assert last.commit is not None, "a batch is pending"
-        return LedgerSnapshot(last.batch, last.commit, self.next_offsets, self.topic_ids, self.cluster_id)
+        return LedgerSnapshot(
+            batch=last.batch,
+            commit=last.commit,
+            next_offsets=self.next_offsets,
+            topic_ids=self.topic_ids,
+            cluster_id=self.cluster_id,
+        )
 
     def knows(self, key: BatchKey) -> bool:
         """Whether a question about this batch, or one of a backfill, can be answered from here."""
