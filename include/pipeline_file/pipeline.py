@@ -32,6 +32,7 @@ from include.pipeline_file.source import Source
 from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
 from include.pipeline_file.variables import as_shown
+from include.protocol.json_data import JsonMapping
 
 # Which Parquet's files do not take in names of columns, and so Delta does not (without mapped columns).
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
@@ -236,7 +237,7 @@ class Pipeline(Section):
             raise refused("merge_every", "an `archive`, where batches wait for their MERGE", "no archive")
         return self
 
-    def shown_as(self, written: Mapping[str, Any]) -> Pipeline:
+    def shown_as(self, written: JsonMapping) -> Pipeline:
         """The same pipeline, which is shown as its file is written."""
         copy = self.model_copy()
         copy._as_shown = as_shown(self, written)
