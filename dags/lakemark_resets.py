@@ -19,8 +19,9 @@ from include.jobs.runner import create_target
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.protocol.generations import restart
-from include.protocol.ledger_events import GenerationStarted, LedgerState
+from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_rows import generation_to_json
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
 from include.settings import Settings
 

@@ -41,9 +41,9 @@ class _Armed:
         self.point, _, action = text.partition("=")
         name, _, nth = action.partition("@")
         self.passes_left = int(nth or 1)
-        self.signal = _SIGNALS.get(name)
-        if self.point not in FAULT_POINTS or self.signal is None:
+        if self.point not in FAULT_POINTS or name not in _SIGNALS:
             raise ValueError(f"LAKEMARK_TEST_FAULT: no such point or action: {text!r}")
+        self.signal = _SIGNALS[name]
 
     def passed(self, point: FaultPoint) -> None:
         if point == self.point:

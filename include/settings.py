@@ -16,6 +16,7 @@ from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 
 Runner = Literal["local", "spark-submit", "connect"]
+_RUNNERS: tuple[Runner, ...] = get_args(Runner)
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 ADDRESSES = "addresses.json"  # in the home: environment variables that say where `lakemark up` serves
 
@@ -113,16 +114,25 @@ class Settings:
 
 
 def _runner(name: str, remote: str | None) -> Runner:
-    known = get_args(Runner)
-    if name not in known or (name == "connect" and remote is None):
+    runner = next((known for known in _RUNNERS if known == name), None)
+    action = "set it where Airflow's workers and the command get their environment"
+    if runner is None:
         raise TerminalError(
-            what="there is no such runner" if name not in known else "the runner connect needs a server",
-            where="the environment variable " + ("LAKEMARK_RUNNER" if name not in known else "LAKEMARK_SPARK_REMOTE"),
-            expected=f"one of {', '.join(known)}" if name not in known else "sc://host:port",
-            found=name if name not in known else "nothing",
-            action="set it where Airflow's workers and the command get their environment",
+            what="there is no such runner",
+            where="the environment variable LAKEMARK_RUNNER",
+            expected=f"one of {', '.join(_RUNNERS)}",
+            found=name,
+            action=action,
         )
-    return name  # type: ignore[return-value]
+    if runner == "connect" and remote is None:
+        raise TerminalError(
+            what="the runner connect needs a server",
+            where="the environment variable LAKEMARK_SPARK_REMOTE",
+            expected="sc://host:port",
+            found="nothing",
+            action=action,
+        )
+    return runner
 
 
 def _rest_of(master: str | None) -> str | None:
@@ -138,6 +148,7 @@ def armed_fault() -> str | None:
 
 def _addresses(path: Path) -> dict[str, str]:
     try:
-        return json.loads(path.read_text())
+        addresses: dict[str, str] = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
+    return addresses

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
-from include.lake.delta_tables import OpenedTable, open_table, query
+from include.lake.delta_tables import OpenedTable, Row, open_table, query
 from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.tables import table_uri
 from include.protocol.errors import TargetBehindLedger, TerminalError
-from include.protocol.ledger_events import BatchRecord
+from include.protocol.json_data import JsonMapping, JsonObject
+from include.protocol.ledger_state import BatchRecord
 from include.settings import Settings
 
 EVENT_FORMAT = 1
@@ -52,16 +53,16 @@ class BatchEvent:
             table_version=commit.table_version,
             table_id=commit.table_id,
             committed_at=commit.committed_at,
-            counts=commit.counts and commit.counts.to_json(),
+            counts=commit.counts.to_json() if commit.counts else None,
             quarantine_version=commit.quarantine_version,
-            quality=commit.quality and commit.quality["outcome"],
+            quality=commit.quality["outcome"] if commit.quality else None,
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {"lakemark": EVENT_FORMAT, **asdict(self), "ranges": list(self.ranges)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: JsonMapping) -> Self:
         """Raises TerminalError for what is no event of a settled batch."""
         if data.get("lakemark") != EVENT_FORMAT:
             raise TerminalError(
@@ -93,17 +94,18 @@ class BatchEvent:
             raise self._gone(uri, error.found) from error
         if table is None:
             raise self._gone(uri, "no table")
-        if self.table_id not in (None, table.metadata().id):
+        found = str(table.metadata().id)
+        if self.table_id not in (None, found):
             raise TargetBehindLedger(
                 what="another table lies where the batch landed",
                 where=f"{self.table} version {self.table_version}",
                 expected=f"table id {self.table_id}",
-                found=f"table id {table.metadata().id}",
+                found=f"table id {found}",
                 action=f"see `lakemark audit {self.pipeline}`",
             )
         return table
 
-    def query(self, sql: str, settings: Settings | None = None) -> list[dict[str, Any]]:
+    def query(self, sql: str, settings: Settings | None = None) -> list[Row]:
         """Rows of a query (DataFusion's SQL) over exactly this version, which is called `t`. Raises as `open`."""
         return query(self.open(settings), sql)
 

@@ -25,7 +25,7 @@ from include.lake.table_log import LogEntry, TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
-from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import next_offsets, verify_source
 from include.protocol.settlement import verify_ledger_not_behind, verify_target_not_behind
 from include.settings import Settings

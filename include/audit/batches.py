@@ -9,7 +9,8 @@ from include.audit.report import Finding
 from include.lake.table_log import LogEntry
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
-from include.protocol.ledger_events import BatchRecord, GenerationStarted, LedgerState
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of
 

@@ -20,7 +20,7 @@ from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, purged_offsets
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition

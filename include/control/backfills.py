@@ -20,7 +20,8 @@ from include.protocol.batch import FENCE, Batch
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
 from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
 from include.protocol.guard import verify_fingerprint
-from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchRecord, Event, LedgerState
+from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, Event
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.maintenance import purged_from, verify_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition

@@ -19,13 +19,8 @@ from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import OffsetsExpired, TargetBehindLedger
 from include.protocol.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
-from include.protocol.ledger_events import (
-    BatchPlanned,
-    Event,
-    GenerationStarted,
-    LedgerState,
-    TopicsStarted,
-)
+from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import (
     Idle,
     NewBatch,

@@ -20,15 +20,9 @@ from include.pipeline_file import LINEAGE
 from include.protocol.batch import FENCE, app_id
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.generations import fence_metadata, rebuild
-from include.protocol.ledger_events import (
-    FIRST_GENERATION,
-    BatchPlanned,
-    BatchRecord,
-    Event,
-    GenerationStarted,
-    LedgerState,
-    fold,
-)
+from include.protocol.ledger_events import FIRST_GENERATION, BatchPlanned, Event, GenerationStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.maintenance import purged_from, purged_offsets, verify_reset_not_purged
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition

@@ -10,7 +10,7 @@ from include.control.coordinator import Coordinator
 from include.pipeline_file import Pipeline
 from include.protocol.data_watch import Waiting
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, start_topics
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings

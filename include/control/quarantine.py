@@ -25,7 +25,9 @@ from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill, Chunks
 from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, LedgerState, fold
+from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange
 
 _RESOLUTIONS = pa.schema(

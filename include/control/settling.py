@@ -13,7 +13,8 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables, table_uri
 from include.protocol.batch import BatchKey
 from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
-from include.protocol.ledger_events import BatchCommitted, BatchRecord, Event, LedgerState
+from include.protocol.ledger_events import BatchCommitted, Event
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.runs import RunPlan
 from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle

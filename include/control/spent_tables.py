@@ -5,7 +5,7 @@ from __future__ import annotations
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.pipeline_file.tables import Tables
-from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_state import LedgerState
 
 
 def remove_spent_tables(tables: Tables, state: LedgerState) -> list[LakeUri]:

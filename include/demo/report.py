@@ -14,7 +14,7 @@ from include.demo import oracle
 from include.demo.bad_batch import Told
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
-from include.protocol.ledger_events import BatchRecord
+from include.protocol.ledger_state import BatchRecord
 from include.settings import Settings
 
 

@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from include.lake.delta_tables import damaged
 from include.lake.log_store import commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
+from include.protocol.json_data import JsonObject
 
 _COMMITS_MAX = 200  # since the checkpoint; a table with more of them has writers that make none, and is opened instead
 _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
@@ -65,13 +66,13 @@ class LogTail:
         [found] = filter(None, rows)
         return str(found["id"])
 
-    def _actions(self, kind: str) -> Iterator[dict[str, Any]]:
+    def _actions(self, kind: str) -> Iterator[JsonObject]:
         """Of a kind, newest first."""
         for commit in self._commits:
             yield from (action[kind] for action in reversed(commit) if kind in action)
 
     @cached_property
-    def _commits(self) -> list[list[dict[str, Any]]]:
+    def _commits(self) -> list[list[JsonObject]]:
         """Actions by commit, newest commit first.
 
         Raises:
@@ -87,7 +88,7 @@ class LogTail:
         return found
 
 
-def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterator[dict[str, Any]]:
+def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterator[JsonObject]:
     """What the newest commits up to a version say of themselves (`commitInfo`, with their version; a commit need not
     have one), newest first; as far back as clean-up has left them."""
     first = 0 if limit is None else max(0, version - limit + 1)
@@ -98,7 +99,7 @@ def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterat
         yield from ({"version": number, **action["commitInfo"]} for action in actions if "commitInfo" in action)
 
 
-def _actions(uri: LakeUri, version: int) -> list[dict[str, Any]] | None:
+def _actions(uri: LakeUri, version: int) -> list[JsonObject] | None:
     """What a commit says beside its files; None if it is not there any more.
 
     Raises:

@@ -18,11 +18,13 @@ from include.lake.log_store import commit_file
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import RetryableError, TableDamaged, TerminalError
+from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
 _APPEND_TRIES = 5
 _COMPACTED_BYTES = 1 << 20  # a file of that size is left alone: the next compaction, and who reads the newest, skip it
 OpenedTable = DeltaTable  # a table as of one version
+Row = dict[str, Any]  # of a query: whoever wrote the query knows its columns and their types
 _RECENT_COMMITS = 200  # whose files are looked at for emptiness; a checkpoint has taken in what is older
 
 
@@ -61,16 +63,17 @@ def verify_alone(uri: LakeUri) -> None:
         )
 
 
-def query(table: OpenedTable, sql: str) -> list[dict[str, Any]]:
+def query(table: OpenedTable, sql: str) -> list[Row]:
     """Rows of a query (DataFusion's SQL) over the table, which is called `t` there.
 
     Raises:
         TableDamaged: a data file is missing or not readable.
     """
     try:
-        return query_arrow(table, sql).to_pylist()
+        rows: list[Row] = query_arrow(table, sql).to_pylist()
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(uri_of(table), _first_line(error)) from error
+    return rows
 
 
 def query_arrow(table: OpenedTable, sql: str) -> pa.Table:
@@ -108,7 +111,7 @@ def file_of_int96(table: OpenedTable) -> str | None:
         except (OSError, pa.ArrowException) as error:
             raise damaged(uri, _first_line(error)) from error
         if any(schema.column(n).physical_type == "INT96" for n in range(len(schema))):
-            return name
+            return str(name)
     return None
 
 
@@ -201,7 +204,7 @@ def commit_markers(table: OpenedTable, markers: Mapping[str, int], metadata: str
         "engineInfo": "lakemark",
         "userMetadata": metadata,
     }
-    actions: list[dict[str, Any]] = [{"commitInfo": provenance}]
+    actions: list[JsonObject] = [{"commitInfo": provenance}]
     actions += [{"txn": {"appId": a, "version": v, "lastUpdated": now}} for a, v in markers.items()]
     uri, content = uri_of(table), "".join(json.dumps(a) + "\n" for a in actions)
     if not log_store_of(uri).create(table.version() + 1, content.encode()):

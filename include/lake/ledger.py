@@ -20,13 +20,15 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.lake.delta_tables import keep_few_files, open_table, query
+from include.lake.delta_tables import Row, keep_few_files, open_table, query
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot, LedgerState, fold
+from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
+from include.protocol.ledger_state import LedgerState
 
 LEDGER_SCHEMA = pa.schema(
     [
@@ -87,7 +89,7 @@ class Ledger:
         """When its log last changed, in ns since 1970; None if there is no ledger yet. Far cheaper than its state."""
         return log_store_of(self.uri).changed_at()
 
-    def rows(self) -> list[dict]:
+    def rows(self) -> list[Row]:
         """All events as rows, `details` as data, in order."""
         table = open_table(self.uri)
         return _rows(table) if table is not None else []
@@ -172,7 +174,7 @@ class Ledger:
             raise self._refused(error) from error
         return self._holds(rows, table.version())
 
-    def _holds(self, rows: Sequence[dict], version: int) -> bool:
+    def _holds(self, rows: Sequence[Row], version: int) -> bool:
         """Whether rows that were committed as this version are part of the ledger.
 
         Its log is kept for minutes, so the name of a commit that others have made becomes free again: a writer that has
@@ -236,6 +238,6 @@ def _wants_snapshot(events: Sequence[Event]) -> bool:
     return isinstance(last, BatchCommitted) and last.batch_id % SNAPSHOT_EVERY == SNAPSHOT_EVERY - 1
 
 
-def _rows(table: DeltaTable, condition: str = "") -> list[dict]:
+def _rows(table: DeltaTable, condition: str = "") -> list[Row]:
     rows = query(table, f"select * from t {condition} order by sequence")
     return [{**row, "details": json.loads(row["details"])} for row in rows]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
 from include.lake.commit_files import LogTail, newest_infos
 from include.lake.delta_tables import OpenedTable, open_table
@@ -15,6 +14,7 @@ from include.protocol.batch import FENCE, Batch, app_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
 from include.protocol.counts import MergeCounts
 from include.protocol.generations import fenced_for
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.settlement import LandedCommit, TargetView
 
@@ -127,7 +127,7 @@ class TableLog:
         """The newest commits, newest first, and what they say of a pipeline."""
         return [self._entry(entry, pipeline) for entry in self._history(limit)]
 
-    def _history(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    def _history(self, limit: int | None = None) -> Iterator[JsonObject]:
         """What commits say of themselves, newest first, with the versions that their files are named after.
 
         Not by `DeltaTable.history`: it reads from the newest commit on and counts down from the version that was
@@ -135,7 +135,7 @@ class TableLog:
         """
         return newest_infos(self.uri, self.version, limit)
 
-    def _entry(self, entry: dict[str, Any], pipeline: str) -> LogEntry:
+    def _entry(self, entry: JsonObject, pipeline: str) -> LogEntry:
         text = entry.get("userMetadata")
         metadata = CommitMetadata.loads(text)
         return LogEntry(
@@ -176,7 +176,7 @@ class TableLog:
                 return entry["version"], int(back_to) if back_to not in (None, "null", "") else None
         return None
 
-    def _landed_commit(self, entry: dict[str, Any], metadata: CommitMetadata) -> LandedCommit:
+    def _landed_commit(self, entry: JsonObject, metadata: CommitMetadata) -> LandedCommit:
         metrics = entry.get("operationMetrics") or {}
 
         def number(name: str) -> int:
@@ -206,6 +206,6 @@ def landed_and_marker(uri: LakeUri, batch: Batch) -> tuple[int | None, LandedCom
     return marker, log.landed(batch) if marker is not None and marker >= batch.batch_id else None
 
 
-def _moment(entry: dict[str, Any]) -> str:
+def _moment(entry: JsonObject) -> str:
     """When a commit was made: ISO 8601, UTC."""
     return datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat()

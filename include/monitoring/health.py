@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from include.protocol.errors import ERRORS_BY_NAME, TerminalError
-from include.protocol.ledger_events import AttemptRecord
+from include.protocol.ledger_state import AttemptRecord
 
 State = Literal["broken", "failed", "retrying", "stale", "running", "paused", "new", "ok", "loading"]  # worst first
 STATES: tuple[State, ...] = get_args(State)

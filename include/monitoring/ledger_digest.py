@@ -19,11 +19,11 @@ from include.protocol.ledger_events import (
     BackfillPlanned,
     BatchCommitted,
     BatchPlanned,
-    BatchRecord,
     GenerationStarted,
     TopicsStarted,
 )
 from include.protocol.ledger_rows import from_row
+from include.protocol.ledger_state import BatchRecord
 from include.protocol.ranges import TopicPartition
 
 

@@ -9,7 +9,7 @@ from include.control.lag import Lag
 from include.control.quarantine import Quarantine
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
-from include.protocol.ledger_events import BatchRecord, LedgerState
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.settings import Settings
 
 

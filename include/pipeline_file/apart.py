@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from include.protocol.json_data import JsonMapping
+
 
 class Place(NamedTuple):
     """A table that a pipeline file names."""
@@ -25,7 +27,7 @@ class Place(NamedTuple):
         return tuple(self.table.removeprefix("lake://").casefold().split("/"))
 
 
-def places_in(data: Mapping[str, Any]) -> Iterator[Place]:
+def places_in(data: JsonMapping) -> Iterator[Place]:
     """The tables of a pipeline file's data; what is not of the right form is left out."""
     target, transform = (
         part if isinstance(part := data.get(name), Mapping) else {} for name in ("target", "transform")

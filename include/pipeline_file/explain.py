@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schedule import in_words
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.guarantees import Part, end_to_end
+from include.protocol.json_data import JsonObject
 
 _DELETES = (
     "{condition} deletes: the row stays as a tombstone (`{lineage}.deleted`), so that an older change cannot bring "
@@ -15,7 +14,7 @@ _DELETES = (
 )
 
 
-def explanation(pipeline: Pipeline) -> dict[str, Any]:
+def explanation(pipeline: Pipeline) -> JsonObject:
     """The pipeline as data: what each step does, every part's guarantee, the weakest part. Texts are as the file has
     them."""
     rows = [f"{column.name} {column.type}" for column in _columns(pipeline)] + [LINEAGE]

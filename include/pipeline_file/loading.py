@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
 from include.pipeline_file.apart import Place, clash, clashes, places_in
@@ -22,6 +23,7 @@ from include.pipeline_file.variables import VARIABLE, Written
 from include.pipeline_file.yaml_errors import yaml_problem
 from include.pipeline_file.yaml_text import NotTaken, read_yaml
 from include.protocol.errors import PipelineFileError
+from include.protocol.json_data import JsonObject
 
 
 def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
@@ -116,7 +118,7 @@ def _skimmed(path: Path, environment: Mapping[str, str]) -> Iterator[Place]:
 
 
 @lru_cache(maxsize=10_000)
-def _with_tables(path: Path, changed_at: int) -> dict[str, Any]:
+def _with_tables(path: Path, changed_at: int) -> JsonObject:
     """The sections of a file that name tables, as written; none of a file that cannot be read."""
     try:
         data = read_yaml(path.read_text())
@@ -150,11 +152,13 @@ def variables_of(path: Path) -> set[str]:
     return {match[1] for match in VARIABLE.finditer(path.read_text())}
 
 
-def _written_secrets(data: dict[str, Any]) -> list[tuple[str, str, str]]:
+def _written_secrets(data: JsonObject) -> list[tuple[str, str, str]]:
     """A password that stands in the file itself, where version control would keep it."""
     source = data.get("source")
+    if not isinstance(source, dict):
+        return []
     found = []
-    for section in ("security", "registry") if isinstance(source, dict) else ():
+    for section in ("security", "registry"):
         fields = source.get(section)
         password = fields.get("password") if isinstance(fields, dict) else None
         is_variable = isinstance(password, str) and re.fullmatch(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", password)
@@ -169,7 +173,7 @@ _LOGIN = re.compile(r"\S*:\S*@\S*")  # `user:password@host`, in a text that stan
 _OF_TYPES = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
 
 
-def _checked(data: dict[str, Any]) -> tuple[Pipeline | None, list[Any]]:
+def _checked(data: JsonObject) -> tuple[Pipeline | None, list[ErrorDetails]]:
     """The pipeline, or what pydantic finds wrong."""
     try:
         return Pipeline.model_validate(data), []
@@ -177,7 +181,7 @@ def _checked(data: dict[str, Any]) -> tuple[Pipeline | None, list[Any]]:
         return None, error.errors()
 
 
-def _told(findings: list[Any], written: Written) -> Iterator[tuple[str, str, str]]:
+def _told(findings: list[ErrorDetails], written: Written) -> Iterator[tuple[str, str, str]]:
     """(field, allowed, found) of every finding.
 
     No text that was made of what a variable holds is told: each comes from the same finding about the masked file.
@@ -198,7 +202,7 @@ def _told(findings: list[Any], written: Written) -> Iterator[tuple[str, str, str
         yield field, _LOGIN.sub("...", allowed), _LOGIN.sub("...", found)
 
 
-def _identity(details: Any) -> tuple[Any, ...]:
+def _identity(details: ErrorDetails) -> tuple[object, ...]:
     """Which finding it is, whatever the value."""
     return details["loc"], details["type"], details.get("ctx", {}).get("field")
 
@@ -207,7 +211,7 @@ def _is_secret(field: str) -> bool:
     return field.endswith(("password", "source.security", "source.registry"))
 
 
-def _problem(details: Any) -> tuple[str, str, str]:
+def _problem(details: ErrorDetails) -> tuple[str, str, str]:
     """(field, allowed, found) of one of pydantic's findings."""
     context = details.get("ctx", {})
     field = context.get("field") or ".".join(map(str, details["loc"])) or "file"
@@ -232,7 +236,7 @@ def _problem(details: Any) -> tuple[str, str, str]:
             return field, allowed, _NOT_SHOWN if secret else repr(found)
 
 
-def _fields_at(location: tuple[Any, ...]) -> list[str]:
+def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     model: Any = Pipeline
     for part in location:
         if isinstance(part, int):  # of a list, whose items are what its type names

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from include.pipeline_file import LINEAGE
 from include.pipeline_file.schema_ddl import Column, canonical, fields_of, named, nested
 from include.protocol.errors import SchemaChanged
+from include.protocol.json_data import JsonMapping
 
 SchemaChangePolicy = Literal["add_columns", "rescue", "fail"]
 COLUMN_ORDER, KNOWS, ABSENT_FIELD = "column_order", "knows", "absent"  # fields of the lineage, of columns
@@ -107,7 +108,8 @@ def _fields_to_add(pipeline: str, where: str, old: str, new: str) -> Iterator[Ad
         if name not in there:
             yield Added((LINEAGE, name), type_)
         elif there[name] != type_:
-            yield from _inner_to_add(pipeline, f"{where}, column {LINEAGE}.{name}", (LINEAGE, name), there[name], type_)
+            field = f"{where}, column {LINEAGE}.{name}"
+            yield from _inner_to_add(pipeline, field, (LINEAGE, name), old=there[name], new=type_)
 
 
 def _inner_to_add(pipeline: str, where: str, path: tuple[str, ...], old: str, new: str) -> Iterator[Added]:
@@ -130,8 +132,10 @@ def struct_fields(type_: str) -> dict[str, str]:
             return {}
 
 
-def of_delta(type_: Any) -> str:
+def of_delta(type_: JsonMapping | str) -> str:
     """A type of a Delta table's schema (Delta protocol, "Schema Serialization Format"), as `canonical` writes it."""
+    if isinstance(type_, str):
+        return canonical(type_)
     match type_:
         case {"type": "struct", "fields": fields}:
             return "STRUCT<" + ",".join(f"{named(f['name'])}:{of_delta(f['type'])}" for f in fields) + ">"

@@ -9,14 +9,19 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel
+
+from include.protocol.json_data import JsonMapping, JsonObject
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _NUMBER = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*")
 
 Replace = Callable[[re.Match[str], str], str]  # of a variable, and of the place in the file where it stands
+
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class Written:
@@ -26,22 +31,22 @@ class Written:
         data: of YAML. environment: what variables hold; of those that it lacks, the file's own defaults count.
     """
 
-    def __init__(self, data: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    def __init__(self, data: JsonMapping, environment: Mapping[str, str]) -> None:
         self._data, self._environment = data, environment
         self._tokens: dict[str, str] = {}  # by the variables' names
 
-    def interpolated(self) -> dict[str, Any]:
+    def interpolated(self) -> JsonObject:
         """With what the variables hold."""
-        return _replaced(self._data, self._own_default(lambda name: self._environment[name]))
+        return self._with(lambda name: self._environment[name])
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> JsonObject:
         """For people: what comes from the environment is `${NAME}`."""
-        return _replaced(self._data, self._own_default(lambda name: f"${{{name}}}"))
+        return self._with(lambda name: f"${{{name}}}")
 
-    def masked(self) -> dict[str, Any]:
+    def masked(self) -> JsonObject:
         """With a word in the place of what each variable holds, so that checks of it say no more than the file does.
         The word is a name, which is allowed at most places; or a number, where the variable holds one."""
-        return _replaced(self._data, self._own_default(self._token))
+        return self._with(self._token)
 
     def unmasked(self, text: str) -> str:
         """A text about the masked data: variables again in the place of their words."""
@@ -49,9 +54,9 @@ class Written:
             text = text.replace(token, f"${{{name}}}")
         return text
 
-    def at(self, field: str) -> Any:
+    def at(self, field: str) -> object:
         """What is shown at a place of the file; None if there is nothing."""
-        found: Any = self.shown()
+        found: object = self.shown()
         for part in field.split("."):
             if isinstance(found, Mapping):
                 found = found.get(part)
@@ -72,6 +77,10 @@ class Written:
 
         _replaced(self._data, note)
         return found
+
+    def _with(self, held: Callable[[str], str]) -> JsonObject:
+        replaced: JsonObject = _replaced(self._data, self._own_default(held))
+        return replaced
 
     def _own_default(self, held: Callable[[str], str]) -> Replace:
         def replace(match: re.Match[str], at: str) -> str:
@@ -102,28 +111,32 @@ def _replaced(value: Any, replace: Replace, at: str = "") -> Any:
             return value
 
 
-def as_shown(value: Any, shown: Any, type_: Any = str) -> Any:
+def as_shown(model: Model, shown: JsonMapping) -> Model:
     """What a checked file holds, for people: its free texts are as `shown` has them. What is a number, a time or one of
     a few words stays as it is, and so do texts that checking has made of others."""
+    fields = {name: (info.alias or name, info.annotation) for name, info in type(model).model_fields.items()}
+    texts = {
+        name: _as_shown(getattr(model, name), shown[key], annotation)
+        for name, (key, annotation) in fields.items()
+        if key in shown
+    }
+    return model.model_copy(update=texts)
+
+
+def _as_shown(value: object, shown: object, type_: object) -> object:
     match value, shown:
         case BaseModel(), Mapping():
-            fields = {name: (info.alias or name, info.annotation) for name, info in type(value).model_fields.items()}
-            texts = {
-                name: as_shown(getattr(value, name), shown[key], annotation)
-                for name, (key, annotation) in fields.items()
-                if key in shown
-            }
-            return value.model_copy(update=texts)
+            return as_shown(value, shown)
         case Mapping(), Mapping():
-            return {key: as_shown(v, shown.get(key), type_) for key, v in value.items()}
+            return {key: _as_shown(v, shown.get(key), type_) for key, v in value.items()}
         case tuple(), list() if len(value) == len(shown):
-            return tuple(as_shown(v, s, type_) for v, s in zip(value, shown, strict=True))
+            return tuple(_as_shown(v, s, type_) for v, s in zip(value, shown, strict=True))
         case str(), str() if _is_free(type_):
             return shown
     return value
 
 
-def _is_free(type_: Any) -> bool:
+def _is_free(type_: object) -> bool:
     """Whether a field of this type may hold any text, and not one of a few words only."""
     if get_origin(type_) is Literal:
         return False

@@ -4,7 +4,6 @@ and a value that holds itself has no end."""
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import yaml
 
@@ -18,12 +17,13 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 class NotTaken(yaml.MarkedYAMLError):
     """YAML that is valid, and no pipeline file."""
 
-    def __init__(self, allowed: str, found: str, mark: yaml.Mark | None) -> None:
-        super().__init__(problem=found, problem_mark=mark)
+    def __init__(self, allowed: str, found: str, at: yaml.Event | yaml.Node) -> None:
+        # The types of PyYAML leave out that the mark may be one of its C reader.
+        super().__init__(problem=found, problem_mark=at.start_mark)  # type: ignore[arg-type]
         self.allowed = allowed
 
 
-def read_yaml(text: str) -> Any:
+def read_yaml(text: str) -> object:
     """What a text of YAML holds: plain values, lists and mappings.
 
     Raises:
@@ -46,16 +46,16 @@ def read_yaml(text: str) -> Any:
 
 def _verify_bounded(text: str) -> None:
     """Looks at one piece of the text after the other, before anything follows an alias or goes into a depth."""
-    sizes: dict[str, int | None] = {}  # of what anchors name, aliases followed; None while it is not closed
+    sizes: dict[str | None, int | None] = {}  # of what anchors name, aliases followed; None while it is not closed
     around: list[tuple[str | None, int]] = []  # what is not closed yet, and how many values came before it
     values = 0
     for event in yaml.parse(text, Loader=_QUICK):
-        anchor, mark = getattr(event, "anchor", None), event.start_mark
+        anchor = getattr(event, "anchor", None)
         match event:
             case yaml.AliasEvent():
                 size = sizes.get(anchor, 1)  # of an anchor that there is not PyYAML tells better
                 if size is None:
-                    raise NotTaken("values that do not hold themselves", "an alias of what it stands in", mark)
+                    raise NotTaken("values that do not hold themselves", "an alias of what it stands in", event)
                 values += size
             case yaml.ScalarEvent():
                 values += 1
@@ -68,9 +68,9 @@ def _verify_bounded(text: str) -> None:
                 opened, before = around.pop()
                 sizes[opened] = values - before
         if len(around) > _DEPTH_MAX:
-            raise NotTaken(f"at most {_DEPTH_MAX} levels, one in the other", "more", mark)
+            raise NotTaken(f"at most {_DEPTH_MAX} levels, one in the other", "more", event)
         if values > _VALUES_MAX:
-            raise NotTaken(f"at most {_VALUES_MAX:,} values, with those that aliases stand for", "more", mark)
+            raise NotTaken(f"at most {_VALUES_MAX:,} values, with those that aliases stand for", "more", event)
 
 
 def _verify_plain(root: yaml.Node) -> None:
@@ -91,9 +91,9 @@ def _verify_plain(root: yaml.Node) -> None:
                         continue
                     if (key.tag, key.value) in keys:
                         name = key.value if re.fullmatch(r"[\w.<-]{1,63}", key.value) else "a key"
-                        raise NotTaken("every key once in its section", f"{name} once more", key.start_mark)
+                        raise NotTaken("every key once in its section", f"{name} once more", key)
                     keys.add((key.tag, key.value))
             case yaml.SequenceNode():
                 left += node.value
             case yaml.ScalarNode() if node.tag in _NUMBERS and len(node.value) > _DIGITS_MAX:
-                raise NotTaken(f"numbers of at most {_DIGITS_MAX} characters", "more", node.start_mark)
+                raise NotTaken(f"numbers of at most {_DIGITS_MAX} characters", "more", node)

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_json, offsets_to_json
 
 Chunks = tuple[tuple[OffsetRange, ...], ...]
@@ -63,10 +64,17 @@ class Backfill:
                 found=str(chunk),
                 action=f"see `lakemark backfill {self.pipeline} --list`",
             )
-        ranges, pins = self.chunks[chunk], self.pins
-        return Batch(self.pipeline, self.generation, chunk, ranges, self.topic_ids, self.cluster_id, pins)
+        return Batch(
+            pipeline=self.pipeline,
+            generation=self.generation,
+            batch_id=chunk,
+            ranges=self.chunks[chunk],
+            topic_ids=self.topic_ids,
+            cluster_id=self.cluster_id,
+            pins=self.pins,
+        )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Ranges as short lists: there may be many."""
         return {
             "pipeline": self.pipeline,
@@ -86,7 +94,7 @@ class Backfill:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: JsonMapping) -> Self:
         chunks = tuple(tuple(OffsetRange(*parts) for parts in ranges) for ranges in data["chunks"])
         return cls(**{**data, "chunks": chunks, "next_offsets": offsets_from_json(data["next_offsets"])})
 

@@ -7,7 +7,8 @@ from itertools import chain
 
 from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired, TerminalError
-from include.protocol.ledger_events import Event, GenerationStarted, LedgerState, TopicsStarted
+from include.protocol.ledger_events import Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, share_by_lag
 from include.protocol.ranges import OffsetRange, TopicPartition
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
+from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ranges import OffsetRange, fingerprint
 
 # No attempt can have a batch id as high: a generation whose marker stands here is fenced (I5).
@@ -67,7 +68,7 @@ class Batch:
         """The most records that the batch can hold."""
         return sum(r.width for r in self.ranges)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "pipeline": self.pipeline,
             "generation": self.generation,
@@ -80,7 +81,7 @@ class Batch:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: JsonMapping) -> Self:
         return cls(
             pipeline=data["pipeline"],
             generation=data["generation"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_state import LedgerState
 
 # A batch of fewer takes no less time: what a batch costs whatever it holds is most of it (docs/sizing.md).
 LEAST_OFFSETS = 10_000

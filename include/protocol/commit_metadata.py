@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from include.protocol.batch import Batch
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import TableDamaged
+from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 FORMAT = 1
@@ -32,7 +33,7 @@ class CommitMetadata:
     next_offsets: Mapping[TopicPartition, int]  # of every partition, once this batch has landed (I10)
     attempt_id: str
     code_version: str
-    quality: Mapping[str, Any] | None = None  # the suite's verdict in short; None: there is no suite
+    quality: JsonMapping | None = None  # the suite's verdict in short; None: there is no suite
     set_aside: str | None = None  # digest of the records that this attempt quarantines, and why; None: there are none
     history: str | None = None  # of the table: scd2; None: it has one row per key
     truncated: bool | None = None  # a truncate of the batch has deleted rows; None: it has none
@@ -46,23 +47,23 @@ class CommitMetadata:
         next_offsets: Mapping[TopicPartition, int],
         attempt_id: str,
         code_version: str,
-        quality: Mapping[str, Any] | None = None,
+        quality: JsonMapping | None = None,
         set_aside: str | None = None,
         of_history: bool = False,
         truncated: bool = False,
     ) -> Self:
         return cls(
-            batch,
-            batch.fingerprint,
-            role,
-            counts,
-            next_offsets,
-            attempt_id,
-            code_version,
-            quality,
-            set_aside,
-            "scd2" if of_history else None,
-            truncated or None,
+            batch=batch,
+            fingerprint=batch.fingerprint,
+            role=role,
+            counts=counts,
+            next_offsets=next_offsets,
+            attempt_id=attempt_id,
+            code_version=code_version,
+            quality=quality,
+            set_aside=set_aside,
+            history="scd2" if of_history else None,
+            truncated=truncated or None,
         )
 
     @property
@@ -115,7 +116,7 @@ class CommitMetadata:
             ) from error
 
 
-def own_metadata(text: str | None) -> Mapping[str, Any] | None:
+def own_metadata(text: str | None) -> JsonMapping | None:
     """The JSON object in a commit's `userMetadata`, if Lakemark wrote it."""
     try:
         data: Any = json.loads(text or "")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from include.protocol.json_data import JsonObject
+
 ERRORS_BY_NAME: dict[str, type[LakemarkError]] = {}  # every class below: who defines one need not remember to add it
 
 
@@ -30,7 +32,7 @@ class LakemarkError(Exception):
         self.what, self.where, self.expected, self.found, self.action = what, where, expected, found, action
         super().__init__(f"{what} ({where}): expected {expected}; found {found}. What to do: {action}")
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """The error as JSON data: error (class name), kind, what, where, expected, found, action."""
         return {"error": type(self).__name__, "kind": self.kind, **self.parts()}
 
@@ -42,7 +44,7 @@ class LakemarkError(Exception):
         return _rebuild, (type(self), self.facts())
 
 
-def _rebuild(cls: type[LakemarkError], facts: dict[str, Any]) -> LakemarkError:
+def _rebuild(cls: type[LakemarkError], facts: JsonObject) -> LakemarkError:
     return cls(**{name: facts[name] for name in ("what", "where", "expected", "found", "action")})
 
 
@@ -130,7 +132,7 @@ class CountsDisagree(TerminalError):
 _BY_KIND = {cls.kind: cls for cls in (RetryableError, OutcomeUnknownError, TerminalError)}
 
 
-def error_from_facts(facts: dict[str, Any]) -> LakemarkError:
+def error_from_facts(facts: JsonObject) -> LakemarkError:
     """The error that a job reported as JSON (see `LakemarkError.facts`), as an exception of its own class.
 
     A class that this code does not know (the job's code may be newer) is what its kind says; without a kind that is

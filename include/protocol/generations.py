@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from include.protocol.backfill import Backfill
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import GenerationStarted, LedgerState
+from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_rows import generation_from_json, generation_to_json
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, expired, next_offsets, verify_topics
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
@@ -49,7 +50,7 @@ def restart(
     """
     if origin == "earliest":
         offsets = _earliest(pipeline, state, source, kafka_order_decides)
-        return _next(state, source, offsets, "earliest", reason, started_by)
+        return _next(state, source, offsets, origin="earliest", reason=reason, started_by=started_by)
     verify_topics(pipeline, _still_read(state, source), state.cluster_id, source)
     first = state.committed_through + 1 if origin == "committed" else origin
     if not 0 <= first <= state.committed_through + 1:
@@ -61,7 +62,7 @@ def restart(
             action=f"see `lakemark ledger show {pipeline}`",
         )
     name = "committed" if origin == "committed" else f"batch {origin}"
-    return _next(state, source, state.offsets_before(first), name, reason, started_by)
+    return _next(state, source, state.offsets_before(first), origin=name, reason=reason, started_by=started_by)
 
 
 def skip(
@@ -90,7 +91,7 @@ def skip(
         if r.end_offset > extent.end_offset:
             raise _no_skip(pipeline, r, f"an end of at most {extent.end_offset}, Kafka's own", str(r))
         offsets[r.topic_partition] = r.end_offset
-    started = _next(state, source, offsets, "committed", reason, started_by)
+    started = _next(state, source, offsets, origin="committed", reason=reason, started_by=started_by)
     return replace(started, skipped=tuple(sorted(ranges)))
 
 
@@ -114,13 +115,25 @@ def rebuild(
     if landed is not None:
         batch, offsets = landed.metadata.batch, landed.metadata.next_offsets
         return GenerationStarted(
-            generation + 1, offsets, batch.topic_ids, batch.cluster_id, "commit metadata", reason, started_by
+            generation=generation + 1,
+            start_offsets=offsets,
+            topic_ids=batch.topic_ids,
+            cluster_id=batch.cluster_id,
+            origin="commit metadata",
+            reason=reason,
+            started_by=started_by,
         )
     if begun is not None:
         return replace(begun, generation=generation + 1, origin="commit metadata", reason=reason, started_by=started_by)
     offsets = {tp: offsets_of_rows.get(tp, 0) for tp in source.partitions}
     return GenerationStarted(
-        generation + 1, offsets, dict(source.topic_ids), source.cluster_id, "rows", reason, started_by
+        generation=generation + 1,
+        start_offsets=offsets,
+        topic_ids=dict(source.topic_ids),
+        cluster_id=source.cluster_id,
+        origin="rows",
+        reason=reason,
+        started_by=started_by,
     )
 
 
@@ -132,15 +145,20 @@ def take_over(backfill: Backfill, state: LedgerState, source: SourceExtent, star
     """
     verify_topics(backfill.pipeline, backfill.topic_ids, backfill.cluster_id, source)
     started = GenerationStarted(
-        state.generation + 1,
-        backfill.next_offsets,
-        backfill.topic_ids,
-        backfill.cluster_id,
-        f"backfill {backfill.number}",
-        backfill.reason,
-        started_by,
+        generation=state.generation + 1,
+        start_offsets=backfill.next_offsets,
+        topic_ids=backfill.topic_ids,
+        cluster_id=backfill.cluster_id,
+        origin=f"backfill {backfill.number}",
+        reason=backfill.reason,
+        started_by=started_by,
     )
-    after = LedgerState(started.generation, (), started.start_offsets, started.topic_ids, started.cluster_id)
+    after = LedgerState(
+        generation=started.generation,
+        next_offsets=started.start_offsets,
+        topic_ids=started.topic_ids,
+        cluster_id=started.cluster_id,
+    )
     next_offsets(backfill.pipeline, after, source)  # raises
     return started
 
@@ -159,7 +177,7 @@ def fence_metadata(pipeline: str, started: GenerationStarted) -> str:
 
 def fenced_for(text: str | None, pipeline: str) -> GenerationStarted | None:
     """The generation whose start is recorded in a fence's `userMetadata`; None if it is no fence of the pipeline."""
-    data: Mapping[str, Any] | None = own_metadata(text)
+    data = own_metadata(text)
     if data is None or (data.get("role"), data.get("pipeline")) != (FENCE_ROLE, pipeline):
         return None
     return generation_from_json(data["generation"] + 1, data["next"])
@@ -178,13 +196,13 @@ def _next(
     topic_ids = {topic: id_ for topic, id_ in source.topic_ids.items() if topic in state.topic_ids}
     recreated = tuple(sorted(topic for topic in topic_ids if not _same_topic(state, source, topic)))
     return GenerationStarted(
-        state.generation + 1,
-        known,
-        topic_ids,
-        source.cluster_id,
-        origin,
-        reason,
-        started_by,
+        generation=state.generation + 1,
+        start_offsets=known,
+        topic_ids=topic_ids,
+        cluster_id=source.cluster_id,
+        origin=origin,
+        reason=reason,
+        started_by=started_by,
         recreated=recreated,
     )
 

@@ -12,15 +12,9 @@ from dataclasses import dataclass, replace
 
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import OffsetsExpired
-from include.protocol.ledger_events import (
-    BatchCommitted,
-    BatchPlanned,
-    Event,
-    GenerationStarted,
-    LedgerState,
-    TopicsStarted,
-    fold,
-)
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 
@@ -55,13 +49,13 @@ class Overtaken:
         if not ahead or read is None:
             return None
         started = GenerationStarted(
-            state.generation + 1,
-            {**stands, **ahead},
-            state.topic_ids,
-            state.cluster_id,
-            ORIGIN,
-            "the pipeline has merged and archived batches itself, without `merge_every`",
-            "plan",
+            generation=state.generation + 1,
+            start_offsets={**stands, **ahead},
+            topic_ids=state.topic_ids,
+            cluster_id=state.cluster_id,
+            origin=ORIGIN,
+            reason="the pipeline has merged and archived batches itself, without `merge_every`",
+            started_by="plan",
         )
         ranges = tuple(r for batch, _ in read for r in batch.ranges)
         return cls(started, ranges, dict(state.topic_ids), sum(records for _, records in read))
@@ -69,8 +63,13 @@ class Overtaken:
     def applied_to(self, state: LedgerState) -> LedgerState:
         """The landing's state once the generation has begun."""
         new = self.started
-        begun = (*state.generations, new)
-        return LedgerState(new.generation, (), new.start_offsets, new.topic_ids, new.cluster_id, begun)
+        return LedgerState(
+            generation=new.generation,
+            next_offsets=new.start_offsets,
+            topic_ids=new.topic_ids,
+            cluster_id=new.cluster_id,
+            generations=(*state.generations, new),
+        )
 
 
 def may_be_overtaken(landing: LedgerState, merging: LedgerState) -> bool:
@@ -118,8 +117,8 @@ def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[Top
         offsets: Mapping[TopicPartition, int] = {}
         ids: Mapping[str, str] = {}
         match event:
-            case BatchPlanned(batch):
-                planned[batch.key] = batch
+            case BatchPlanned():
+                planned[event.batch.key] = event.batch
             case BatchCommitted() if (batch := planned.get(BatchKey(event.generation, event.batch_id))) is not None:
                 offsets, ids = {r.topic_partition: r.end_offset for r in batch.ranges}, batch.topic_ids
             case GenerationStarted() | TopicsStarted():
@@ -142,10 +141,10 @@ def _read_between(
     committed: list[tuple[Batch, int | None]] = []
     for event in merging:
         match event:
-            case BatchPlanned(batch):
-                planned[batch.key] = batch
+            case BatchPlanned():
+                planned[event.batch.key] = event.batch
             case BatchCommitted() if (batch := planned.get(BatchKey(event.generation, event.batch_id))) is not None:
-                committed.append((batch, event.counts and event.counts.read))
+                committed.append((batch, event.counts.read if event.counts else None))
     found: list[tuple[Batch, int]] = []
     left = dict(ends)  # to be found below these, downwards
     for batch, read in reversed(committed):

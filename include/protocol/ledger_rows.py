@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import LedgerConflict
+from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_events import (
     AttemptEnded,
     AttemptStarted,
@@ -36,32 +36,35 @@ EventName = Literal[
 ]
 
 
-def to_row(event: Event) -> dict[str, Any]:
+def to_row(event: Event) -> JsonObject:
     """The event as a row of the ledger: generation, batch_id, event, attempt_id, details (JSON data)."""
+    details: JsonObject
     match event:
         case GenerationStarted():
-            return _row(event.generation, 0, "generation_started", None, generation_to_json(event))
+            return _row("generation_started", event.generation, 0, generation_to_json(event))
         case TopicsStarted():
             details = {
                 "start_offsets": offsets_to_json(event.start_offsets),
                 "topic_ids": dict(event.topic_ids),
                 "cluster_id": event.cluster_id,
             }
-            return _row(event.generation, event.next_batch_id, "topics_started", None, details)
+            return _row("topics_started", event.generation, event.next_batch_id, details)
         case BatchPlanned(batch):
-            return _row(batch.generation, batch.batch_id, "planned", None, batch.to_json())
+            return _row("planned", batch.generation, batch.batch_id, batch.to_json())
         case AttemptStarted():
             details = {"host": event.host, "started_by": event.started_by}
-            return _row(event.generation, event.batch_id, "attempt_started", event.attempt_id, details)
+            return _row("attempt_started", event.generation, event.batch_id, details, attempt_id=event.attempt_id)
         case AttemptEnded():
             details = {
                 "outcome": event.outcome,
                 "phase_seconds": dict(event.phase_seconds),
                 "problem": event.problem,
             }
-            return _row(event.generation, event.batch_id, "attempt_ended", event.attempt_id, details)
+            return _row("attempt_ended", event.generation, event.batch_id, details, attempt_id=event.attempt_id)
         case BatchCommitted():
-            return _row(event.generation, event.batch_id, "committed", event.attempt_id, _commit_to_json(event))
+            return _row(
+                "committed", event.generation, event.batch_id, _commit_to_json(event), attempt_id=event.attempt_id
+            )
         case LedgerSnapshot(batch, commit):
             details = {
                 "batch": batch.to_json(),
@@ -70,15 +73,15 @@ def to_row(event: Event) -> dict[str, Any]:
                 "topic_ids": dict(event.topic_ids),
                 "cluster_id": event.cluster_id,
             }
-            return _row(batch.generation, batch.batch_id, "state_kept", None, details)
+            return _row("state_kept", batch.generation, batch.batch_id, details)
         case BackfillPlanned(backfill):
-            return _row(backfill.generation, 0, "backfill_planned", None, backfill.to_json())
+            return _row("backfill_planned", backfill.generation, 0, backfill.to_json())
         case BackfillEnded():
             details = {"outcome": event.outcome, "ended_by": event.ended_by}
-            return _row(-event.number, 0, "backfill_ended", None, details)
+            return _row("backfill_ended", -event.number, 0, details)
 
 
-def from_row(row: Mapping[str, Any]) -> Event:
+def from_row(row: JsonMapping) -> Event:
     """The inverse of `to_row`."""
     details, key = row["details"], (row["generation"], row["batch_id"])
     match row["event"]:
@@ -117,7 +120,7 @@ def from_row(row: Mapping[str, Any]) -> Event:
             )
 
 
-def _commit_to_json(event: BatchCommitted) -> dict[str, Any]:
+def _commit_to_json(event: BatchCommitted) -> JsonObject:
     """All but what has a column."""
     return {
         "fingerprint": event.fingerprint,
@@ -132,12 +135,12 @@ def _commit_to_json(event: BatchCommitted) -> dict[str, Any]:
     }
 
 
-def _commit_from_json(generation: int, batch_id: int, data: Mapping[str, Any]) -> BatchCommitted:
+def _commit_from_json(generation: int, batch_id: int, data: JsonMapping) -> BatchCommitted:
     counts = data["counts"] and BatchCounts(**data["counts"])
     return BatchCommitted(generation, batch_id, **{**data, "counts": counts})
 
 
-def generation_to_json(event: GenerationStarted) -> dict[str, Any]:
+def generation_to_json(event: GenerationStarted) -> JsonObject:
     """All but the generation's own number, which has a column."""
     return {
         "start_offsets": offsets_to_json(event.start_offsets),
@@ -152,7 +155,7 @@ def generation_to_json(event: GenerationStarted) -> dict[str, Any]:
     }
 
 
-def generation_from_json(generation: int, data: Mapping[str, Any]) -> GenerationStarted:
+def generation_from_json(generation: int, data: JsonMapping) -> GenerationStarted:
     starts = offsets_from_json(data["start_offsets"])
     tuples = {
         "recreated": tuple(data["recreated"]),
@@ -161,7 +164,9 @@ def generation_from_json(generation: int, data: Mapping[str, Any]) -> Generation
     return GenerationStarted(generation, **{**data, **tuples, "start_offsets": starts})
 
 
-def _row(generation: int, batch_id: int, event: EventName, attempt_id: str | None, details: dict) -> dict[str, Any]:
+def _row(
+    event: EventName, generation: int, batch_id: int, details: JsonObject, attempt_id: str | None = None
+) -> JsonObject:
     return {
         "generation": generation,
         "batch_id": batch_id,

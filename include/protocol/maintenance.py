@@ -13,18 +13,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
 from include.protocol.backfill import Into
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import (
-    BatchCommitted,
-    BatchPlanned,
-    Event,
-    GenerationStarted,
-    LedgerState,
-    fold,
-)
+from include.protocol.json_data import JsonMapping
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 PURGED = "lakemark.tombstonesPurgedTo"  # table property: marks, see `PurgeMark`
@@ -97,7 +92,14 @@ def purgeable(rows: Sequence[tuple[datetime, Event]], before: datetime) -> list[
         return []  # a change may come again whose delete was read again before
     ended = tuple(-number for number, record in sorted(state.backfills.items()) if record.outcome is not None)
     return [
-        Purgeable(tp.topic, id_, tp.partition, end, state.generation, ended)
+        Purgeable(
+            topic=tp.topic,
+            topic_id=id_,
+            partition=tp.partition,
+            offset=end,
+            last_generation=state.generation,
+            backfills=ended,
+        )
         for (tp, id_), end in sorted(_furthest(event for at, event in rows if at < before).items())
         if id_ == state.topic_ids.get(tp.topic)
     ]
@@ -196,7 +198,7 @@ def purged_to_text(marks: Iterable[PurgeMark]) -> str:
     return json.dumps([asdict(mark) for mark in marks], separators=(",", ":")).replace("$", "\\u0024")
 
 
-def purged_from(configuration: Mapping[str, Any]) -> tuple[PurgeMark, ...]:
+def purged_from(configuration: JsonMapping) -> tuple[PurgeMark, ...]:
     """From a table's properties; empty if nothing was ever purged."""
     text = configuration.get(PURGED)
     return tuple(PurgeMark(**{"topic_id": None, **mark}) for mark in json.loads(text)) if text else ()

@@ -9,7 +9,8 @@ from typing import Literal
 
 from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired, TopicRecreated
-from include.protocol.ledger_events import LedgerState, TopicsStarted
+from include.protocol.ledger_events import TopicsStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 
@@ -73,7 +74,13 @@ def start_topics(state: LedgerState, source: SourceExtent, start: Start) -> Topi
         for tp, extent in sorted(source.partitions.items())
         if tp.topic in new
     }
-    return TopicsStarted(state.generation, state.next_batch_id, offsets, new, source.cluster_id)
+    return TopicsStarted(
+        generation=state.generation,
+        next_batch_id=state.next_batch_id,
+        start_offsets=offsets,
+        topic_ids=new,
+        cluster_id=source.cluster_id,
+    )
 
 
 def added_partitions(state: LedgerState, source: SourceExtent) -> list[TopicPartition]:
@@ -130,10 +137,11 @@ def next_offsets(pipeline: str, state: LedgerState, source: SourceExtent) -> dic
     """
     verify_topics(pipeline, state.topic_ids, state.cluster_id, source)
     for tp in sorted(state.next_offsets.keys() - source.partitions.keys()):
-        raise _gone(pipeline, pipeline, tp, f"offset {state.next_offsets[tp]} and later", "no such partition")
+        expected = f"offset {state.next_offsets[tp]} and later"
+        raise _gone(pipeline, pipeline, tp, expected=expected, found="no such partition")
     starts = {tp: state.next_offsets.get(tp, 0) for tp in source.partitions}
     for tp, offset in starts.items():
-        _verify_held(pipeline, pipeline, tp, offset, offset, source.partitions[tp])
+        _verify_held(pipeline, pipeline, tp, first=offset, end=offset, extent=source.partitions[tp])
     return starts
 
 
@@ -166,8 +174,10 @@ def verify_source(batch: Batch, source: SourceExtent) -> None:
     for r in batch.ranges:
         extent = source.partitions.get(r.topic_partition)
         if extent is None:
-            raise _gone(batch.pipeline, str(batch), r.topic_partition, str(r), "no such partition")
-        _verify_held(batch.pipeline, str(batch), r.topic_partition, r.start_offset, r.end_offset, extent)
+            raise _gone(batch.pipeline, str(batch), r.topic_partition, expected=str(r), found="no such partition")
+        _verify_held(
+            batch.pipeline, str(batch), r.topic_partition, first=r.start_offset, end=r.end_offset, extent=extent
+        )
 
 
 def verify_topics(pipeline: str, topic_ids: Mapping[str, str], cluster_id: str | None, source: SourceExtent) -> None:
@@ -208,7 +218,8 @@ def _verify_held(pipeline: str, where: str, tp: TopicPartition, first: int, end:
     if extent.log_start_offset > first:
         raise expired(pipeline, where, OffsetRange(*tp, first, extent.log_start_offset))
     if extent.end_offset < end:
-        raise _gone(pipeline, where, tp, f"offsets below {end}", f"the log ends at {extent.end_offset}")
+        found = f"the log ends at {extent.end_offset}"
+        raise _gone(pipeline, where, tp, expected=f"offsets below {end}", found=found)
 
 
 def expired(pipeline: str, where: str, lost: OffsetRange) -> OffsetsExpired:

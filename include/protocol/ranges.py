@@ -7,7 +7,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
+
+from include.protocol.json_data import JsonMapping, JsonObject
 
 
 class TopicPartition(NamedTuple):
@@ -43,7 +45,7 @@ class OffsetRange:
     def width(self) -> int:
         return self.end_offset - self.start_offset
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -52,7 +54,7 @@ class OffsetRange:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: JsonMapping) -> Self:
         return cls(data["topic"], data["partition"], data["start_offset"], data["end_offset"])
 
     @classmethod
@@ -84,12 +86,12 @@ def joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
     return found
 
 
-def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
+def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> list[JsonObject]:
     """Offsets by partition as JSON data, sorted."""
     return [{"topic": tp.topic, "partition": tp.partition, "offset": offset} for tp, offset in sorted(offsets.items())]
 
 
-def offsets_from_json(data: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, int]:
+def offsets_from_json(data: Iterable[JsonMapping]) -> dict[TopicPartition, int]:
     return {TopicPartition(o["topic"], o["partition"]): o["offset"] for o in data}
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from include.protocol.batch import BatchKey
-from include.protocol.ledger_events import BatchRecord, LedgerState
+from include.protocol.json_data import JsonMapping, JsonObject
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 
@@ -42,9 +43,9 @@ class RunPlan:
     def _reached(self, offsets: Mapping[TopicPartition, int]) -> bool:
         return all(offsets.get(tp, 0) >= end for tp, end in self.until.items())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {**self.first._asdict(), "until": offsets_to_json(self.until)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: JsonMapping) -> Self:
         return cls(BatchKey(data["generation"], data["batch_id"]), offsets_from_json(data["until"]))

@@ -9,7 +9,8 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import BatchCounts, MergeCounts, account
 from include.protocol.errors import CountsDisagree, FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
-from include.protocol.ledger_events import BatchCommitted, BatchRecord, LedgerState
+from include.protocol.ledger_events import BatchCommitted
+from include.protocol.ledger_state import BatchRecord, LedgerState
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,14 @@ class LandedCommit:
 def counts_of(landed: LandedCommit, where: str) -> BatchCounts:
     """Where the records of a landed batch went; raises CountsDisagree (see `account`)."""
     about = landed.metadata
-    return account(about.counts, landed.merge, about.batch.pipeline, where, about.of_history, bool(about.truncated))
+    return account(
+        about.counts,
+        landed.merge,
+        about.batch.pipeline,
+        where,
+        of_history=about.of_history,
+        truncated=bool(about.truncated),
+    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,17 @@ def settle(
         return NotLanded()
     verify_fingerprint(batch, landed.metadata.fingerprint if landed else None)
     if landed is None:  # the marker is the truth; Delta's log clean-up took the rest
-        return Settle(BatchCommitted(batch.generation, batch.batch_id, batch.fingerprint, None, None, None, None))
+        return Settle(
+            BatchCommitted(
+                generation=batch.generation,
+                batch_id=batch.batch_id,
+                fingerprint=batch.fingerprint,
+                table_version=None,
+                committed_at=None,
+                attempt_id=None,
+                counts=None,
+            )
+        )
     # What has landed has landed, whatever its numbers say: a ledger that did not take it would stand still for good.
     counts, problem = None, None
     try:

@@ -15,7 +15,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import LedgerState
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition, joined
 from include.settings import Settings

@@ -20,7 +20,8 @@ from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.handover import farthest
-from include.protocol.ledger_events import GenerationStarted, LedgerState, TopicsStarted
+from include.protocol.ledger_events import GenerationStarted, TopicsStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import verify_target_not_behind

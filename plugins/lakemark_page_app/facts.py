@@ -11,7 +11,7 @@ from lakemark_names import DAG_PREFIX
 from include.monitoring.health import Scheduler, judge
 from include.monitoring.overview import Seen
 from include.pipeline_file.schedule import in_words
-from include.protocol.ledger_events import AttemptRecord
+from include.protocol.ledger_state import AttemptRecord
 from include.protocol.ranges import TopicPartition
 
 

@@ -28,8 +28,9 @@ from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
-from include.protocol.ledger_events import LedgerState, fold
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row
+from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import (
     PURGED,
     Purgeable,

@@ -21,7 +21,8 @@ from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.generations import take_over
-from include.protocol.ledger_events import GenerationStarted, LedgerState
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import PURGED, purged_from
 from include.protocol.planning import SourceExtent
 from include.settings import Settings

@@ -22,7 +22,8 @@ from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
-from include.protocol.ledger_events import BackfillRecord, BatchRecord, GenerationStarted, LedgerState
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_state import BackfillRecord, BatchRecord, LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 from tests.support.batches import batch, committed, landed, merged, source

@@ -22,7 +22,8 @@ from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE
 from include.protocol.errors import TerminalError
 from include.protocol.generations import restart
-from include.protocol.ledger_events import BatchPlanned, GenerationStarted, LedgerState
+from include.protocol.ledger_events import BatchPlanned, GenerationStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import PURGED, PurgeMark, purged_to_text
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition

@@ -12,7 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from include.control.quarantine import Chosen, Quarantine
 from include.lake.uri import LakeUri
-from include.protocol.ledger_events import BatchPlanned, LedgerState
+from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange
 from tests.support.batches import batch, committed
 from tests.support.hand_made import coordinator_of

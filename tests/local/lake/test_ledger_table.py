@@ -14,7 +14,8 @@ from include.lake.ledger import CONFIGURATION, Ledger
 from include.lake.uri import LakeUri
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LedgerConflict
-from include.protocol.ledger_events import AttemptStarted, BatchPlanned, LedgerState
+from include.protocol.ledger_events import AttemptStarted, BatchPlanned
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import TopicPartition
 from tests.support.batches import batch, committed
 

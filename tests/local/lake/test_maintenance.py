@@ -18,7 +18,8 @@ from include.lake.uri import LakeUri
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.errors import TableDamaged, TerminalError
-from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchPlanned, GenerationStarted, fold
+from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchPlanned, GenerationStarted
+from include.protocol.ledger_fold import fold
 from include.protocol.maintenance import (
     Purgeable,
     PurgeMark,

@@ -15,14 +15,14 @@ from include.monitoring.ledger_reader import LedgerReader
 from include.protocol.backfill import Backfill
 from include.protocol.ledger_events import (
     AttemptEnded,
-    AttemptRecord,
     AttemptStarted,
     BackfillEnded,
     BackfillPlanned,
     BatchPlanned,
     GenerationStarted,
-    fold,
 )
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import AttemptRecord
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed
 from tests.support.long_ledgers import even_batches, write_ledger

@@ -11,14 +11,8 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import (
-    BatchCommitted,
-    BatchPlanned,
-    BatchRecord,
-    GenerationStarted,
-    LedgerState,
-    TopicsStarted,
-)
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, GenerationStarted, TopicsStarted
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.sources.landing import LandingSource

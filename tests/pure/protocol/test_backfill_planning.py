@@ -18,11 +18,11 @@ from include.protocol.ledger_events import (
     BackfillPlanned,
     BatchPlanned,
     GenerationStarted,
-    LedgerState,
     TopicsStarted,
-    fold,
 )
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 

@@ -7,7 +7,9 @@ import pytest
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import OffsetsExpired, TerminalError, TopicRecreated
 from include.protocol.generations import fence_metadata, fenced_for, rebuild, restart, skip
-from include.protocol.ledger_events import BatchPlanned, LedgerState, TopicsStarted, fold
+from include.protocol.ledger_events import BatchPlanned, TopicsStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed, landed, source
 

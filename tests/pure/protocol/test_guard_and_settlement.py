@@ -14,7 +14,9 @@ from include.protocol.errors import (
     TargetBehindLedger,
 )
 from include.protocol.guard import AlreadyApplied, Apply, guard
-from include.protocol.ledger_events import BatchPlanned, BatchRecord, LedgerState, fold
+from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.settlement import (
     AlreadySettled,
     NotLanded,

@@ -9,15 +9,9 @@ import pytest
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.handover import ORIGIN, Overtaken, may_be_overtaken, only_in_archive, resumed
-from include.protocol.ledger_events import (
-    BatchCommitted,
-    BatchPlanned,
-    Event,
-    GenerationStarted,
-    LedgerState,
-    TopicsStarted,
-    fold,
-)
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent, expired
 from include.protocol.ranges import OffsetRange, TopicPartition
 

@@ -7,14 +7,8 @@ import pytest
 
 from include.protocol.batch import BatchKey
 from include.protocol.errors import FencedGeneration, LedgerConflict, TerminalError
-from include.protocol.ledger_events import (
-    AttemptEnded,
-    AttemptStarted,
-    BatchPlanned,
-    GenerationStarted,
-    TopicsStarted,
-    fold,
-)
+from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BatchPlanned, GenerationStarted, TopicsStarted
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from include.protocol.errors import OffsetsExpired, TopicRecreated
-from include.protocol.ledger_events import BatchPlanned, LedgerState, fold
+from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import (
     Idle,
     NewBatch,

@@ -3,7 +3,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.protocol.ledger_events import BatchPlanned, LedgerState, fold
+from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import Idle, NewBatch, plan_next, share_by_lag
 from include.protocol.ranges import TopicPartition
 from tests.support.batches import committed, source

@@ -40,11 +40,11 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     LedgerSnapshot,
-    LedgerState,
     TopicsStarted,
-    fold,
 )
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import to_row
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import (
     NewBatch,
     PartitionExtent,

@@ -28,10 +28,10 @@ from include.protocol.ledger_events import (
     BatchPlanned,
     Event,
     GenerationStarted,
-    LedgerState,
     TopicsStarted,
-    fold,
 )
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import (
     Purgeable,
     PurgeMark,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from include.protocol.batch import Batch, BatchKey
-from include.protocol.ledger_events import BatchCommitted, BatchPlanned, GenerationStarted, LedgerState, fold
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, GenerationStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition, offsets_as_argument, offsets_from_argument
 from include.protocol.runs import RunPlan
 

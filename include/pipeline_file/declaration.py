@@ -1,0 +1,189 @@
+"""What a pipeline file declares: all sections, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from include.pipeline_file.apart import Place, places_in
+from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
+from include.pipeline_file.condition import columns_in
+from include.pipeline_file.debezium import INSTANTS, POSITIONS, may_be_unavailable
+from include.pipeline_file.quality import Quality
+from include.pipeline_file.schedule import ALLOWED, TABLE, Schedule
+from include.pipeline_file.schema_ddl import Column, type_at
+from include.pipeline_file.section import LINEAGE, NAME, RESCUED, VALID_FROM, Section, refuse_climbing
+from include.pipeline_file.source import Source
+from include.pipeline_file.target import Target, Upkeep
+from include.pipeline_file.transform import Transform
+
+KAFKA_POSITION = {"kafka_topic": "topic", "kafka_partition": "partition", "kafka_offset": "offset"}
+
+
+class Declaration(Section):
+    name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
+    description: str = Field(default="", description="For people; shown in Airflow.")
+    schedule: Schedule = Field(default=None, description=ALLOWED)
+    stale_after_minutes: float | None = Field(
+        default=None,
+        gt=0,
+        description="The table is stale, and an alert is sent, when a record waits longer than this.",
+    )
+    source: Source
+    transform: Transform | None = Field(default=None, description="What is made of decoded records; null: nothing.")
+    change: Change
+    target: Target
+    archive: str | None = Field(
+        default=None,
+        pattern=TABLE,
+        description="lake://layer/table, which gets every record as Kafka has it, before all else.",
+    )
+    merge_every: int | None = Field(
+        default=None,
+        ge=2,
+        le=1000,
+        description="Batches land in the archive, each at once, and so many of them are merged by one MERGE; fewer "
+        "when Kafka has nothing new. Null: every batch is merged by itself.",
+    )
+    quality: Quality = Quality()
+    maintenance: Upkeep = Upkeep()
+
+    _inside = field_validator("archive")(refuse_climbing)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _generated_keys(cls, data: Any) -> Any:
+        """`keys: generated` is short for columns of Kafka's own position, which are the keys."""
+        change, source = (data.get(name) if isinstance(data, Mapping) else None for name in ("change", "source"))
+        if not isinstance(change, Mapping) or not isinstance(source, Mapping) or change.get("keys") != "generated":
+            return data
+        metadata = source.get("metadata") or {}
+        if isinstance(metadata, Mapping):  # else its own check says what is wrong with it
+            metadata = {**metadata, **KAFKA_POSITION}
+        change = {**change, "keys": list(KAFKA_POSITION)}
+        return {**data, "source": {**source, "metadata": metadata}, "change": change}
+
+    @field_validator("name")
+    @classmethod
+    def _leaves_dag_names_alone(cls, name: str) -> str:
+        if "__" in name:
+            raise PydanticCustomError("name", "a name without two underscores in a row: `__` parts the names of DAGs")
+        return name
+
+    @property
+    def places(self) -> Iterator[Place]:
+        """All tables that the file names, but those that it only waits for."""
+        return places_in(self.model_dump(include={"target", "archive", "transform"}))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Of the target: the source's, or what the transform makes of them."""
+        if self.transform is not None:
+            return self.transform.columns
+        return (*self.source.columns, *([Column(RESCUED, "STRING")] if self.rescues else []))
+
+    @property
+    def rescues(self) -> bool:
+        """Whether what the declared columns do not hold is kept."""
+        return self.change.on_schema_change == "rescue"
+
+    @property
+    def keeps_history(self) -> bool:
+        return self.change.history == "scd2" or self.target.history_table is not None
+
+    @property
+    def tombstones(self) -> Literal["quarantine", "ignore", "delete"]:
+        """What becomes of records without a value."""
+        return self.change.tombstones or ("ignore" if self.source.is_debezium else "quarantine")
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether rows may be hidden: readers then leave out `_lakemark.deleted`."""
+        return bool(self.change.delete_when) or self.source.is_debezium or self.tombstones == "delete"
+
+    @property
+    def deciding_columns(self) -> frozenset[str]:
+        """Columns of which a record must not lose one, even where others are rescued: they decide which row it is of,
+        which change wins, and what becomes of it."""
+        spoken_of = set[str]()
+        for condition in (self.source.filter, self.change.delete_when, *(route.when for route in self.target.routes)):
+            spoken_of |= columns_in(condition or "")
+        placing = self.change.placing_columns
+        return frozenset(c.name for c in self.columns if c.name in placing or c.name.lower() in spoken_of)
+
+    @property
+    def beyond_deletes(self) -> tuple[str, ...]:
+        """Columns that are null in a change which `delete_when` takes for a delete and which holds a key and nothing
+        else: what it may hold beside its keys is what orders it, and what the condition speaks of."""
+        change = self.change
+        kafkas = self.source.metadata if self.transform is None else ()
+        spoken_of = columns_in(change.delete_when or "")
+        names = (column.name for column in self.columns)
+        return tuple(
+            n for n in names if n not in {*change.placing_columns, *kafkas, RESCUED} and n.lower() not in spoken_of
+        )
+
+    @property
+    def seen_by_readers(self) -> str:
+        """SQL condition for the rows of the target that are there for its readers."""
+        if self.change.history == "scd2":
+            return f"{VALID_FROM} IS NOT NULL"
+        return f"NOT coalesce({LINEAGE}.deleted, false)"
+
+    @property
+    def order(self) -> tuple[OrderField, ...]:
+        """What orders changes before topic, partition and offset do."""
+        return tuple(field for name in self.change.order_by if (field := self.order_field(name)))
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """Of Debezium, those that the file names."""
+        named = dict.fromkeys(self.change.placed_by)
+        return tuple(name for name in named if (field := self.order_field(name)) and field.of == "position")
+
+    @property
+    def moves_keys(self) -> bool:
+        """Whether a change may be one of a row's keys."""
+        return bool(self.change.previous_keys) or (self.source.is_debezium and self.transform is None)
+
+    @property
+    def valid_from(self) -> OrderField:
+        """Since when a state holds, of a pipeline that keeps history."""
+        found = self.order_field(self.change.valid_from or self.change.order_by[0])
+        assert found is not None, "it has been checked"
+        return found._replace(type="TIMESTAMP") if found.of == "position" and found.name in INSTANTS else found
+
+    @property
+    def value_columns(self) -> tuple[Column, ...]:
+        """Those of `source.value_columns`, of which keys, new and old, are taken only exactly."""
+        keys = self.change.all_keys
+        return tuple(column._replace(exact=column.name in keys) for column in self.source.value_columns)
+
+    @property
+    def partial_columns(self) -> tuple[str, ...]:
+        """Columns that a change may not hold, and that then keep what they were."""
+        is_kept = self.source.is_debezium and self.transform is None
+        if (self.change.absent or ("keep" if is_kept else "nulls")) == "nulls":
+            return ()
+        always = {*self.change.keys, *(name.split(".")[0] for name in self.change.placed_by)}
+        return tuple(
+            column.name
+            for column in self.source.value_columns
+            if column.name not in always and (not self.source.is_debezium or may_be_unavailable(column))
+        )
+
+    @property
+    def schema_field(self) -> str:
+        return "source.schema" if self.transform is None else "transform.schema"
+
+    def order_field(self, name: str) -> OrderField | None:
+        if (type_ := type_at(self.columns, name)) is not None:
+            return OrderField(name, type_, "column" if name in (c.name for c in self.columns) else "field")
+        if name == KAFKA_TIMESTAMP:
+            return OrderField(name, "TIMESTAMP", "kafka")
+        if self.source.is_debezium and name in POSITIONS:
+            return OrderField(name, POSITIONS[name], "position")
+        return None

@@ -1,0 +1,147 @@
+"""The fold: makes a state of a ledger's events, and refuses events that cannot have come from the protocol. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from include.protocol.batch import Batch
+from include.protocol.ledger_events import (
+    FIRST_GENERATION,
+    AttemptEnded,
+    AttemptStarted,
+    BackfillEnded,
+    BackfillPlanned,
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerSnapshot,
+    TopicsStarted,
+)
+from include.protocol.ledger_state import BackfillRecord, BatchRecord, LedgerState, contradiction
+from include.protocol.ranges import TopicPartition
+
+
+def fold(events: Iterable[Event]) -> LedgerState:
+    """The state after `events`, in order; a recent one if they begin with a `LedgerSnapshot`.
+
+    Raises:
+        LedgerConflict: they cannot have come from the protocol (a gap, an overlap, a batch planned twice ...).
+    """
+    folding = _Folding()
+    for event in events:
+        folding.add(event)
+    return LedgerState(
+        generation=folding.generation,
+        batches=tuple(folding.batches),
+        next_offsets=folding.next_offsets,
+        topic_ids=folding.topic_ids,
+        cluster_id=folding.cluster_id,
+        generations=tuple(folding.generations),
+        backfills=folding.backfills,
+        first_batch_id=folding.first_batch_id,
+        is_whole=folding.is_whole,
+    )
+
+
+@dataclass
+class _Folding:
+    """The state while it grows: a list, so that ten thousand batches fold in linear time."""
+
+    generation: int = FIRST_GENERATION
+    batches: list[BatchRecord] = field(default_factory=list)
+    next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    cluster_id: str | None = None
+    generations: list[GenerationStarted] = field(default_factory=list)
+    backfills: dict[int, BackfillRecord] = field(default_factory=dict)
+    first_batch_id: int = 0
+    is_whole: bool = True
+    empty: bool = True
+
+    def add(self, event: Event) -> None:
+        self._add(event)
+        self.empty = False
+
+    def _add(self, event: Event) -> None:
+        match event:
+            case GenerationStarted():
+                self._begin(event)
+            case TopicsStarted():
+                self._start(event)
+            case BatchPlanned(batch):
+                self._plan(batch)
+            case LedgerSnapshot():
+                self._check_snapshot(event)
+            case BackfillPlanned(backfill):
+                if backfill.number in self.backfills:
+                    raise contradiction(f"backfill {backfill.number}", "planned once", "planned twice")
+                self.backfills[backfill.number] = BackfillRecord(backfill)
+            case BackfillEnded():
+                record = self.backfills.get(event.number)
+                if record is None or record.outcome is not None:
+                    raise contradiction(
+                        event, "a backfill that is not at its end", "none" if record is None else "an end"
+                    )
+                self.backfills[event.number] = replace(record, outcome=event.outcome)
+            case AttemptStarted() | AttemptEnded() | BatchCommitted():
+                if event.generation < self.generation:
+                    return  # a late word from before a reset
+                place = event.batch_id - self.first_batch_id
+                if place < 0 and event.generation == self.generation and event.batch_id >= 0:
+                    return  # a late word of a batch that was committed before this fold begins
+                if event.generation > self.generation or not 0 <= place < len(self.batches):
+                    raise contradiction(event, "a planned batch", f"batches to {self._next_batch_id - 1}")
+                self.batches[place] = self.batches[place].after(event)
+
+    @property
+    def _next_batch_id(self) -> int:
+        return self.first_batch_id + len(self.batches)
+
+    def _check_snapshot(self, event: LedgerSnapshot) -> None:
+        batch = event.batch
+        if not self.empty:
+            record = self.batches[-1] if self.batches else None
+            known = (record and (record.batch, record.commit), self.next_offsets, self.topic_ids, self.cluster_id)
+            kept = ((batch, event.commit), dict(event.next_offsets), dict(event.topic_ids), event.cluster_id)
+            if known != kept:
+                raise contradiction(
+                    f"what was kept after {batch}", "what the events before add up to", "something else"
+                )
+            return
+        self.is_whole, self.generation, self.first_batch_id = False, batch.generation, batch.batch_id
+        self.batches = [BatchRecord(batch, (), event.commit)]
+        self.next_offsets, self.topic_ids = dict(event.next_offsets), dict(event.topic_ids)
+        self.cluster_id = event.cluster_id
+
+    def _begin(self, event: GenerationStarted) -> None:
+        """A ledger that was rebuilt may begin with any generation; later ones follow each other."""
+        if event.generation != self.generation + 1 and not (self.empty and event.generation > self.generation):
+            raise contradiction(event, f"generation {self.generation + 1}", f"generation {event.generation}")
+        self.generation, self.batches, self.first_batch_id = event.generation, [], 0
+        self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
+        self.cluster_id = event.cluster_id
+        self.generations.append(event)
+
+    def _start(self, event: TopicsStarted) -> None:
+        known = sorted(event.topic_ids.keys() & self.topic_ids.keys())
+        if event.generation != self.generation or known:
+            raise contradiction(event, "topics that were not read before", f"a second start of {', '.join(known)}")
+        self.next_offsets.update(event.start_offsets)
+        self.topic_ids.update(event.topic_ids)
+        self.cluster_id = event.cluster_id
+
+    def _plan(self, batch: Batch) -> None:
+        if batch.generation != self.generation or batch.batch_id != self._next_batch_id:
+            raise contradiction(batch, f"generation {self.generation} batch {self._next_batch_id}", "this plan")
+        if self.batches and self.batches[-1].commit is None:
+            raise contradiction(batch, f"batch {self._next_batch_id - 1} committed first", "this plan")
+        for r in batch.ranges:
+            start = self.next_offsets.get(r.topic_partition, r.start_offset)
+            if r.start_offset != start:
+                raise contradiction(batch, f"{r.topic_partition} from {start}", str(r))
+            self.next_offsets[r.topic_partition] = r.end_offset
+        self.topic_ids.update(batch.topic_ids)
+        self.cluster_id = batch.cluster_id
+        self.batches.append(BatchRecord(batch))
