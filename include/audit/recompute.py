@@ -26,7 +26,8 @@ from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 from include.sources.duckdb_json import decoded, load
-from include.sources.kafka import records_of, source_extent
+from include.sources.kafka import source_extent
+from include.sources.kafka_records import records_of
 
 _EXAMPLES = 3
 _POSITION = ("_topic", "_partition", "_offset")

@@ -14,7 +14,8 @@ from include.protocol.ledger_events import LedgerState
 from include.protocol.planning import SourceExtent, start_topics
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
-from include.sources.kafka import KafkaSource, oldest_timestamp, source_extent
+from include.sources.kafka import KafkaSource, source_extent
+from include.sources.kafka_records import oldest_timestamp
 
 _COARSE_NS = 1_000_000_000
 
