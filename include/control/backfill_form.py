@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from include.control.backfills import BackfillRequest
+from include.control.backfill_request import BackfillRequest
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from include.control.backfills import Backfills
+from include.control.backfill_planner import BackfillPlanner
 from include.control.settling import Settler
 from include.fault_points import fault_point
 from include.lake.delta_tables import OpenedTable, commit_markers, query
@@ -172,7 +172,7 @@ class GenerationChange:
         if marks:
             view = log.view(self._name, state.generation, state.target_version)
             back_to = view.restored[1] if view.restored else None
-            instead = Backfills(self.settler).instead_of_reading_again
+            instead = BackfillPlanner(self.settler).instead_of_reading_again
             verify_reset_not_purged(self._name, state, started, marks, back_to, instead)
 
     def _fence(self, log: TableLog, started: GenerationStarted) -> bool:
