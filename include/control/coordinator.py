@@ -156,7 +156,7 @@ class Coordinator(Settler):
         the target is asked of the log as it was *before* the ledger was read; that the source has what the ledger
         knows is asked *after*. That the target has it, too, the earlier log may prove; what it lacks is asked again."""
         name, limits = self.pipeline.name, self.pipeline.source.limits
-        verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
+        verify_ledger_not_behind(name, state, before.marker(name, state.generation) if before else None)
         landed = self.landing_source()
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
         try:
@@ -171,11 +171,10 @@ class Coordinator(Settler):
         records_max = (self.pipeline.merge_every or 1) * limits.records_per_batch_max
         offsets_max = offsets_at_most(state, limits.seconds_per_batch, records_max)
         try:
-            planned = plan_next(name, state, source, offsets_max, self.pins())
+            planned = plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins())
         except OffsetsExpired as error:
-            landing = Ledger(
-                self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}")
-            )  # of a file that once said `merge_every`
+            # The ledger of a landing, if the file once said `merge_every`.
+            landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
             raise only_in_archive(error, landing.recent(), state, source) from error
         if landed is not None and isinstance(planned, NewBatch) and not (ignore_merge_every or landed.is_due(state)):
             planned = Idle()
@@ -197,7 +196,7 @@ class Coordinator(Settler):
         return started
 
     def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:
-        view = log and log.view(self.pipeline.name, state.generation, state.target_version)
+        view = log.view(self.pipeline.name, state.generation, state.target_version) if log else None
         verify_target_not_behind(self.pipeline.name, state, view)
 
 

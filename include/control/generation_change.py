@@ -126,7 +126,15 @@ class GenerationChange:
             landed = None if marker is None else log.landed_as(self._name, generation, marker)
             begun = log.begun(self._name, generation) if marker is None else None
             rows = {} if landed or begun else self._offsets_of_rows(log, generation, source)
-            started = rebuild(generation, landed, begun, rows, source, reason, started_by)
+            started = rebuild(
+                generation,
+                landed=landed,
+                begun=begun,
+                offsets_of_rows=rows,
+                source=source,
+                reason=reason,
+                started_by=started_by,
+            )
             started = replace(started, target_version=log.version)
             events = self._made_anew(log, started)  # before anything is fenced or moved aside
             if self._fence(log, started):
@@ -173,7 +181,7 @@ class GenerationChange:
             view = log.view(self._name, state.generation, state.target_version)
             back_to = view.restored[1] if view.restored else None
             instead = BackfillPlanner(self.settler).instead_of_reading_again
-            verify_reset_not_purged(self._name, state, started, marks, back_to, instead)
+            verify_reset_not_purged(self._name, state, started, marks=marks, back_to=back_to, instead=instead)
 
     def _fence(self, log: TableLog, started: GenerationStarted) -> bool:
         """False if something of the ended generation has landed in the target since `log` was opened."""
@@ -202,7 +210,7 @@ class GenerationChange:
         try:
             self._settle_pending()  # a planned batch may have landed with other ranges: then it is not
             state = self.settler.ledger.state()
-            verify_ledger_not_behind(self._name, state, log and log.marker(self._name, state.generation))
+            verify_ledger_not_behind(self._name, state, log.marker(self._name, state.generation) if log else None)
         except LakemarkError:
             return
         raise TerminalError(
