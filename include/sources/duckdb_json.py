@@ -16,6 +16,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import FunctionNullHandling, PythonUDFType
 from sqlglot import exp
 
 from include.lake.sql import sql_name, sql_text
@@ -24,6 +25,7 @@ from include.protocol.errors import TerminalError
 from include.sources.json_values import parsed_json, value_as
 from include.sources.kafka_records import RECORD_SCHEMA, Record
 
+_ARROW, _SPECIAL = PythonUDFType.ARROW, FunctionNullHandling.SPECIAL
 _TEXT = "text_of({})"
 _LEVELS_MAX = 1_000  # of JSON that a job reads
 _HEADERS = f"list_transform(headers, lambda h: struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"
@@ -35,9 +37,9 @@ def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]
     for name, of_bytes in {"json_anew": _of_json, "text_anew": _of_text}.items():
         function = partial(_anew, of_bytes)
         database.create_function(
-            name, function, ["BLOB", "VARCHAR", "VARCHAR"], "VARCHAR", type="arrow", null_handling="special"
+            name, function, ["BLOB", "VARCHAR", "VARCHAR"], "VARCHAR", type=_ARROW, null_handling=_SPECIAL
         )
-    database.create_function("text_of", _text_of, ["BLOB"], "VARCHAR", type="arrow", null_handling="special")
+    database.create_function("text_of", _text_of, ["BLOB"], "VARCHAR", type=_ARROW, null_handling=_SPECIAL)
     database.execute(
         'CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, '
         "key BLOB, value BLOB, headers STRUCT(key VARCHAR, value BLOB)[])"

@@ -130,8 +130,11 @@ def _moment(text: str, unit: str | None) -> datetime | None:
         found = _MOMENT.fullmatch(text)
         if not found:
             return None
+        year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
         micros = int(f"{found[7] or '':0<6}"[:6])
-        wall = datetime(*(int(part or 0) for part in found.groups()[:6]), micros, _offset(found[8]))
+        wall = datetime(
+            year, month, day, hour=hour, minute=minute, second=second, microsecond=micros, tzinfo=_offset(found[8])
+        )
         return wall.astimezone(UTC)
     except (ValueError, OverflowError):  # no such day, or one beyond the years 1 to 9999
         return None

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
+from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
@@ -26,8 +27,13 @@ class KafkaSource:
         self._source = source
         # What calls that time out do not tell: a login that was refused, say.
         self._said: deque[KafkaError] = deque(maxlen=10)
-        options = {"socket.timeout.ms": int(TIMEOUT_SECONDS * 1000), "log_level": 2, "error_cb": self._said.append}
-        self._admin = AdminClient({**librdkafka_options(source), **options})
+        options: dict[str, Any] = {  # confluent-kafka's own type for them leaves out callbacks
+            **librdkafka_options(source),
+            "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000),
+            "log_level": 2,
+            "error_cb": self._said.append,
+        }
+        self._admin = AdminClient(options)
 
     def extent(self) -> SourceExtent:
         """What Kafka holds of the topics now, ends being last stable offsets (KIP-98): nothing beyond them is decided.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from include.pipeline_file import Source
 from include.protocol.ranges import OffsetRange
@@ -81,11 +81,11 @@ def oldest_timestamp(source: Source, ranges: Sequence[OffsetRange]) -> float | N
             error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise kafka_error(KafkaException(error), source)
-            tp = TP(message.topic(), message.partition())
+            tp = _partition_of(message)
             end = waiting.pop(tp, None)
             if end is not None:
                 consumer.incremental_unassign([TopicPartition(*tp)])
-                if error is None and message.offset() < end:
+                if error is None and _offset_of(message) < end:
                     found.append(message.timestamp()[1] / 1000)
     finally:
         consumer.close()
@@ -121,16 +121,39 @@ def _range_records(consumer: Consumer, r: OffsetRange, source: Source) -> Iterat
                 if error.code() != KafkaError._PARTITION_EOF:
                     raise kafka_error(KafkaException(error), source)
                 ended = True
-            elif message.offset() >= r.end_offset:
+            elif (offset := _offset_of(message)) >= r.end_offset:
                 ended = True
             else:
                 at = _moment(message.timestamp()[1])
-                headers = [{"key": name, "value": value} for name, value in message.headers() or ()] or None
-                chunk.append(Record(*r.topic_partition, message.offset(), at, message.key(), message.value(), headers))
+                headers = _headers_of(message)
+                key, value = message.key(), message.value()
+                chunk.append(
+                    Record(*r.topic_partition, offset=offset, timestamp=at, key=key, value=value, headers=headers)
+                )
         if chunk:
             yield chunk
         if ended:
             return
+
+
+def _partition_of(message: Message) -> TP:
+    topic, partition = message.topic(), message.partition()
+    assert topic is not None and partition is not None, "a record, or a partition's end"
+    return TP(topic, partition)
+
+
+def _offset_of(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None, "a record has one"
+    return offset
+
+
+def _headers_of(message: Message) -> list[dict[str, str | bytes | None]] | None:
+    found = message.headers()
+    if not found:
+        return None
+    pairs = found.items() if isinstance(found, dict) else found
+    return [{"key": name, "value": value} for name, value in pairs]
 
 
 def _moment(millis: int) -> datetime | None:
