@@ -1,4 +1,4 @@
-"""How far the chunks of a backfill are. Pure: from the log of the table that they land in."""
+"""The progress of a backfill's chunks, from the log of the table that they land in."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from include.protocol.settlement import LandedCommit, counts_of
 
 @dataclass(frozen=True)
 class Chunk:
-    """How far one chunk is."""
+    """The progress of one chunk."""
 
     chunk: int
     ranges: tuple[OffsetRange, ...]
     state: Literal["waiting", "landed", "cancelled"]
     table_version: int | None = None
     counts: Mapping[str, int] | None = None
-    problem: CountsDisagree | None = None  # its numbers do not add up
+    problem: CountsDisagree | None = None  # the counts of its commit do not add up
 
     def to_json(self) -> dict[str, Any]:
         ranges = [r.as_argument() for r in self.ranges]
@@ -41,7 +41,7 @@ def chunk_of(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
     marker = log.marker_of(batch)
     if marker is None or marker == FENCE:
         return Chunk(batch.batch_id, batch.ranges, "waiting" if marker is None else "cancelled")
-    if commit is None:  # Delta's log clean-up has taken it; the marker stays
+    if commit is None:  # Delta's log clean-up has removed it; the marker stays
         return Chunk(batch.batch_id, batch.ranges, "landed")
     verify_fingerprint(batch, commit.metadata.fingerprint)
     landed = Chunk(batch.batch_id, batch.ranges, "landed", commit.table_version)

@@ -1,4 +1,4 @@
-"""Which records a backfill would read, in which chunks, and who holds them."""
+"""Decides which records a backfill reads, in which chunks, and from which source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ class BackfillPlanner:
         reason: str,
         requested_by: str,
     ) -> Backfill:
-        """Args: before: the target's log as it was before `state` was read."""
+        """The backfill for a request, not recorded yet.
+
+        Args:
+            before: the target's log as it was before `state` was read.
+        """
         verify_ledger_not_behind(self._name, state, before.marker(self._name, state.generation) if before else None)
         self.verify_not_purged(request.into, request.source == "quarantine")
         made = partial(
@@ -82,13 +86,13 @@ class BackfillPlanner:
                 next_offsets=state.committed_offsets if request.into == "new" else {},
                 from_archive=request.source == "archive",
             )
-        while before is not None and _has_marker(before, backfill):  # of a ledger whose loss nobody could notice
+        while before is not None and _has_marker(before, backfill):  # a ledger was lost, and nobody could notice
             backfill = replace(backfill, number=backfill.number + 1)
         return backfill
 
     def _frozen(self, request: BackfillRequest, name: str) -> tuple[Chunks, int]:
-        """A replay's chunks, its records copied: whatever becomes of the quarantine, every attempt reads the same ones.
-        Returns also how many records these are."""
+        """Copies a replay's records, so that every attempt reads the same ones, whatever happens to the quarantine.
+        Returns the chunks, and how many records there are."""
         uri = self.settler.tables.backfills / name
         return Quarantine.of(self.settler).freeze(chosen(request), uri, self.chunk_size(request))
 
@@ -100,23 +104,23 @@ class BackfillPlanner:
             verify_not_purged(self._name, into, replays, marks=marks, instead=instead)
 
     def instead_of_reading_again(self, replays: bool = False) -> str:
-        """What a person can do about a table whose deletes were purged: what is said here works.
+        """What a person can do with a table whose deletes were purged. Every command in it works.
 
         Args:
-            replays: what is refused is a replay.
+            replays: whether it is a replay that was refused.
         """
         said = []
         if (command := self._made_anew()) is not None:
-            said.append(f"`{command}` makes the table anew from all records, deletes too")
+            said.append(f"`{command}` makes a new table from all records, deletes included")
         if replays:
-            which = "" if command else ", and nobody holds all records any more"
-            said.append(f"`lakemark quarantine discard {self._name} --reason ...` ends the records' waiting{which}")
+            which = "" if command else ", and no source holds all records any more"
+            said.append(f"`lakemark quarantine discard {self._name} --reason ...` discards the waiting records{which}")
         elif command is None:
-            said.append("leave it: nobody holds all records any more, so no one can tell which rows are deleted")
+            said.append("leave it: no source holds all records any more, so nobody can know which rows were deleted")
         return "; or ".join(said) + "; nothing was changed"
 
     def _made_anew(self) -> str | None:
-        """The command that makes a new table of everything; None if nobody holds all of it any more."""
+        """The command that makes a new table from all records; None if no source holds all of them any more."""
         state = self.settler.ledger.state()
         size = self.settler.pipeline.source.limits.records_per_batch_max
         holders: dict[Literal["kafka", "archive"], str] = {"kafka": "", "archive": " --from-archive"}
@@ -134,7 +138,7 @@ class BackfillPlanner:
         return None
 
     def _holder(self, request: BackfillRequest, state: LedgerState) -> KafkaSource | ArchiveSource:
-        """Who holds the records."""
+        """The source that holds the records."""
         if request.source == "archive":
             return ArchiveSource.of(self.settler.settings, self.settler.pipeline, state)
         return KafkaSource(self.settler.pipeline.source)
@@ -158,5 +162,5 @@ def chosen(request: BackfillRequest) -> Chosen:
 
 
 def _has_marker(log: TableLog, backfill: Backfill) -> bool:
-    """Whether one of its chunks would be taken for another backfill's, which has landed or was cancelled."""
+    """Whether one of its chunks would be mistaken for another backfill's, which has landed or was cancelled."""
     return any(log.marker_of(backfill.batch(chunk)) is not None for chunk in range(len(backfill.chunks)))

@@ -51,12 +51,12 @@ def _preview_of_replay(settler: Settler, request: BackfillRequest) -> dict[str, 
 
 
 def preview_lines(facts: dict[str, Any]) -> Iterator[str]:
-    """A preview, for people."""
+    """A preview as lines for people."""
     seconds = facts["estimated_seconds"]
     yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunks, " + (
         "into a new table that takes the target's place" if facts["into"] == "new" else "into the target itself"
     )
-    yield "no batch tells how long yet" if seconds is None else f"about {seconds:,.0f} s of work, by the last batches"
+    yield ("no batch has been measured yet" if seconds is None else f"about {seconds:,.0f} s, by the last batches")
     yield from (f"  {r}" for r in facts["ranges"])
 
 
@@ -72,7 +72,7 @@ def _whole(backfill: Backfill) -> list[OffsetRange]:
 
 
 def _seconds_per_record(records: Sequence[BatchRecord]) -> float | None:
-    """What the last batches took, all phases together; None if none can tell."""
+    """The time that the last batches took, all phases together; None if no batch was measured."""
     seconds = read = 0.0
     for record in records[-_BATCHES_TO_ESTIMATE_FROM:]:
         applied = [a for a in record.attempts if a.outcome == "applied"]

@@ -14,17 +14,20 @@ from include.protocol.ranges import OffsetRange
 
 @dataclass(frozen=True)
 class BackfillRequest:
-    """What somebody wants backfilled. Into the target itself: `ranges`, or a time span, or batches; of the archive also
-    none of these, which is everything. Into a new table: everything, so none of these."""
+    """What somebody wants backfilled.
+
+    Into the target itself: `ranges`, or a time span, or batches. From the archive also none of these, which means
+    everything. Into a new table: always everything, so none of these.
+    """
 
     ranges: Sequence[OffsetRange] = ()
     since: datetime | None = None  # Kafka's timestamps, from here on (inclusive)
     until: datetime | None = None  # and to here (exclusive); None: to what Kafka holds now
-    batches: tuple[int, int] | None = None  # of the present generation, both inclusive
+    batches: tuple[int, int] | None = None  # ids in the current generation, both inclusive
     into: Into = "same"
     source: Literal["kafka", "quarantine", "archive"] = "kafka"
-    rule: str | None = None  # of the quarantine: only records that broke this rule
-    records_per_chunk_max: int | None = None  # None: as the pipeline's batches
+    rule: str | None = None  # for the quarantine: only records that broke this rule
+    records_per_chunk_max: int | None = None  # None: as many as in the pipeline's batches
 
     def __post_init__(self) -> None:
         named = [bool(self.ranges), self.since is not None or self.until is not None, self.batches is not None]
@@ -33,7 +36,7 @@ class BackfillRequest:
             if named[1] or named[2] or self.into == "new":
                 raise _not_so("the replay", "offset ranges, a rule, or neither: the whole quarantine", "something else")
         elif self.rule is not None:
-            raise _not_so("the backfill", "no rule: only records of the quarantine broke one", self.rule)
+            raise _not_so("the backfill", "no rule: only quarantined records broke one", self.rule)
         elif sum(named) != wanted and not (self.source == "archive" and not any(named)):
             expected = "exactly one of offset ranges, a time span, batches"
             raise _not_so(
@@ -48,7 +51,7 @@ class BackfillRequest:
 
     @property
     def is_everything(self) -> bool:
-        """Whether it names no part of what is held."""
+        """Whether it names no ranges, no times and no batches."""
         return not (self.ranges or self.since or self.until or self.batches)
 
 

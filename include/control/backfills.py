@@ -1,4 +1,4 @@
-"""Backfills of one pipeline: what one would read, recording it, how far it is, its end. Needs no Spark."""
+"""Previews, records, follows, ends and cancels the backfills of one pipeline. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -27,15 +27,20 @@ _RACES_MAX = 20
 
 @dataclass(frozen=True)
 class Backfills:
+    """The backfills of one pipeline."""
+
     settler: Settler
 
     def preview(self, request: BackfillRequest) -> dict[str, Any]:
-        """What it would read, as data: ranges, records_max, chunks, into, estimated_seconds (one chunk after the other;
-        null while no batch has told how long records take). Writes nothing. Raises as `plan`."""
+        """What the backfill would read, as data. Writes nothing. Raises as `plan` does.
+
+        Keys: pipeline, into, ranges, records_max, chunks, estimated_seconds (one chunk after the other; null while no
+        batch has been measured).
+        """
         return preview_of(self.settler, request)
 
     def plan(self, request: BackfillRequest, request_id: str, reason: str, requested_by: str) -> Backfill:
-        """Records the backfill, and returns it; the same request is recorded once and comes back as it was.
+        """Records the backfill and returns it. The same request is recorded only once, and returned as it was recorded.
 
         Raises:
             OffsetsExpired: Kafka does not hold all of it. TerminalError: the request makes no sense.
@@ -61,7 +66,7 @@ class Backfills:
         if state.backfills[found.number].outcome is not None:
             return found
         try:
-            # Once more: maintenance looks for backfills after it has told of its purge.
+            # Check once more: maintenance looks for backfills only after it has announced its purge.
             planner.verify_not_purged(found.into, found.records is not None)
         except TerminalError:
             self.cancel(found.number, requested_by)
@@ -69,7 +74,7 @@ class Backfills:
         return found
 
     def chunks(self, backfill: Backfill) -> list[Chunk]:
-        """How far every chunk is, by the table's own markers.
+        """The progress of every chunk, from the table's own markers.
 
         Raises:
             BatchMismatch: a commit of the table is not what was planned.
@@ -82,11 +87,11 @@ class Backfills:
         return [chunk_of(backfill.batch(n), log, by_chunk.get(n)) for n in range(len(backfill.chunks))]
 
     def verify_landed(self, backfill: Backfill) -> list[Chunk]:
-        """All chunks, once it is sure that every one has landed as it was planned.
+        """Verifies that every chunk has landed as it was planned, and returns the chunks.
 
         Raises:
-            RetryableError: some have not. BatchMismatch: as `chunks`. CountsDisagree: the table is to take the target's
-            place, and the numbers of a chunk's commit do not add up.
+            RetryableError: some have not landed. BatchMismatch: as `chunks`. CountsDisagree: the table is to take the
+            target's place, and the counts of a chunk's commit do not add up.
         """
         chunks = self.chunks(backfill)
         missing = [c.chunk for c in chunks if c.state != "landed"]
@@ -112,15 +117,15 @@ class Backfills:
         return chunks
 
     def finish(self, backfill: Backfill, promote: Callable[[], None], finished_by: str) -> list[Chunk]:
-        """What follows when all chunks have landed: a new table takes the target's place, a replay's records are
-        resolved, the end is recorded. Doing so again changes nothing.
+        """Finishes a backfill whose chunks have all landed: promotes a new table, resolves a replay's records, and
+        records the end. A second call changes nothing.
 
         Args:
             promote: puts the new table in the target's place, and records the end.
 
         Raises:
-            RetryableError, BatchMismatch, CountsDisagree: as `verify_landed`; the last one also of a backfill into the
-            target itself, once its end is recorded.
+            RetryableError, BatchMismatch, CountsDisagree: as `verify_landed`. A backfill into the target itself raises
+            CountsDisagree too, after its end is recorded.
         """
         chunks = self.verify_landed(backfill)
         if self.settler.ledger.state().backfills[backfill.number].outcome is not None:
@@ -136,7 +141,7 @@ class Backfills:
         return chunks
 
     def end(self, number: int, outcome: BackfillOutcome, ended_by: str) -> None:
-        """Records that the backfill is at its end; doing so again changes nothing."""
+        """Records that the backfill has ended. A second call changes nothing."""
 
         def decide(state: LedgerState) -> list[Event]:
             record = state.backfills.get(number)
@@ -145,11 +150,11 @@ class Backfills:
         self.settler.ledger.append(decide)
 
     def cancel(self, number: int, cancelled_by: str) -> list[Chunk]:
-        """After this no chunk can land that has not landed; those that have stay (they are order-proof).
+        """Cancels a backfill: no more chunks can land. Chunks that have landed stay (they are order-proof).
 
         Raises:
-            FencedGeneration: it was cancelled or swapped before. TerminalError: no such backfill.
-            RetryableError: commits of others got in between, again and again.
+            FencedGeneration: it was cancelled or promoted before. TerminalError: no such backfill.
+            RetryableError: other writers committed first, every time.
         """
         backfill = self.settler.ledger.state().backfill(self._name, number)
         told = {"lakemark": FORMAT, "role": CANCEL_ROLE, "pipeline": self._name, "backfill": number, "by": cancelled_by}
@@ -161,20 +166,20 @@ class Backfills:
                 break
         else:
             raise RetryableError(
-                what="commits of others got in between",
+                what="other writers committed first, every time",
                 where=str(self._table(backfill)),
                 expected=f"one commit in {_RACES_MAX} tries",
                 found="none",
                 action="cancel it again",
             )
         if backfill.records is not None:
-            self.quarantine.settle_replay(backfill, cancelled_by)  # of what has landed
+            self.quarantine.settle_replay(backfill, cancelled_by)  # those of the chunks that have landed
         self.end(number, "cancelled", cancelled_by)
         return self.chunks(backfill)
 
     @property
     def quarantine(self) -> Quarantine:
-        """As it is now."""
+        """The quarantine as it is now."""
         return Quarantine.of(self.settler)
 
     @property

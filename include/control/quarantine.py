@@ -1,8 +1,7 @@
-"""The quarantine as a workflow: what waits in it, what became of the rest, and the copy that a replay reads.
+"""The quarantine as a workflow: which records wait, what happened to the others, and the copy that a replay reads.
 
-The quarantine itself is only ever added to. A record of it is *pending* if every batch that read it set it aside, and
-nobody has resolved it; `resolutions` holds what was replayed or discarded, and by whom. Computed with DuckDB from the
-tables, the ledger and the target's log: nothing else remembers it.
+Records are only ever added to the quarantine's table. A record is *pending* if every batch that read it set it aside
+and nobody has resolved it. The table `resolutions` says what was replayed or discarded, and by whom.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from include.protocol.ranges import OffsetRange
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which pending records are meant; all of them, unless it says so."""
+    """A choice of pending records: all of them, or those of some offsets, or those that broke a rule."""
 
     ranges: Sequence[OffsetRange] = ()
-    rule: str | None = None  # broke this rule
+    rule: str | None = None
 
     def condition(self) -> str:
-        """As SQL over `pending`."""
+        """The choice as SQL over `records`."""
         parts = []
         if self.ranges:
             parts.append(
@@ -54,7 +53,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Of one pipeline, as it is at one moment."""
+    """The quarantine of one pipeline at one moment."""
 
     pipeline: str
     tables: Tables
@@ -68,8 +67,8 @@ class Quarantine:
         return cls(settler.pipeline.name, settler.tables, events, fold(events), with_bytes=with_bytes)
 
     def summary(self) -> list[dict[str, Any]]:
-        """By reason, most first: reason, pending, replayed, discarded, applied (a backfill or a reset read it again and
-        found it good)."""
+        """Counts by reason, most pending first: reason, pending, replayed, discarded, applied (a backfill or a reset
+        read the record again and accepted it)."""
         return self._rows(
             "SELECT reason, count(*) FILTER (state = 'pending') AS pending, "
             "count(*) FILTER (state = 'replayed') AS replayed, count(*) FILTER (state = 'discarded') AS discarded, "
@@ -98,11 +97,11 @@ class Quarantine:
         return self._database.sql(query).to_arrow_table()
 
     def freeze(self, chosen: Chosen, uri: LakeUri, records_per_chunk: int) -> tuple[Chunks, int]:
-        """Copies the pending records that are meant into a table of a replay's own.
+        """Copies the chosen pending records into a table for one replay.
 
-        Columns: chunk int, and of the quarantine topic, partition, offset, timestamp, key, value, headers. A topic that
-        was created anew may have two records at one position: they are in different chunks, the newest first, for
-        within one a position is one record.
+        Columns: chunk int, and from the quarantine topic, partition, offset, timestamp, key, value, headers. A topic
+        that was re-created may have two records at one position. They go into different chunks, the newest first,
+        because within a chunk a position is one record.
 
         Returns:
             The ranges that each chunk's records span, and how many records there are in all.
@@ -125,9 +124,9 @@ class Quarantine:
         )
         if not spans:
             raise TerminalError(
-                what="nothing in the quarantine is to be replayed",
+                what="nothing in the quarantine can be replayed",
                 where=self.pipeline,
-                expected="pending records that fit",
+                expected="pending records that match",
                 found="none",
                 action=f"see `lakemark quarantine list {self.pipeline}`; nothing was changed",
             )
@@ -138,15 +137,15 @@ class Quarantine:
         return tuple(map(tuple, chunks)), sum(span["records"] for span in spans)
 
     def discard(self, chosen: Chosen, reason: str, discarded_by: str) -> int:
-        """Puts on record that nobody wants the pending records that are meant; returns how many. The records stay."""
+        """Records that nobody wants the chosen pending records, and returns how many there are. The records stay."""
         query = f"SELECT topic, partition, \"offset\" FROM records WHERE state = 'pending' AND {chosen.condition()}"
         found = self._rows(query)
         self._resolve(found, "discarded", reason, discarded_by)
         return len(found)
 
     def settle_replay(self, replay: Backfill, resolved_by: str) -> int:
-        """Records what a replay has applied: of its landed chunks all that it did not set aside again. Once, however
-        often it is called; returns how many."""
+        """Records what a replay has applied: every record of its landed chunks that it did not set aside again. Each is
+        recorded once, however often this is called. Returns how many there are."""
         applied = 0
         for batch in self._states.landed_chunks(replay):
             query = f'SELECT topic, partition, "offset" FROM ({self._states.applied_by(replay, batch)})'
@@ -172,7 +171,7 @@ class Quarantine:
         append(
             self.tables.resolutions,
             pa.Table.from_pylist(rows, RESOLUTIONS),
-            "what became of quarantined records",
+            "resolutions of quarantined records",
             None if batch is None else (batch.app_id, batch.batch_id),
         )
 
@@ -189,14 +188,14 @@ class Quarantine:
 
 
 def record_line(record: dict[str, Any]) -> str:
-    """A quarantined record, for people."""
+    """A quarantined record as a line for people."""
     value = record["value"]
     text = "null" if value is None else value.decode(errors="replace")
     return f"{record['topic']}-{record['partition']}@{record['offset']}  {record['reason']}  {_cut(text, 200)}"
 
 
 def record_json(record: dict[str, Any]) -> dict[str, Any]:
-    """The same as data; bytes as text."""
+    """A quarantined record as data; its bytes as text."""
     texts = {name: None if record[name] is None else record[name].decode(errors="replace") for name in ("key", "value")}
     return {**record, **texts, "timestamp": record["timestamp"].isoformat()}
 

@@ -1,5 +1,6 @@
-"""The state of every quarantined record, computed with DuckDB from the tables, the ledger and the target's log: nothing
-else remembers it.
+"""Computes the state of every quarantined record with DuckDB, from the tables, the ledger and the target's log.
+
+The states are stored nowhere.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ _EMPTY_QUARANTINE = (
 )
 
 
-_Landed = tuple[BatchKey, Sequence[OffsetRange], Mapping[str, str]]  # what it read whole, ids of its topics
+_Landed = tuple[BatchKey, Sequence[OffsetRange], Mapping[str, str]]  # ranges that it read whole, ids of its topics
 
 
 @dataclass(frozen=True)
 class QuarantineStates:
-    """Of one pipeline, as it is at one moment."""
+    """The states of one pipeline's quarantined records at one moment."""
 
     pipeline: str
     tables: Tables
@@ -63,9 +64,11 @@ class QuarantineStates:
 
     @cached_property
     def database(self) -> duckdb.DuckDBPyConnection:
-        """Tables: aside, resolved, landed (batches, in order), reads (which of them read what offsets whole), topics
-        (theirs), and `records`: every record once, with its state. A topic that was created anew has other records
-        under the names of the old ones."""
+        """A database with the table `records`: every quarantined record once, with its state.
+
+        Its other tables are aside, resolved, landed (batches in order), reads (the ranges that they read whole) and
+        topics (theirs, with ids: a re-created topic has other records at the same positions).
+        """
         database = duckdb.connect()
         database.execute("SET TimeZone = 'UTC'")
         leave_out = () if self.with_bytes else ("key", "value")
@@ -75,7 +78,7 @@ class QuarantineStates:
             database.register("told", RESOLUTIONS.empty_table())
         resolved = ['SELECT topic, partition, "offset", resolution, resolved_at FROM told']
         for record in self.state.backfills.values():
-            if record.backfill.records is not None and record.outcome is None:  # not told of yet
+            if record.backfill.records is not None and record.outcome is None:  # not in `told` yet
                 resolved += [
                     f"SELECT *, 'replayed', now() FROM ({self._applied_by(database, record.backfill, batch)})"
                     for batch in self.landed_chunks(record.backfill)
@@ -88,7 +91,10 @@ class QuarantineStates:
         topics = [(*key, *topic) for key, _, ids in landed for topic in {**self.state.topic_ids, **ids}.items()]
         database.register("topics", _table(_TOPICS, topics))
         columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
-        optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}  # not of every batch
+        optional = {
+            "rules": "VARCHAR[]",
+            "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]',
+        }  # not in every table
         more = ", ".join(n if n in columns else f"CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items())
         database.execute(
             f"""CREATE TABLE records AS
@@ -125,7 +131,7 @@ class QuarantineStates:
         return database
 
     def applied_by(self, replay: Backfill, batch: Batch) -> str:
-        """Query for what a landed chunk of a replay has applied: all that it did not set aside again."""
+        """SQL for what a landed chunk of a replay has applied: all records that it did not set aside again."""
         return self._applied_by(self.database, replay, batch)
 
     def _applied_by(self, database: duckdb.DuckDBPyConnection, replay: Backfill, batch: Batch) -> str:
@@ -139,11 +145,11 @@ class QuarantineStates:
         )
 
     def _landed_before(self, database: duckdb.DuckDBPyConnection) -> Iterator[_Landed]:
-        """The same of generations and backfills that a ledger which was made anew does not know.
+        """The same for generations and backfills that a rebuilt ledger does not know.
 
-        What they set aside counts still. The target's log says what its batches read, as far back as it goes. Whether
-        an older one landed nobody can say: if not, a later batch has read its records again, and that one's word
-        counts. Of a backfill nobody knows whether it read single records: it takes back nobody's word.
+        The records that they set aside still count. The target's log says what its batches read, as far back as it
+        goes. Nobody can know whether an older batch landed. If it did not, a later batch has read its records again,
+        and the later judgement counts. A backfill may have been a replay of single records: it overrides no judgement.
         """
         known = {event.batch.generation for event in self.events if isinstance(event, BatchPlanned)}
         known |= {-number for number in self.state.backfills}
@@ -156,11 +162,11 @@ class QuarantineStates:
             batch = commit.metadata.batch
             if batch.generation not in known:
                 told[batch.key] = (batch.key, () if batch.is_chunk else batch.ranges, batch.topic_ids)
-        yield from ((key, (), {}) for key in unknown if key not in told)  # of the present topics, as far as one can say
+        yield from ((key, (), {}) for key in unknown if key not in told)  # probably of the current topics
         yield from reversed(told.values())
 
     def _landed(self) -> Iterator[_Landed]:
-        """Every batch that has landed, of all generations and backfills, in order, and the offsets that it read."""
+        """Every landed batch of all generations and backfills, in order, with the offsets that it read."""
         planned: dict[tuple[int, int], Batch] = {}
         for event in self.events:
             match event:
@@ -170,7 +176,7 @@ class QuarantineStates:
                     batch = planned[event.generation, event.batch_id]
                     yield batch.key, batch.ranges, batch.topic_ids
                 case BackfillPlanned(backfill) if backfill.into == "same" or self._is_swapped(backfill):
-                    for batch in self.landed_chunks(backfill):  # a replay's read but single records of its ranges
+                    for batch in self.landed_chunks(backfill):  # a replay reads single records of its ranges
                         yield batch.key, batch.ranges if backfill.records is None else (), batch.topic_ids
 
     def landed_chunks(self, backfill: Backfill) -> list[Batch]:
@@ -190,7 +196,7 @@ class QuarantineStates:
 
 
 def _register(database: duckdb.DuckDBPyConnection, name: str, uri: LakeUri, leave_out: Sequence[str] = ()) -> bool:
-    """The table under a name, if there is one; columns that are left out are null."""
+    """Registers a table under a name; False if there is no such table. Columns that are left out are null."""
     table = open_table(uri)
     if table is None:
         return False

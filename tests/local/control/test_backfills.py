@@ -136,7 +136,7 @@ def test_i9_where_nobody_holds_all_records_no_new_table_is_advised(
     purged(coordinator)
     cut = source({("t", 0): (7, 100)})
     monkeypatch.setattr(BackfillPlanner, "_holder", lambda self, request, state: SimpleNamespace(extent=lambda: cut))
-    with pytest.raises(TerminalError, match="leave it: nobody holds all records") as refused:
+    with pytest.raises(TerminalError, match="leave it: no source holds all records") as refused:
         Backfills(coordinator).plan(request(7, 10), "r1", "", "test")
     assert commands(refused.value.action) == []
 
