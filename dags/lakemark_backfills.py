@@ -15,7 +15,8 @@ from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, asked_by, pipelines_to_parse, work_on
 
 from include.control.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, request_of
-from include.control.backfills import Backfills, preview_lines
+from include.control.backfill_preview import preview_lines
+from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.jobs.runner import run_promotion
 from include.pipeline_file import Pipeline

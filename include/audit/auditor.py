@@ -71,7 +71,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     if deep and not other_times and log is not None and not pipeline.is_landing:
         try:
             unapplied = Quarantine.of(coordinator).set_aside()
-            recomputed, deep_findings = recompute(pipeline, state, commits, log.table, unapplied)
+            recomputed, deep_findings = recompute(pipeline, state, commits, target=log.table, aside=unapplied)
             findings += deep_findings
         except LakemarkError as error:
             findings.append(_finding(error))
@@ -96,8 +96,8 @@ def _marker_findings(
     """The same questions that every plan asks (I3, I10)."""
     name, generation = pipeline.name, state.generation
     try:
-        verify_ledger_not_behind(name, state, before and before.marker(name, generation))
-        verify_target_not_behind(name, state, log and log.view(name, generation, state.target_version))
+        verify_ledger_not_behind(name, state, before.marker(name, generation) if before else None)
+        verify_target_not_behind(name, state, log.view(name, generation, state.target_version) if log else None)
     except LakemarkError as error:
         yield _finding(error)
 
@@ -109,7 +109,8 @@ def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
         try:
             log = TableLog.open(uri) if role != "quarantine" else None
             if log is not None:
-                yield from beside_findings(name, state, role, log.marker(name, state.generation), log.entries(name))
+                marker = log.marker(name, state.generation)
+                yield from beside_findings(name, state, role, marker=marker, entries=log.entries(name))
         except LakemarkError as error:
             yield _finding(error)
 

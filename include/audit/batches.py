@@ -24,8 +24,8 @@ def batch_findings(
         record: None for a batch of a generation that has ended. landed: None if its commit is not in the log.
     """
     if landed is None:
-        commit = record and record.commit
-        if commit and commit.table_version is not None and commit.table_version >= _oldest(entries):
+        commit = record.commit if record else None
+        if record and commit and commit.table_version is not None and commit.table_version >= _oldest(entries):
             yield Finding(
                 "the ledger says that the batch is committed, the target's log has no such commit",
                 f"{record.batch}, version {commit.table_version}",

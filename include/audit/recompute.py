@@ -8,25 +8,30 @@ whose newest applied record Kafka no longer holds cannot be computed; how many t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
 import sqlglot
 
+from include.audit.reach import (
+    applied_ranges,
+    held_by_kafka,
+    is_of_gone_topic,
+    is_of_present_topic,
+    may_be_of_gone_topic,
+)
 from include.audit.report import Finding, Recomputed
 from include.lake.delta_tables import OpenedTable, query_arrow
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE, Pipeline
-from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, purged_offsets
-from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 from include.sources.duckdb_json import decoded, load
-from include.sources.kafka import records_of, source_extent
+from include.sources.kafka import source_extent
+from include.sources.kafka_records import records_of
 
 _EXAMPLES = 3
 _POSITION = ("_topic", "_partition", "_offset")
@@ -46,17 +51,23 @@ def recompute(
     """
     _verify_within_reach(pipeline)
     source = source_extent(pipeline.source)
-    held = _held(_applied(state, commits, source), source)
+    held = held_by_kafka(applied_ranges(state, commits, source), source)
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
     read = load(database, records_of(pipeline.source, held))
     _register(database, "target", target)
     database.register("set_aside", aside)
-    database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {_of_present_topics(source)}")
+    database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {is_of_present_topic(source)}")
     _compute(database, pipeline)
     marks = purged_from(target.metadata().configuration)
-    replayed = _replayed(state, commits, source)
-    _compare(database, pipeline, held, purged_offsets(marks, source.topic_ids), _gone(state, commits, source), replayed)
+    _compare(
+        database,
+        pipeline,
+        held=held,
+        purged=purged_offsets(marks, source.topic_ids),
+        gone=is_of_gone_topic(state, commits, source),
+        replayed=may_be_of_gone_topic(state, commits, source),
+    )
     findings = [*_record_findings(database, pipeline), *_row_findings(database, pipeline, target.version())]
     [(equal, beyond)] = database.execute(
         "SELECT count(*) FILTER (verdict = 'equal'), count(*) FILTER (verdict = 'beyond reach') FROM compared"
@@ -84,86 +95,6 @@ def _verify_within_reach(pipeline: Pipeline) -> None:
             found="; ".join(beyond),
             action="`lakemark audit` without --deep shows all that can be shown without it",
         )
-
-
-def _applied(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> set[OffsetRange]:
-    """Ranges of all that has landed and is still there, of topics that are still the same."""
-    ranges = {r for record in state.batches if record.commit for r in _same_topics(record.batch, source)}
-    promotion = next((g for g in reversed(state.generations) if g.origin.startswith("backfill ")), None)
-    for commit in commits:
-        backfill = state.backfills.get(-commit.metadata.batch.generation)
-        if backfill is not None and backfill.backfill.records is not None:
-            continue  # a replay: of what its ranges span it read single records, which batches had read before
-        found = _same_topics(commit.metadata.batch, source)
-        if (
-            promotion is not None
-            and promotion.target_version is not None
-            and commit.table_version <= promotion.target_version
-        ):
-            # A backfill's table has taken the place of what landed before: it reaches as far as this, and no further.
-            ends = {r: min(r.end_offset, promotion.start_offsets.get(r.topic_partition, 0)) for r in found}
-            found = [replace(r, end_offset=end) for r, end in ends.items() if r.start_offset < end]
-        ranges |= set(found)
-    return ranges
-
-
-def _same_topics(batch: Batch, source: SourceExtent) -> list[OffsetRange]:
-    if batch.cluster_id != source.cluster_id:
-        return []
-    return [r for r in batch.ranges if batch.topic_ids[r.topic] == source.topic_ids.get(r.topic)]
-
-
-def _of_present_topics(source: SourceExtent) -> str:
-    """Condition on a quarantined record: its topic is the one that Kafka has under the name."""
-    present = ", ".join(f"({sql_text(topic)}, {sql_text(id_)})" for topic, id_ in sorted(source.topic_ids.items()))
-    return f"topic_id IS NULL OR (topic, topic_id) IN ({present})" if present else "false"
-
-
-def _gone(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
-    """Condition on a row: it is of a topic that was created anew since, whose offsets name other records now."""
-    lineage = f"t.{LINEAGE}"
-    found = {
-        f"({lineage}.topic = {sql_text(topic)} AND {lineage}.generation > 0 AND {lineage}.generation < {g.generation})"
-        for g in state.generations
-        for topic in g.recreated
-    }
-    batches = [commit.metadata.batch for commit in commits]
-    batches += [record.backfill.batch(0) for record in state.backfills.values()]
-    for batch in batches:
-        for topic, id_ in batch.topic_ids.items():
-            if id_ != source.topic_ids.get(topic):
-                found.add(f"({lineage}.topic = {sql_text(topic)} AND {lineage}.generation = {batch.generation})")
-    return " OR ".join(sorted(found)) or "false"
-
-
-def _replayed(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
-    """Condition on a row: a replay wrote it, of a topic that was ever created anew. Its record may be the old topic's:
-    the quarantine keeps those, and the replay's batch knows only the new one's id."""
-    topics = {topic for generation in state.generations for topic in generation.recreated}
-    for commit in commits:
-        ids = commit.metadata.batch.topic_ids
-        topics |= {topic for topic, id_ in ids.items() if id_ != source.topic_ids.get(topic)}
-    replays = sorted(-n for n, record in state.backfills.items() if record.backfill.records is not None)
-    if not topics or not replays:
-        return "false"
-    named, lineage = ", ".join(map(sql_text, sorted(topics))), f"t.{LINEAGE}"
-    return f"{lineage}.topic IN ({named}) AND {lineage}.generation IN ({', '.join(map(str, replays))})"
-
-
-def _held(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
-    """What Kafka still holds of them, merged where they touch or overlap."""
-    held: list[OffsetRange] = []
-    for r in sorted(ranges):
-        extent = source.partitions.get(r.topic_partition)
-        start, end = (max(r.start_offset, extent.log_start_offset), r.end_offset) if extent else (0, 0)
-        if start >= end:
-            continue
-        last = held[-1] if held else None
-        if last and last.topic_partition == r.topic_partition and start <= last.end_offset:
-            held[-1] = OffsetRange(*r.topic_partition, last.start_offset, max(last.end_offset, end))
-        else:
-            held.append(OffsetRange(*r.topic_partition, start, end))
-    return held
 
 
 def _register(database: duckdb.DuckDBPyConnection, name: str, table: OpenedTable) -> None:

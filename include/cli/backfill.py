@@ -7,8 +7,11 @@ import uuid
 from typing import Any
 
 from include.cli.output import add_command, argument, named_pipeline, report, say, who
+from include.control.backfill_chunks import Chunk
 from include.control.backfill_form import batch_ids, moment
-from include.control.backfills import BackfillRequest, Backfills, Chunk, preview_lines
+from include.control.backfill_preview import preview_lines
+from include.control.backfill_request import BackfillRequest
+from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.jobs.report import told
 from include.jobs.runner import run_backfill, run_promotion

@@ -7,7 +7,8 @@ from typing import Any
 
 from include.cli.backfill import run_or_preview
 from include.cli.output import add_command, argument, named_pipeline, report, who
-from include.control.backfills import BackfillRequest, Backfills
+from include.control.backfill_request import BackfillRequest
+from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Chosen, Quarantine, record_json, record_line
 from include.protocol.ranges import OffsetRange

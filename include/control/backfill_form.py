@@ -1,4 +1,4 @@
-"""What the backfill DAG's form means: its choices, and the request that its values make."""
+"""The form of the backfill DAG: its choices, and the request that its values make."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from include.control.backfills import BackfillRequest
+from include.control.backfill_request import BackfillRequest
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
 
@@ -23,19 +23,19 @@ RANGES, TIMES, BATCHES, QUARANTINE, ARCHIVE, NEW_TABLE, CANCEL = (
 HELP = {
     RANGES: "those below, one per line",
     TIMES: "by Kafka's own timestamps",
-    BATCHES: "what batches of the present generation read",
-    QUARANTINE: "pending records, judged again; the good ones are merged",
-    ARCHIVE: "every record that it holds, also what Kafka has dropped",
-    NEW_TABLE: "all that was ever applied; the new table takes the target's place at the end",
-    CANCEL: "nothing more of it will land; what has landed stays",
+    BATCHES: "what batches of the current generation read",
+    QUARANTINE: "pending records are judged again; the good ones are merged",
+    ARCHIVE: "every record in it, also those that Kafka has deleted",
+    NEW_TABLE: "every record that was ever applied; at the end the new table takes the target's place",
+    CANCEL: "no more chunks of it can land; what has landed stays",
 }
 
 
 def request_of(form: Mapping[str, Any]) -> BackfillRequest:
-    """What somebody filled in. Fields that the choice does not speak of are left out of account.
+    """The request that a person filled in. Fields that the choice does not use are ignored.
 
     Raises:
-        TerminalError: a field that it does speak of is empty, or not what it should be.
+        TerminalError: a field that the choice uses is empty or not valid.
     """
     what = form["what"]
     if what == RANGES and not form["ranges"]:
@@ -55,14 +55,14 @@ def request_of(form: Mapping[str, Any]) -> BackfillRequest:
 
 
 def number_to_cancel(form: Mapping[str, Any]) -> int:
-    """Raises TerminalError if none is given."""
+    """The backfill that a person wants to cancel. Raises TerminalError if none is given."""
     if form["backfill"] is None:
         raise _wrong("Backfill to cancel", "its number", "nothing")
     return form["backfill"]
 
 
 def batch_ids(text: str) -> tuple[int, int]:
-    """`A-B` or `A`: ids of batches, both inclusive; ValueError says what is wrong."""
+    """Parses `A-B` or `A`, ids of batches, both inclusive. Raises ValueError, which says what is wrong."""
     first, dash, last = text.strip().partition("-")
     if not first.isdecimal() or (dash and not last.isdecimal()):
         raise ValueError(f"expected A-B or A, ids of batches; found {text!r}")
@@ -70,7 +70,7 @@ def batch_ids(text: str) -> tuple[int, int]:
 
 
 def moment(text: str) -> datetime:
-    """ISO 8601, UTC if it does not say; ValueError says what is wrong."""
+    """Parses ISO 8601, in UTC if the text names no offset. Raises ValueError, which says what is wrong."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError as error:
@@ -88,9 +88,9 @@ def _read(field: str, parse: Callable[[str], T], text: str) -> T:
 
 def _wrong(field: str, expected: str, found: str) -> TerminalError:
     return TerminalError(
-        what="the form is not filled in right",
+        what="the form is not filled in correctly",
         where=f"field {field}",
         expected=expected,
         found=found,
-        action="trigger the DAG again with that field mended; nothing was changed",
+        action="trigger the DAG again with that field corrected; nothing was changed",
     )

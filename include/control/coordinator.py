@@ -48,24 +48,24 @@ class Coordinator(Settler):
     """Plans and settles the batches of one pipeline."""
 
     def plan_run(self, ignore_merge_every: bool = False) -> RunPlan | None:
-        """As `plan`, and on to all that the source holds at this moment; None if there is nothing new."""
+        """Plans a run: the batch of `plan`, and on to all that the source holds now. None if there is nothing new."""
         plan, source = self._plan(ignore_merge_every)
         ends = {tp: extent.end_offset for tp, extent in source.partitions.items()}
         return None if isinstance(plan, Idle) else RunPlan(plan.batch.key, ends)
 
     def plan(self, ignore_merge_every: bool = False) -> Plan:
-        """The batch to run now, recorded in the ledger before it is returned; Idle if there is nothing new, or, with
-        `merge_every`, not enough of it.
+        """The batch to run now. It is recorded in the ledger before it is returned. Idle if there is nothing new or,
+        with `merge_every`, not enough.
 
-        A pending batch is settled first (I6): if it has landed the next one is planned, or else it comes back as it
+        A pending batch is settled first (I6). If it has landed, the next one is planned. If not, it is returned as it
         was planned (I1).
 
         Args:
-            ignore_merge_every: with `merge_every`: all that waits in the archive is merged now.
+            ignore_merge_every: merge all that waits in the archive now, even if it is less than `merge_every` says.
 
         Raises:
             OffsetsExpired, TopicRecreated, LedgerBehindTarget, TargetBehindLedger, TableDamaged: see there.
-            RetryableError: Kafka does not answer, or the disk refuses the ledger.
+            RetryableError: Kafka does not answer, or the ledger cannot be written.
         """
         return self._plan(ignore_merge_every)[0]
 
@@ -77,20 +77,20 @@ class Coordinator(Settler):
 
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
-        self._go_on_behind_what_is_merged()
+        self._continue_after_what_is_merged()
         found = self._decided(None, ignore_merge_every)
-        while isinstance(found, BatchKey):  # a batch is pending: whether it has landed says the target (I6)
+        while isinstance(found, BatchKey):  # a batch is pending: the target says whether it has landed (I6)
             self.try_settle(found)
             found = self._decided(found, ignore_merge_every)
         fault_point("plan.recorded")
         return found.plan, found.source
 
-    def _go_on_behind_what_is_merged(self) -> None:
-        """A landing that was overtaken while the file said no `merge_every` begins a new generation (I1): within one
-        only batches move offsets."""
+    def _continue_after_what_is_merged(self) -> None:
+        """Begins a new generation of a landing that was overtaken while the pipeline file had no `merge_every` (I1):
+        within a generation only batches move offsets."""
         if (merging := self._merging) is None or not may_be_overtaken(self.ledger.recent(), merging.ledger.recent()):
             return
-        merging.settle_pending()  # what has landed was merged, whether its ledger knows it yet or not (I6)
+        merging.settle_pending()  # what has landed was merged, even if its ledger does not know it yet (I6)
         if self._overtaken() is None:
             return
 
@@ -106,29 +106,29 @@ class Coordinator(Settler):
             GenerationChange(self, archive_is_gone).begin(decide)
 
     def _overtaken(self) -> Overtaken | None:
-        """Of a landing that has been, if its archive holds all that it has missed."""
+        """How a landing was overtaken, if its archive holds all that it has missed; else None."""
         if (merging := self._merging) is None or not may_be_overtaken(self.ledger.recent(), merging.ledger.recent()):
             return None
         found = Overtaken.of(self.ledger.events(), merging.ledger.events())
         archive = TableLog.open(self.tables.target)
         if found is None or archive is None:
             return None
-        self._verify_target(self.ledger.state(), archive)  # or its next generation would not know of a RESTORE
+        self._verify_target(self.ledger.state(), archive)  # else its next generation would not notice a RESTORE
         return found if records_in(archive.table, found.ranges, found.topic_ids) == found.records else None
 
     @property
     def _merging(self) -> Coordinator | None:
-        """For a landing: the coordinator of the half that merges."""
+        """The coordinator of the half that merges, if this is a landing."""
         if not self.pipeline.is_landing:
             return None
         name = self.pipeline.name.removesuffix(LANDING)
         return Coordinator(self.settings, find_pipeline(name, self.settings.pipelines, self.settings.environment))
 
     def _decided(self, settled: BatchKey | None, ignore_merge_every: bool) -> _Decision | BatchKey:
-        """The decision, recorded; or the batch that is to be settled before.
+        """Decides and records the decision. Returns the decision, or the batch that has to be settled first.
 
         Args:
-            settled: the batch that has just been, whatever came of it.
+            settled: the batch that was settled just now, whether it had landed or not.
         """
         before = TableLog.open(self.tables.target)
         found: _Decision | BatchKey | None = None
@@ -147,16 +147,19 @@ class Coordinator(Settler):
         return found
 
     def _decide(self, state: LedgerState, before: TableLog | None, ignore_merge_every: bool) -> _Decision:
-        """Others plan and land at the same time, so it matters what is read when: that the ledger knows every batch of
-        the target is asked of the log as it was *before* the ledger was read; that the source has what the ledger
-        knows is asked *after*. That the target has it, too, the earlier log may prove; what it lacks is asked again."""
+        """Decides what to run next.
+
+        Others plan and land at the same time, so the order of reading matters. The log as it was *before* the ledger
+        was read shows whether the ledger knows every batch of the target. The source is asked *after* it, whether it
+        has what the ledger knows. The earlier log may also prove that the target has it; if not, it is read again.
+        """
         name, limits = self.pipeline.name, self.pipeline.source.limits
-        verify_ledger_not_behind(name, state, before and before.marker(name, state.generation))
+        verify_ledger_not_behind(name, state, before.marker(name, state.generation) if before else None)
         landed = self.landing_source()
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
         try:
             self._verify_target(state, before)
-        except TargetBehindLedger:  # or the log is: of a moment before the ledger was read
+        except TargetBehindLedger:  # or only this log is: it was read before the ledger
             self._verify_target(self.ledger.state(), TableLog.open(self.tables.target))
         started = self._topics_started(state, source)
         if started is not None:
@@ -166,19 +169,18 @@ class Coordinator(Settler):
         records_max = (self.pipeline.merge_every or 1) * limits.records_per_batch_max
         offsets_max = offsets_at_most(state, limits.seconds_per_batch, records_max)
         try:
-            planned = plan_next(name, state, source, offsets_max, self.pins())
+            planned = plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins())
         except OffsetsExpired as error:
-            landing = Ledger(
-                self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}")
-            )  # of a file that once said `merge_every`
+            # The ledger of a landing, if the file once said `merge_every`.
+            landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
             raise only_in_archive(error, landing.recent(), state, source) from error
         if landed is not None and isinstance(planned, NewBatch) and not (ignore_merge_every or landed.is_due(state)):
             planned = Idle()
         return _Decision(started, planned, source)
 
     def _topics_started(self, state: LedgerState, source: SourceExtent) -> TopicsStarted | None:
-        """Where topics begin that were never read, as the file says of Kafka; what has landed is merged whole."""
-        # A topic that comes to match the pattern later is read whole: nobody decided to do without its first records.
+        """Where to begin in topics that were never read: in Kafka as the file says, in an archive at its start."""
+        # A topic that matches the pattern later is read whole: nobody decided to skip its first records.
         joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
         whole = joins or self.pipeline.merge_every is not None
         started = start_topics(state, source, "earliest" if whole else self.pipeline.source.start)
@@ -192,12 +194,12 @@ class Coordinator(Settler):
         return started
 
     def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:
-        view = log and log.view(self.pipeline.name, state.generation, state.target_version)
+        view = log.view(self.pipeline.name, state.generation, state.target_version) if log else None
         verify_target_not_behind(self.pipeline.name, state, view)
 
 
 class _NotOvertakenError(Exception):
-    """There is nothing to be done."""
+    """There is nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,6 @@ class _Decision:
 
     @property
     def events(self) -> list[Event]:
-        """What the ledger must learn of it."""
+        """The events that the ledger must record."""
         started: list[Event] = [self.started] if self.started else []
         return [*started, BatchPlanned(self.plan.batch)] if isinstance(self.plan, NewBatch) else started

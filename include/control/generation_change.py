@@ -1,7 +1,7 @@
 """Ends a pipeline's generation and begins the next: `lakemark reset`, `ledger skip`, `ledger rebuild`. Needs no Spark.
 
 Order: settle, fence the target (compare-and-swap on the marker that was settled), fence the tables beside it, record in
-the ledger. Killed anywhere and called again it comes to the same end: what the fence says is what is recorded.
+the ledger. If it is killed anywhere and called again, it reaches the same end: the ledger records what the fence says.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from include.control.backfills import Backfills
+from include.control.backfill_planner import BackfillPlanner
 from include.control.settling import Settler
 from include.fault_points import fault_point
 from include.lake.delta_tables import OpenedTable, commit_markers, query
@@ -35,12 +35,12 @@ _RACES_MAX = 20
 
 @dataclass(frozen=True)
 class GenerationChange:
-    """Changes of generation of one pipeline.
+    """Changes the generation of one pipeline.
 
     Args:
-        create_target: makes the target's table if there is none: a fence needs a table to stand in.
+        create_target: creates the target's table if there is none, because a fence is a commit of that table.
         fence_target: commits markers and metadata to the target, as the next version after the one that was opened;
-            False if others were faster. A backfill that takes the target's place brings its rows in that same commit.
+            returns False if another writer was faster. A promotion adds the new table's rows in that same commit.
     """
 
     settler: Settler
@@ -48,7 +48,7 @@ class GenerationChange:
     fence_target: Commit = commit_markers
 
     def preview(self, decide: DecideStart) -> GenerationStarted:
-        """How the generation would begin; writes nothing. Raises as `begin`."""
+        """How the generation would begin. Writes nothing. Raises as `begin` does."""
         log, state = self._target_log(), self.settler.ledger.state()
         started = decide(state, self.settler.source(state))
         if log is not None:
@@ -59,11 +59,11 @@ class GenerationChange:
         """Ends the ledger's generation and begins the one that `decide` returns.
 
         Returns:
-            How the new generation begins; and False if an interrupted change was ended as it had been decided,
-            whatever `decide` would say.
+            How the new generation begins; and whether `decide` decided it. False: an interrupted change was completed
+            as it had been decided before.
 
         Raises:
-            RetryableError: attempts landed in between, again and again.
+            RetryableError: attempts landed in between, every time.
             TerminalError: it would read changes again whose deletes were purged. Whatever `decide` raises.
         """
         if self._target_log() is None:
@@ -78,10 +78,10 @@ class GenerationChange:
                 if (begun := log.begun(self._name, state.generation + 1)) is not None and self._fence(log, begun):
                     self._record(begun)
                     return begun, False
-                # Else the fence's metadata has expired: decide again, the fence stands.
+                # Else the fence's metadata has expired: decide again; the fence stays.
             elif marker is not None and marker > state.committed_through:
                 verify_ledger_not_behind(self._name, state, marker)
-                continue  # it landed after it was settled: settle it
+                continue  # a batch landed after the settling: settle it
             started = replace(decide(state, self.settler.source(state)), target_version=log.version)
             self._verify_not_purged(log, state, started)
             if self._fence(log, started):
@@ -91,10 +91,10 @@ class GenerationChange:
         raise self._overtaken()
 
     def rebuild(self, reason: str, started_by: str) -> tuple[GenerationStarted, LakeUri | None]:
-        """Makes a lost or damaged ledger anew from the target's commits, or from its rows where those have expired.
+        """Rebuilds a lost or damaged ledger from the target's commits, or from its rows if the commits have expired.
 
-        The batches that the target's log still tells of are recorded as they were; then a new generation begins, so
-        that nobody who is still at work with the lost ledger's plans can land.
+        Batches that the target's log still has are recorded as they were. Then a new generation begins, so that no
+        attempt that still works with a plan of the lost ledger can land.
 
         Returns:
             How the new generation begins; where the old ledger lies now.
@@ -106,7 +106,7 @@ class GenerationChange:
         self._refuse_sound_ledger(log)
         if log is None:
             raise TerminalError(
-                what="there is nothing to make the ledger anew from",
+                what="there is nothing to rebuild the ledger from",
                 where=self._name,
                 expected=f"the target {self.settler.tables.target}",
                 found="no table",
@@ -120,7 +120,15 @@ class GenerationChange:
             landed = None if marker is None else log.landed_as(self._name, generation, marker)
             begun = log.begun(self._name, generation) if marker is None else None
             rows = {} if landed or begun else self._offsets_of_rows(log, generation, source)
-            started = rebuild(generation, landed, begun, rows, source, reason, started_by)
+            started = rebuild(
+                generation,
+                landed=landed,
+                begun=begun,
+                offsets_of_rows=rows,
+                source=source,
+                reason=reason,
+                started_by=started_by,
+            )
             started = replace(started, target_version=log.version)
             events = self._made_anew(log, started)  # before anything is fenced or moved aside
             if self._fence(log, started):
@@ -144,7 +152,7 @@ class GenerationChange:
 
     def _overtaken(self) -> RetryableError:
         return RetryableError(
-            what="attempts kept landing while the generation was to be ended",
+            what="attempts kept landing while the generation was being ended",
             where=self._name,
             expected=f"one fence in {_RACES_MAX} tries",
             found="none",
@@ -152,7 +160,8 @@ class GenerationChange:
         )
 
     def _settle_pending(self) -> None:
-        """Numbers that do not add up are on record then, and `audit` tells of them: they are no reason to stay."""
+        """Settles what has landed. Counts that do not add up are on record then and `audit` reports them: they do not
+        stop the change."""
         with suppress(CountsDisagree):
             self.settler.settle_pending()
 
@@ -161,27 +170,27 @@ class GenerationChange:
         return log is not None and log.marker(self._name, state.generation) == FENCE
 
     def _verify_not_purged(self, log: TableLog, state: LedgerState, started: GenerationStarted) -> None:
-        """By the very version of the target that the fence has to follow: so none is purged in between."""
+        """Checks the very version of the target that the fence must follow, so that nothing is purged in between."""
         marks = purged_from(log.table.metadata().configuration)
         if marks:
             view = log.view(self._name, state.generation, state.target_version)
             back_to = view.restored[1] if view.restored else None
-            instead = Backfills(self.settler).instead_of_reading_again
-            verify_reset_not_purged(self._name, state, started, marks, back_to, instead)
+            instead = BackfillPlanner(self.settler).instead_of_reading_again
+            verify_reset_not_purged(self._name, state, started, marks=marks, back_to=back_to, instead=instead)
 
     def _fence(self, log: TableLog, started: GenerationStarted) -> bool:
-        """False if something of the ended generation has landed in the target since `log` was opened."""
+        """Fences all tables; False if a batch of the ended generation landed in the target after `log` was opened."""
         if not self._fenced(log, started, self.fence_target):
             return False
-        # Nothing of an ended generation may be added elsewhere either. What an attempt left in the quarantine that
-        # never landed in the target stays: it may be all that is left of a record.
+        # An ended generation may not add anything to other tables either. What an attempt left in the quarantine stays,
+        # even if the attempt never landed: it may be all that is left of a record.
         for uri in self.settler.tables.beside_target.values():
             while (table := TableLog.open(uri)) and not self._fenced(table, started, commit_markers):
                 pass
         return True
 
     def _fenced(self, log: TableLog, started: GenerationStarted, commit: Commit) -> bool:
-        """Fences every ended generation that is not yet: a new table in the old one's place knows none of them."""
+        """Fences every ended generation without a fence: a new table in the old one's place has none of them."""
         ended = [g for g in range(FIRST_GENERATION, started.generation) if log.marker(self._name, g) != FENCE]
         markers = {app_id(self._name, generation): FENCE for generation in ended}
         return not markers or commit(log.table, markers, fence_metadata(self._name, started))
@@ -194,9 +203,9 @@ class GenerationChange:
 
     def _refuse_sound_ledger(self, log: TableLog | None) -> None:
         try:
-            self._settle_pending()  # a planned batch may have landed with other ranges: then it is not
+            self._settle_pending()  # it is not sound if the planned batch has landed with other ranges
             state = self.settler.ledger.state()
-            verify_ledger_not_behind(self._name, state, log and log.marker(self._name, state.generation))
+            verify_ledger_not_behind(self._name, state, log.marker(self._name, state.generation) if log else None)
         except LakemarkError:
             return
         raise TerminalError(
@@ -208,7 +217,7 @@ class GenerationChange:
         )
 
     def _made_anew(self, log: TableLog, started: GenerationStarted) -> list[Event]:
-        """The new ledger's events: without a history if what the log tells of it cannot be."""
+        """The new ledger's events; without the history if the log's history contradicts itself."""
         try:
             events = [*self._history(log, started.generation), started]
             fold(events)
@@ -217,7 +226,7 @@ class GenerationChange:
         return events
 
     def _history(self, log: TableLog, before_generation: int) -> list[Event]:
-        """Batches of the generation before, if the log has all of them; how it began, if it was not the first."""
+        """The previous generation's batches if the log has all of them, and its beginning if it was not the first."""
         generation = before_generation - 1
         commits = sorted(log.landed_commits(self._name, generation), key=lambda c: c.metadata.batch.batch_id)
         if [c.metadata.batch.batch_id for c in commits] != list(range(len(commits))):
@@ -234,7 +243,7 @@ class GenerationChange:
         return events
 
     def _origin(self, name: str) -> str:
-        """SQL for what a row says of where it comes from; an archive's has columns for it."""
+        """SQL for a part of a row's origin; an archive has a column for each part."""
         return f'"{name}"' if self.settler.pipeline.is_landing else f"{LINEAGE}['{name}']"
 
     def _newest_generation_of_rows(self, log: TableLog) -> int:
@@ -242,8 +251,8 @@ class GenerationChange:
         return max(FIRST_GENERATION, row["generation"] or FIRST_GENERATION)  # rows of backfills have negative ones
 
     def _offsets_of_rows(self, log: TableLog, generation: int, source: SourceExtent) -> dict[TopicPartition, int]:
-        """One past the highest offset of every partition among the rows of a generation, and among the tombstones that
-        were purged: what those keep out must not be read again."""
+        """One past the highest offset of every partition, among the rows of a generation and among the tombstones that
+        were purged: records that those tombstones kept out must not be read again."""
         sql = (
             f"select {self._origin('topic')} as topic, {self._origin('partition')} as partition, "
             f"max({self._origin('offset')}) + 1 as next_offset from t "

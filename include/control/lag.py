@@ -1,4 +1,4 @@
-"""How much of a pipeline's data waits in Kafka. Asked every second by whoever watches, so nothing is asked twice."""
+"""How much of a pipeline's data waits in Kafka. Watchers ask every second, so nothing is read twice."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, start_topics
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
-from include.sources.kafka import KafkaSource, oldest_timestamp, source_extent
+from include.sources.kafka import KafkaSource, source_extent
+from include.sources.kafka_records import oldest_timestamp
 
 _COARSE_NS = 1_000_000_000
 
 
 def waiting_records(state: LedgerState, source: SourceExtent) -> int:
-    """Offsets that Kafka holds and no committed batch has."""
+    """How many offsets Kafka holds that no committed batch has read."""
     committed = state.committed_offsets
     return sum(max(0, extent.end_offset - committed.get(tp, 0)) for tp, extent in source.partitions.items())
 
@@ -29,12 +30,12 @@ def waiting_records(state: LedgerState, source: SourceExtent) -> int:
 class Lag:
     """What is not in the table yet."""
 
-    records: int  # offsets that no committed batch has
+    records: int  # offsets that no committed batch has read
     seconds: float  # age of the oldest of them, by its timestamp; 0 when there is none
 
     @classmethod
     def of(cls, pipeline: Pipeline, state: LedgerState) -> Self:
-        """Raises RetryableError: Kafka does not answer. TerminalError: a topic is gone."""
+        """The lag now. Raises RetryableError: Kafka does not answer. TerminalError: a topic is gone."""
         source = source_extent(pipeline.source)
         started = start_topics(state, source, pipeline.source.start)
         state = state.with_started(started) if started else state
@@ -50,19 +51,19 @@ class Lag:
 
 @dataclass
 class Lookout:
-    """Looks at one pipeline again and again: keeps its Kafka client, reads the ledger only when that has changed."""
+    """Watches one pipeline: keeps its Kafka client, and reads the ledger only when that has changed."""
 
     settings: Settings
     pipeline: Pipeline
     _kafka: KafkaSource = field(init=False)
-    _changed_at: int | None = field(init=False, default=None)  # of the state that is kept
+    _changed_at: int | None = field(init=False, default=None)  # when the kept state's ledger changed
     _state: LedgerState = field(init=False, default_factory=LedgerState)
 
     def __post_init__(self) -> None:
         self._kafka = KafkaSource(self.pipeline.source)
 
     def look(self) -> Waiting:
-        """What waits now. What only a person can mend is urgent: the run that it starts fails, and says so.
+        """What waits now. A problem that only a person can fix is urgent: the run that it starts fails and reports it.
 
         Raises:
             RetryableError: Kafka does not answer.
@@ -72,7 +73,7 @@ class Lookout:
             changed_at = ledger.changed_at()
             if changed_at != self._changed_at:
                 self._state = ledger.recent()
-                # File times are coarse: what is this young may change once more without their telling.
+                # File times are coarse: a file this young may change again and keep its time.
                 settled = changed_at is not None and time.time_ns() - changed_at > _COARSE_NS
                 self._changed_at = changed_at if settled else None
             state, source = self._state, self._kafka.extent()

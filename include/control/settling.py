@@ -39,12 +39,12 @@ class Settler:
         return Tables.of(self.settings, self.pipeline)
 
     def settle(self, key: BatchKey) -> BatchCommitted:
-        """Records in the ledger what the target's log says of a batch; doing so again changes nothing.
+        """Records in the ledger what the target's log says about a batch. A second call changes nothing.
 
         Raises:
             RetryableError: the batch has not landed. TerminalError: it was never planned.
             BatchMismatch, FencedGeneration: see there.
-            CountsDisagree: the commit's numbers do not add up; it is recorded, and doing so again does not raise.
+            CountsDisagree: the commit's counts do not add up. The commit is recorded, so a second call does not raise.
         """
         fault_point("settle.begins")
         committed = self.try_settle(key)
@@ -60,7 +60,7 @@ class Settler:
         return committed
 
     def settle_run(self, run: RunPlan) -> list[BatchRecord]:
-        """Settles every batch of a run that is done; returns them, the first one first, each with its commit.
+        """Settles every batch of a finished run, and returns them in order, each with its commit.
 
         Raises:
             RetryableError: something of the run has not landed. FencedGeneration: its generation has ended.
@@ -71,7 +71,7 @@ class Settler:
         self.settle(run.first)  # raises for a batch that has not landed, and for an ended generation
         if not run.is_done(state):
             raise RetryableError(
-                what="the run has not come to its end",
+                what="the run has not finished",
                 where=f"{self.pipeline.name} generation {run.first.generation} from batch {run.first.batch_id} on",
                 expected="every partition at the end offset that the run was planned to",
                 found=f"batches to {state.committed_through} committed",
@@ -86,7 +86,7 @@ class Settler:
             self.try_settle(pending.batch.key)
 
     def try_settle(self, key: BatchKey) -> BatchCommitted | None:
-        """The batch's commit as the ledger has it now; None if the batch has not landed."""
+        """Settles the batch if it has landed. Returns its commit as the ledger has it; None if it has not landed."""
         began = time.monotonic()
         outcome: BatchCommitted | None = None
         problem: CountsDisagree | None = None
@@ -104,7 +104,7 @@ class Settler:
                     outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
                     return [outcome]
                 case AlreadySettled(event):
-                    outcome, problem = event, None  # whoever recorded it has said so
+                    outcome, problem = event, None  # the call that recorded it has raised its problem
                 case NotLanded():
                     outcome, problem = None, None
             return []
@@ -130,14 +130,14 @@ class Settler:
                     where=f"{self.pipeline.name}, transform.references.{name}",
                     expected=f"a Delta table at {table}",
                     found="none",
-                    action="make the table, or mend the pipeline file",
+                    action="create the table, or fix the pipeline file",
                 )
             found[name] = reference.version()
         return found
 
     def source(self, state: LedgerState | None = None) -> SourceExtent:
-        """What the source holds of the pipeline's topics now, from the first of it on: Kafka, or with `merge_every` the
-        archive.
+        """What the source holds of the pipeline's topics now, from its first record on. The source is Kafka, or with
+        `merge_every` the archive.
 
         Args:
             state: the ledger's; None: it is not known.
@@ -148,5 +148,5 @@ class Settler:
         return source_extent(self.pipeline.source)
 
     def landing_source(self) -> LandingSource | None:
-        """What this pipeline merges from, if that is not Kafka."""
+        """The landing that this pipeline merges from; None if it reads from Kafka."""
         return None if self.pipeline.merge_every is None else LandingSource.of(self.settings, self.pipeline)

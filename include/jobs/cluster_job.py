@@ -88,7 +88,14 @@ class ClusterJob:
         answer = _ask("POST", f"{rest}/v1/submissions/create", request)
         if not answer.get("success"):
             raise _not_taken(rest, answer.get("message", "no reason given"))
-        job = cls(pipeline, " ".join(what), started_by, rest, answer["submissionId"], str(journal))
+        job = cls(
+            pipeline=pipeline,
+            what=" ".join(what),
+            started_by=started_by,
+            rest=rest,
+            driver=answer["submissionId"],
+            journal=str(journal),
+        )
         job._record.write_text(json.dumps(job.to_json()))
         return job
 

@@ -53,7 +53,7 @@ def run_job(
         RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it was killed, or ended without a
         word, at an unknown place (I6).
     """
-    return _run(settings, pipeline, _arguments(work), started_by, listen, log)
+    return _run(settings, pipeline, _arguments(work), started_by=started_by, listen=listen, log=log)
 
 
 def submit_job(settings: Settings, pipeline: str, work: BatchKey | RunPlan, started_by: str) -> ClusterJob | None:
@@ -67,36 +67,36 @@ def run_backfill(
     settings: Settings, pipeline: str, number: int, started_by: str, listen: Listen, log: Log
 ) -> list[dict[str, Any]]:
     """Runs all chunks of a planned backfill in one session. Returns and raises as `run_job` does."""
-    return _run(settings, pipeline, ["--backfill", str(number)], started_by, listen, log)
+    return _run(settings, pipeline, ["--backfill", str(number)], started_by=started_by, listen=listen, log=log)
 
 
 def run_promotion(settings: Settings, pipeline: str, number: int, started_by: str, log: Log) -> None:
     """Puts a backfill's table in the target's place. Raises as `run_job` does."""
-    _run(settings, pipeline, ["--promote", str(number)], started_by, lambda fact: None, log)
+    _run(settings, pipeline, ["--promote", str(number)], started_by=started_by, listen=_ignore, log=log)
 
 
 def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Log) -> dict[str, Any]:
     """Keeps a pipeline's tables in shape; returns what was won (`commands.maintenance`). Raises as `run_job`."""
-    [report] = _run(settings, pipeline, ["--maintain"], "maintenance", listen, log)
+    [report] = _run(settings, pipeline, ["--maintain"], started_by="maintenance", listen=listen, log=log)
     return report
 
 
 def run_check(settings: Settings, pipeline: str, version: int | None, listen: Listen, log: Log) -> dict[str, Any]:
     """Judges the target by its own suite (`commands.checks`); None: the newest version. Raises as `run_job`."""
     what = ["--check", *(() if version is None else ("--table-version", str(version)))]
-    [found] = _run(settings, pipeline, what, "check", listen, log)
+    [found] = _run(settings, pipeline, what, started_by="check", listen=listen, log=log)
     return found
 
 
 def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[dict[str, Any]]:
     """Asks the view `fresh` of a pipeline (`spark_jobs.commands.unmerged`); returns rows. Raises as `run_job` does."""
-    [found] = _run(settings, pipeline, ["--query", sql], "cli", lambda fact: None, log)
+    [found] = _run(settings, pipeline, ["--query", sql], started_by="cli", listen=_ignore, log=log)
     return found["rows"]
 
 
 def create_target(settings: Settings, pipeline: str, log: Log) -> None:
     """Makes the target's table, empty, if there is none. Raises as `run_job` does."""
-    _run(settings, pipeline, ["--create-target"], "cli", lambda fact: None, log)
+    _run(settings, pipeline, ["--create-target"], started_by="cli", listen=_ignore, log=log)
 
 
 def _arguments(work: BatchKey | RunPlan | None) -> list[str]:
@@ -107,6 +107,10 @@ def _arguments(work: BatchKey | RunPlan | None) -> list[str]:
             return ["--generation", str(generation), "--batch", str(batch_id)]
         case None:
             return ["--until-caught-up"]
+
+
+def _ignore(fact: dict[str, Any]) -> None:
+    """For callers to whom only the end matters."""
 
 
 def _run(

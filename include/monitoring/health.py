@@ -55,9 +55,9 @@ def judge(
         terminal = is_terminal(attempt.outcome)
         return Health("failed" if terminal and not scheduler.running else "retrying", failure)
     if waiting_seconds is not None and stale_after_seconds is not None:
-        why = stale_because(waiting_seconds, stale_after_seconds)
-        if why is not None:
-            return Health("stale", why)
+        stale = stale_because(waiting_seconds, stale_after_seconds)
+        if stale is not None:
+            return Health("stale", stale)
     if scheduler.running:
         return Health("running")
     if scheduler.paused:

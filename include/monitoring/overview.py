@@ -21,8 +21,9 @@ from include.protocol.errors import LakemarkError, PipelineFileError
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.settings import Settings
-from include.sources.kafka import KafkaSource, oldest_timestamp
+from include.sources.kafka import KafkaSource
 from include.sources.kafka_options import librdkafka_options
+from include.sources.kafka_records import oldest_timestamp
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0  # from the end of a look to the next one

@@ -66,7 +66,7 @@ def _state(coordinator: Coordinator) -> tuple[LedgerState, str | None]:
         return state, str(error)
     attempt = state.pending.attempts[-1] if state.pending and state.pending.attempts else None
     if attempt is None or attempt.problem:
-        return state, attempt and attempt.problem
+        return state, attempt.problem if attempt else None
     if attempt.outcome is None:
         return state, (
             f"the last attempt (of {attempt.started_by} on {attempt.host}) has not said how it ended: it still runs, "

@@ -93,7 +93,8 @@ def query_rule(rule: Rule) -> QueryRule | None:
     if rule.type == "unexpected_rows_expectation":
         text = str(kwargs.get("unexpected_rows_query")).strip().rstrip(";")
         found = [Reference(m[0], m[1], int(m[2]) if m[2] else None) for m in REFERENCE.finditer(text)]
-        return QueryRule(rule, text, tuple(found), "count(*)", "count(*)", "count(*)")
+        every = "count(*)"
+        return QueryRule(rule, text, tuple(found), element_count=every, applies_count=every, row_weight=every)
     if rule.type == "expect_column_values_to_be_unique":
         return _duplicates(rule, [kwargs["column"]], f"{spark_name(kwargs['column'])} IS NOT NULL")
     if rule.type == "expect_compound_columns_to_be_unique":
@@ -109,8 +110,14 @@ def _duplicates(rule: Rule, names: Any, applies: str) -> QueryRule:
         f"SELECT {columns}, count(*) AS _lakemark_rows FROM {BATCH} WHERE {condition} "
         f"GROUP BY {columns} HAVING count(*) > 1"
     )
-    weight = "coalesce(sum(_lakemark_rows), 0)"
-    return QueryRule(rule, query, (), f"count_if({domain})", f"count_if({condition})", weight)
+    return QueryRule(
+        rule,
+        query,
+        references=(),
+        element_count=f"count_if({domain})",
+        applies_count=f"count_if({condition})",
+        row_weight="coalesce(sum(_lakemark_rows), 0)",
+    )
 
 
 def _where(aggregate: str, kwargs: Mapping[str, Any]) -> str:

@@ -74,19 +74,23 @@ class Judge:
             SuiteError: file, rule, what is allowed and what was found.
         """
         suite = Suite.load(path)
-        rows, figures, queries, schema, by_gx = [], [], [], [], []
+        rows: list[RowRule] = []
+        figures: list[AggregateRule] = []
+        queries: list[QueryRule] = []
+        schema: list[SchemaRule] = []
+        by_gx: list[Rule] = []
         policies: dict[str, RulePolicy] = {}
         for rule in suite.rules:
             _verify_columns(path, rule, types)
             try:
-                if found := row_rule(rule, types):
-                    rows.append(found)
-                elif found := aggregate_rule(rule):
-                    figures.append(found)
-                elif found := query_rule(rule):
-                    queries.append(found)
-                elif found := schema_rule(rule, types):
-                    schema.append(found)
+                if row := row_rule(rule, types):
+                    rows.append(row)
+                elif figure := aggregate_rule(rule):
+                    figures.append(figure)
+                elif query := query_rule(rule):
+                    queries.append(query)
+                elif of_type := schema_rule(rule, types):
+                    schema.append(of_type)
                 elif rule.type in GX_RULES:
                     by_gx.append(rule)
                 else:
@@ -99,7 +103,15 @@ class Judge:
                 raise suite_error(path, f"rule {rule.name}, kwargs", f"a value for {error.args[0]}", "none") from error
             is_row_rule = bool(rows) and rows[-1].rule is rule
             policies[rule.name] = _policy(path, rule, default, is_row_rule)
-        return cls(suite, policies, tuple(rows), tuple(figures), tuple(queries), tuple(schema), tuple(by_gx))
+        return cls(
+            suite,
+            policies,
+            rows=tuple(rows),
+            figures=tuple(figures),
+            queries=tuple(queries),
+            schema=tuple(schema),
+            by_gx=tuple(by_gx),
+        )
 
     @property
     def quarantines(self) -> tuple[RowRule, ...]:

@@ -59,7 +59,10 @@ def row_rule(rule: Rule, types: Mapping[str, str]) -> RowRule | None:
     """
     if rule.type == "unexpected_rows_expectation":
         condition = _where(rule.kwargs.get("unexpected_rows_query"))
-        return condition and RowRule(rule, "true", "true", f"coalesce({condition}, false)", tuple(types))
+        if condition is None:
+            return None
+        broken = f"coalesce({condition}, false)"
+        return RowRule(rule, domain="true", applies="true", broken=broken, shown=tuple(types))
     if rule.type in _ONE_COLUMN:
         return _of_one_column(rule)
     if rule.type in _COLUMN_PAIR:
@@ -85,13 +88,13 @@ def _of_one_column(rule: Rule) -> RowRule:
     judges_nulls = rule.type in ("expect_column_values_to_not_be_null", "expect_column_values_to_be_null")
     applies = domain if judges_nulls else f"({domain} AND {column} IS NOT NULL)"
     expected = _ONE_COLUMN[rule.type](column, rule.kwargs)
-    return RowRule(rule, domain, applies, _broken(applies, expected), rule.columns)
+    return RowRule(rule, domain=domain, applies=applies, broken=_broken(applies, expected), shown=rule.columns)
 
 
 def _of_several(rule: Rule, missing: str, expected: str) -> RowRule:
     domain = f"coalesce({row_condition(rule.kwargs)}, false)"
     applies = f"({domain} AND NOT {missing})"
-    return RowRule(rule, domain, applies, _broken(applies, expected), rule.columns)
+    return RowRule(rule, domain=domain, applies=applies, broken=_broken(applies, expected), shown=rule.columns)
 
 
 def _broken(applies: str, expected: str) -> str:

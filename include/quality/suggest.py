@@ -20,7 +20,8 @@ from include.pipeline_file.schema_ddl import DECIMALS, FLOATS, WHOLE, Column
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
 from include.sources.duckdb_json import decoded, load
-from include.sources.kafka import records_of, source_extent
+from include.sources.kafka import source_extent
+from include.sources.kafka_records import records_of
 
 _VALUES_MAX = 20  # so many different values may be a set
 _SHAPES = {  # of texts: pattern and what it is called, the narrowest first

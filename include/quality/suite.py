@@ -110,7 +110,7 @@ def _rule(path: Path, number: int, config: Any, taken: set[str]) -> Rule:
     name = own.get("name") or _name(config["type"], kwargs, taken)
     if name in taken:
         raise suite_error(path, f"{where}, meta.{_OWN}.name", "a name that no other rule has", repr(name))
-    return Rule(name, config["type"], kwargs, policy, config)
+    return Rule(name, config["type"], kwargs, on_fail=policy, config=config)
 
 
 def _name(type_: str, kwargs: Mapping[str, Any], taken: set[str]) -> str:

@@ -8,28 +8,26 @@ DuckDB cannot misread.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-import re
-import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache, partial
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import FunctionNullHandling, PythonUDFType
 from sqlglot import exp
 
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
-from include.sources.kafka import RECORD_SCHEMA, Record
+from include.sources.json_values import parsed_json, value_as
+from include.sources.kafka_records import RECORD_SCHEMA, Record
 
+_ARROW, _SPECIAL = PythonUDFType.ARROW, FunctionNullHandling.SPECIAL
 _TEXT = "text_of({})"
+_LEVELS_MAX = 1_000  # of JSON that a job reads
 _HEADERS = f"list_transform(headers, lambda h: struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"
 
 
@@ -39,9 +37,9 @@ def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]
     for name, of_bytes in {"json_anew": _of_json, "text_anew": _of_text}.items():
         function = partial(_anew, of_bytes)
         database.create_function(
-            name, function, ["BLOB", "VARCHAR", "VARCHAR"], "VARCHAR", type="arrow", null_handling="special"
+            name, function, ["BLOB", "VARCHAR", "VARCHAR"], "VARCHAR", type=_ARROW, null_handling=_SPECIAL
         )
-    database.create_function("text_of", _text_of, ["BLOB"], "VARCHAR", type="arrow", null_handling="special")
+    database.create_function("text_of", _text_of, ["BLOB"], "VARCHAR", type=_ARROW, null_handling=_SPECIAL)
     database.execute(
         'CREATE TABLE records (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, '
         "key BLOB, value BLOB, headers STRUCT(key VARCHAR, value BLOB)[])"
@@ -153,28 +151,6 @@ def _field(field: str, type_: exp.DataType) -> str:
     return f"from_base64({field})" if type_.sql("duckdb") == "BLOB" else field
 
 
-class _Number(str):
-    """A number of JSON, as it is written."""
-
-
-_LEVELS_MAX = 1_000  # of JSON that a job reads
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
-_EXACT = Context(prec=2_000, Emax=999_999, Emin=-999_999)
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_DECIMAL = re.compile(r"[+-]?(?=\.?[0-9])[0-9]{0,400}(?:\.[0-9]{0,400})?(?:[eE][+-]?0*[0-9]{1,3})?")
-_NOT_FINITE = re.compile(r"([+-]?)(?:Infinity|INF|Inf)|NaN")
-_DAY = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ]00:00(?::00(?:\.0+)?)?Z?)?")
-_MOMENT = re.compile(
-    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
-    r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))? *(Z|[+-][0-9:]+)?)?)?)? *"
-)
-_OFFSET = re.compile(r"([+-])(?:([0-9]{1,2})(?::([0-9]{1,2})|:([0-9]{2}):([0-9]{2}))?|([0-9]{2})([0-9]{2})([0-9]{2})?)")
-_ESCAPED = {character: f"\\u{character:04X}" for character in range(0x20)} | str.maketrans(
-    {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-)
-
-
 def _anew(of_bytes: Callable[[bytes, exp.DataType], Any], values: Any, types: Any, units: Any) -> pa.Array:
     """Args: values: bytes; types, units: for each of them, and the same for all."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 4 * _LEVELS_MAX))  # a level of JSON is a call or two
@@ -195,7 +171,7 @@ def _written_anew(
         found = of_bytes(value, type_)
     except (ValueError, RecursionError):  # UnicodeError, too
         return None
-    return json.dumps(_value(found, type_, unit)) if isinstance(found, dict) else None
+    return json.dumps(value_as(found, type_, unit)) if isinstance(found, dict) else None
 
 
 @lru_cache
@@ -204,140 +180,9 @@ def _parsed(spark_type: str) -> exp.DataType:
 
 
 def _of_json(value: bytes, _: exp.DataType) -> Any:
-    found = json.loads(value.decode(), parse_int=_Number, parse_float=_Number, parse_constant=_refused)
-    if b"\\ud" in value.lower():  # the escape of half of a pair of surrogates, which has no UTF-8 alone
-        json.dumps(found, ensure_ascii=False).encode()
-    return found
+    return parsed_json(value)
 
 
 def _of_text(value: bytes, type_: exp.DataType) -> Any:
     """A text, as the only field."""
     return {type_.expressions[0].name: value.decode()}
-
-
-def _refused(text: str) -> Any:
-    raise ValueError(text)
-
-
-def _value(node: Any, type_: exp.DataType, unit: str | None) -> Any:
-    """A value of JSON as one that DuckDB reads exactly as the type; None: it is none of the type."""
-    if node is None:
-        return None
-    word = type_.this.value
-    if word in ("STRUCT", "MAP"):
-        if not isinstance(node, dict):
-            return None
-        if word == "MAP":
-            return {name: _value(item, type_.expressions[1], unit) for name, item in node.items()}
-        return {f.name: _value(node.get(f.name), f.args["kind"], unit) for f in type_.expressions}
-    if word == "ARRAY":
-        return [_value(item, type_.expressions[0], unit) for item in node] if isinstance(node, list) else None
-    if word in ("TEXT", "VARCHAR", "CHAR"):
-        return str(node) if isinstance(node, str) else _json(node)
-    if word == "BOOLEAN" and isinstance(node, bool):
-        return node
-    return _of_words(node, type_, unit) if isinstance(node, str) else None
-
-
-def _of_words(text: str, type_: exp.DataType, unit: str | None) -> Any:
-    """A number as it is written, or a text, as a simple type."""
-    match type_.this.value:
-        case word if word in _BITS:
-            return int(text) if re.fullmatch(r"[+-]?[0-9]{1,400}", text) and _fits(int(text), _BITS[word]) else None
-        case "DECIMAL":
-            return _decimal(text, *(int(part.name) for part in type_.expressions))
-        case "FLOAT" | "DOUBLE" as word:
-            return _real(text, word == "FLOAT")
-        case "BOOLEAN":  # a key that is a text
-            return {"true": True, "false": False}.get(text.lower())
-        case "DATE":
-            found = _DAY.fullmatch(text)
-            return found and _day(found)
-        case "TIMESTAMPTZ" | "TIMESTAMP" | "TIMESTAMPLTZ" | "TIMESTAMPNTZ" as word:
-            moment = _moment(text, unit)
-            return moment and moment.replace(tzinfo=None if word == "TIMESTAMPNTZ" else UTC).isoformat()
-        case "BINARY" | "VARBINARY":
-            return _base64(text)
-        case _:
-            return str(text)
-
-
-def _fits(number: int, bits: int) -> bool:
-    return -(2 ** (bits - 1)) <= number < 2 ** (bits - 1)
-
-
-def _decimal(text: str, precision: int = 10, scale: int = 0) -> str | None:
-    if not _DECIMAL.fullmatch(text):
-        return None
-    found = _EXACT.create_decimal(text).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT)
-    return f"{found:f}" if found.copy_abs() < 10 ** (precision - scale) else None
-
-
-def _real(text: str, is_float: bool) -> float | str | None:
-    if not_finite := _NOT_FINITE.fullmatch(text):
-        return "NaN" if text == "NaN" else "-Infinity" if not_finite[1] == "-" else "Infinity"
-    try:
-        found = float(text)
-        return struct.unpack("<f", struct.pack("<f", found))[0] if is_float else found
-    except (ValueError, OverflowError):
-        return None
-
-
-def _day(found: re.Match[str]) -> str | None:
-    try:
-        return date(*map(int, found.groups()[:3])).isoformat()
-    except ValueError:
-        return None
-
-
-def _moment(text: str, unit: str | None) -> datetime | None:
-    """Digits beyond microseconds are cut, downwards."""
-    try:
-        if re.fullmatch(r"-?[0-9]{1,19}", text) and unit and _fits(int(text), 64):
-            micros = int(text) // 1_000 if unit == "nanos" else int(text) * _MICROS[unit]
-            return _EPOCH + timedelta(microseconds=micros)
-        found = _MOMENT.fullmatch(text)
-        if not found:
-            return None
-        micros = int(f"{found[7] or '':0<6}"[:6])
-        wall = datetime(*(int(part or 0) for part in found.groups()[:6]), micros, _offset(found[8]))
-        return wall.astimezone(UTC)
-    except (ValueError, OverflowError):  # no such day, or one beyond the years 1 to 9999
-        return None
-
-
-def _offset(text: str | None) -> timezone:
-    """Raises ValueError: it is none."""
-    if text is None or text == "Z":
-        return UTC
-    found = _OFFSET.fullmatch(text)
-    if not found:
-        raise ValueError(text)
-    parts = found.groups()
-    hours, minutes, seconds = (int(parts[n] or parts[m] or 0) for n, m in ((1, 5), (2, 6), (4, 7)))
-    minutes = int(parts[3] or minutes)
-    if minutes > 59 or seconds > 59 or hours * 3_600 + minutes * 60 + seconds > 18 * 3_600:
-        raise ValueError(text)
-    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    return timezone(-offset if found[1] == "-" else offset)
-
-
-def _base64(text: str) -> str | None:
-    try:
-        base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error):
-        return None
-    return str(text)
-
-
-def _json(node: Any) -> str:
-    """The JSON of a value, without spaces, its numbers as they are written."""
-    if isinstance(node, dict):
-        return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in node.items()) + "}"
-    if isinstance(node, list):
-        return "[" + ",".join(map(_json, node)) + "]"
-    if isinstance(node, _Number):
-        return str(node)
-    if isinstance(node, str):
-        return '"' + node.translate(_ESCAPED) + '"'
-    return json.dumps(node)

@@ -1,28 +1,23 @@
-"""What Kafka holds: topic and cluster ids, first and last stable offsets; and records, for those who check the job."""
+"""What Kafka holds: topic and cluster ids, first and last stable offsets."""
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any
 
-import pyarrow as pa
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.planning import PartitionExtent, SourceExtent
-from include.protocol.ranges import OffsetRange
 from include.protocol.ranges import TopicPartition as TP
 from include.sources.kafka_options import librdkafka_options
 
 TIMEOUT_SECONDS = 30.0
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CHUNK, _CHUNK_SECONDS = 20_000, 0.2  # librdkafka hands over so many records, or what it has after so long
 
 
 class KafkaSource:
@@ -32,8 +27,13 @@ class KafkaSource:
         self._source = source
         # What calls that time out do not tell: a login that was refused, say.
         self._said: deque[KafkaError] = deque(maxlen=10)
-        options = {"socket.timeout.ms": int(TIMEOUT_SECONDS * 1000), "log_level": 2, "error_cb": self._said.append}
-        self._admin = AdminClient({**librdkafka_options(source), **options})
+        options: dict[str, Any] = {  # confluent-kafka's own type for them leaves out callbacks
+            **librdkafka_options(source),
+            "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000),
+            "log_level": 2,
+            "error_cb": self._said.append,
+        }
+        self._admin = AdminClient(options)
 
     def extent(self) -> SourceExtent:
         """What Kafka holds of the topics now, ends being last stable offsets (KIP-98): nothing beyond them is decided.
@@ -52,7 +52,7 @@ class KafkaSource:
             cluster_id = cluster.result().cluster_id
         except KafkaException as error:
             admin.poll(0.1)  # serves error_cb
-            raise _classed(error, self._source, self._said) from error
+            raise kafka_error(error, self._source, self._said) from error
         return SourceExtent(
             cluster_id=cluster_id,
             topic_ids={name: str(topic.topic_id) for name, topic in described.items()},
@@ -73,7 +73,7 @@ class KafkaSource:
             firsts, ends = _firsts_and_ends(self._admin, described, timeout_seconds)
         except KafkaException as error:
             self._admin.poll(0.1)
-            raise _classed(error, self._source, self._said) from error
+            raise kafka_error(error, self._source, self._said) from error
         return _extents(firsts, ends)
 
     def topics(self, source: Source, timeout_seconds: float) -> list[str]:
@@ -85,7 +85,7 @@ class KafkaSource:
             return _topics_of(self._admin, source, timeout_seconds)
         except KafkaException as error:
             self._admin.poll(0.1)
-            raise _classed(error, source, self._said) from error
+            raise kafka_error(error, source, self._said) from error
 
     def _matching(self, timeout_seconds: float) -> list[str]:
         found = _topics_of(self._admin, self._source, timeout_seconds)
@@ -110,134 +110,13 @@ class KafkaSource:
         try:
             found = _answered(_asked(self._admin, partitions, spec, TIMEOUT_SECONDS))
         except KafkaException as error:
-            raise _classed(error, self._source, self._said) from error
+            raise kafka_error(error, self._source, self._said) from error
         return {tp: offset if offset >= 0 else extent.partitions[tp].end_offset for tp, offset in found.items()}
 
 
 def source_extent(source: Source) -> SourceExtent:
     """What Kafka holds of a source, asked once: see `KafkaSource.extent`."""
     return KafkaSource(source).extent()
-
-
-class Record(NamedTuple):
-    topic: str
-    partition: int
-    offset: int
-    timestamp: datetime | None  # UTC; None: beyond the years 1 to 9999
-    key: bytes | None
-    value: bytes | None
-    headers: list[dict[str, str | bytes | None]] | None  # key and value of each; None: there are none
-
-
-RECORD_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
-
-
-def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[Record]]:
-    """The committed records of ranges, in chunks.
-
-    One range after the other; a range ends with the first record beyond it, or with the partition's end.
-
-    Raises:
-        RetryableError: Kafka stops answering.
-    """
-    consumer = _consumer(source)
-    try:
-        for r in ranges:
-            consumer.assign([TopicPartition(*r.topic_partition, r.start_offset)])
-            yield from _range_records(consumer, r, source)
-    finally:
-        consumer.close()
-
-
-def oldest_timestamp(source: Source, ranges: Sequence[OffsetRange]) -> float | None:
-    """The lowest timestamp (seconds since 1970) among the first committed records of these ranges; None without any.
-
-    Raises:
-        RetryableError: Kafka stops answering.
-    """
-    waiting = {TP(r.topic, r.partition): r.end_offset for r in ranges}
-    found: list[float] = []
-    consumer = _consumer(source)
-    try:
-        consumer.assign([TopicPartition(*r.topic_partition, r.start_offset) for r in ranges])
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while waiting:
-            message = consumer.poll(_CHUNK_SECONDS)
-            if message is None:
-                if time.monotonic() > deadline:
-                    raise _classed(KafkaException(KafkaError(KafkaError._TIMED_OUT)), source)
-                continue
-            error = message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise _classed(KafkaException(error), source)
-            tp = TP(message.topic(), message.partition())
-            end = waiting.pop(tp, None)
-            if end is not None:
-                consumer.incremental_unassign([TopicPartition(*tp)])
-                if error is None and message.offset() < end:
-                    found.append(message.timestamp()[1] / 1000)
-    finally:
-        consumer.close()
-    return min(found, default=None)
-
-
-def _consumer(source: Source) -> Consumer:
-    return Consumer(
-        {
-            **librdkafka_options(source),
-            "log_level": 2,
-            "group.id": "lakemark-audit",  # librdkafka wants one; nothing is committed to it
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-        }
-    )
-
-
-def _range_records(consumer: Consumer, r: OffsetRange, source: Source) -> Iterator[list[Record]]:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while True:
-        messages = consumer.consume(_CHUNK, _CHUNK_SECONDS)
-        if messages:
-            deadline = time.monotonic() + TIMEOUT_SECONDS
-        elif time.monotonic() > deadline:
-            raise _classed(KafkaException(KafkaError(KafkaError._TIMED_OUT)), source)
-        chunk: list[Record] = []
-        ended = False
-        for message in messages:
-            if (error := message.error()) is not None:
-                if error.code() != KafkaError._PARTITION_EOF:
-                    raise _classed(KafkaException(error), source)
-                ended = True
-            elif message.offset() >= r.end_offset:
-                ended = True
-            else:
-                at = _moment(message.timestamp()[1])
-                headers = [{"key": name, "value": value} for name, value in message.headers() or ()] or None
-                chunk.append(Record(*r.topic_partition, message.offset(), at, message.key(), message.value(), headers))
-        if chunk:
-            yield chunk
-        if ended:
-            return
-
-
-def _moment(millis: int) -> datetime | None:
-    """Producers write what they like: microseconds, say."""
-    try:
-        return _EPOCH + timedelta(milliseconds=millis)
-    except OverflowError:
-        return None
 
 
 def _topics_of(admin: AdminClient, source: Source, timeout_seconds: float) -> list[str]:
@@ -282,7 +161,9 @@ def _answered(futures: Mapping[TopicPartition, Future]) -> dict[TP, int]:
     return {TP(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
 
 
-def _classed(error: KafkaException, source: Source, said: Iterable[KafkaError] = ()) -> RetryableError | TerminalError:
+def kafka_error(
+    error: KafkaException, source: Source, said: Iterable[KafkaError] = ()
+) -> RetryableError | TerminalError:
     refused = [other for other in said if other.code() == KafkaError._AUTHENTICATION]
     reason = refused[0] if refused else error.args[0]
     where = f"{source.topics_in_words} at {source.bootstrap_servers}"

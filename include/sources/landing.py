@@ -55,9 +55,9 @@ class LandingSource:
         ledger = Ledger(tables.ledger)
         state = ledger.recent()
         log = TableLog.open(tables.target)  # after the ledger: it holds at least what that says
-        view = log and log.view(landing.name, state.generation, state.target_version)
+        view = log.view(landing.name, state.generation, state.target_version) if log else None
         verify_target_not_behind(landing.name, state, view)
-        return cls(landing, merge_every, ledger, state, tables.target, log)
+        return cls(landing, merge_every, ledger=ledger, state=state, uri=tables.target, log=log)
 
     def verified_uri(self, merged: LedgerState) -> LakeUri:
         """Of the archive, which holds the batch that `merged` has pending.
@@ -137,8 +137,14 @@ class LandingSource:
         ranges = tuple(OffsetRange(*tp, starts[tp], end) for tp, end in sorted(ends.items()) if starts[tp] < end)
         if not ranges:
             return None
-        ids, number = dict(source.topic_ids), merged.next_batch_id
-        return Batch(pipeline, merged.generation, number, ranges, ids, source.cluster_id)
+        return Batch(
+            pipeline=pipeline,
+            generation=merged.generation,
+            batch_id=merged.next_batch_id,
+            ranges=ranges,
+            topic_ids=dict(source.topic_ids),
+            cluster_id=source.cluster_id,
+        )
 
     def is_due(self, merged: LedgerState) -> bool:
         """Whether as many of the landing's batches hold anything that is not merged as the file says."""

@@ -92,7 +92,7 @@ def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_
     schema = f"{fields}, headers {HEADERS}" if with_headers else fields
 
     def read(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from include.sources.kafka import RECORD_SCHEMA, records_of
+        from include.sources.kafka_records import RECORD_SCHEMA, records_of
 
         spans = (OffsetRange(**row) for chunk in chunks for row in chunk.to_pylist())
         for found in chain.from_iterable(records_of(source, [span]) for span in spans):

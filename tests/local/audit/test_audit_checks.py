@@ -16,7 +16,8 @@ from include.audit.batches import (
     foreign_findings,
     foreign_on_record,
 )
-from include.audit.recompute import _compare, _replayed
+from include.audit.reach import may_be_of_gone_topic
+from include.audit.recompute import _compare
 from include.lake.table_log import LogEntry
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
@@ -167,7 +168,8 @@ def test_what_a_replay_wrote_of_a_topic_that_was_created_anew_is_beyond_reach(
         "CREATE TABLE expected AS SELECT id, 1 AS seq, CASE id WHEN 1 THEN 'right' ELSE 'another' END AS v, "
         "'t' AS _topic, 0 AS _partition, id AS _offset, false AS _deleted FROM range(1, 3) r(id)"
     )
-    replayed = _replayed(state, [], source({("t", 0): (0, 10)}))
-    _compare(database, Pipeline.model_validate({"name": "p", **sections}), ranges, {}, "false", replayed)
+    replayed = may_be_of_gone_topic(state, [], source({("t", 0): (0, 10)}))
+    pipeline = Pipeline.model_validate({"name": "p", **sections})
+    _compare(database, pipeline, held=ranges, purged={}, gone="false", replayed=replayed)
     found = database.execute("SELECT key, verdict FROM compared").fetchall()
     assert {int(key.strip("(,)")): verdict for key, verdict in found} == verdicts

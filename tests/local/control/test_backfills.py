@@ -13,7 +13,9 @@ import pytest
 from deltalake import write_deltalake
 
 from include.cli.main import _parser
-from include.control.backfills import BackfillRequest, Backfills
+from include.control.backfill_planner import BackfillPlanner
+from include.control.backfill_request import BackfillRequest
+from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.control.quarantine import Chosen
@@ -42,7 +44,7 @@ def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
         return HELD
 
     monkeypatch.setattr(Coordinator, "source", held)
-    monkeypatch.setattr(Backfills, "_holder", lambda self, request, state: SimpleNamespace(extent=lambda: HELD))
+    monkeypatch.setattr(BackfillPlanner, "_holder", lambda self, request, state: SimpleNamespace(extent=lambda: HELD))
     return coordinator_of(tmp_path)
 
 
@@ -134,8 +136,8 @@ def test_i9_where_nobody_holds_all_records_no_new_table_is_advised(
 ) -> None:
     purged(coordinator)
     cut = source({("t", 0): (7, 100)})
-    monkeypatch.setattr(Backfills, "_holder", lambda self, request, state: SimpleNamespace(extent=lambda: cut))
-    with pytest.raises(TerminalError, match="leave it: nobody holds all records") as refused:
+    monkeypatch.setattr(BackfillPlanner, "_holder", lambda self, request, state: SimpleNamespace(extent=lambda: cut))
+    with pytest.raises(TerminalError, match="leave it: no source holds all records") as refused:
         Backfills(coordinator).plan(request(7, 10), "r1", "", "test")
     assert commands(refused.value.action) == []
 

@@ -14,7 +14,7 @@ import yaml
 
 from include.pipeline_file import load_pipeline
 from include.sources.duckdb_json import decoded, load
-from include.sources.kafka import Record
+from include.sources.kafka_records import Record
 
 FILE: dict[str, Any] = {
     "name": "orders",

@@ -21,7 +21,8 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.protocol.planning import Idle
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.sources.kafka import records_of, source_extent
+from include.sources.kafka import source_extent
+from include.sources.kafka_records import records_of
 from tests.support.world import World, as_dict, changes, newest_by_key, wait_until
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from include.audit.auditor import audit
-from include.control.backfills import BackfillRequest, Backfills
+from include.control.backfill_request import BackfillRequest
+from include.control.backfills import Backfills
 from include.lake.delta_tables import open_table, query
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from include.control.backfills import BackfillRequest, Backfills
+from include.control.backfill_request import BackfillRequest
+from include.control.backfills import Backfills
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import BatchKey

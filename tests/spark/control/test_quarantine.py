@@ -64,7 +64,7 @@ def test_i9_replayed_records_are_merged_once_and_never_over_newer_rows(world: Wo
     assert "1 records at most" in quarantine(world, "replay", pipeline.name, "--dry-run")
     quarantine(world, "discard", pipeline.name, "--reason", "a test order")
     assert reasons(world, pipeline) == {NULL: {"discarded": 1}, PRICE: {"replayed": 2}}
-    assert "nothing in the quarantine is to be replayed" in quarantine(world, "replay", pipeline.name, code=1)
+    assert "nothing in the quarantine can be replayed" in quarantine(world, "replay", pipeline.name, code=1)
 
     report = audit(world.settings, pipeline, deep=True)
     assert report.findings == ()

@@ -8,7 +8,8 @@ import shutil
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from include.control.backfills import BackfillRequest, Backfills
+from include.control.backfill_request import BackfillRequest
+from include.control.backfills import Backfills
 from include.protocol.errors import OffsetsExpired, TerminalError
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 

@@ -1,0 +1,94 @@
+"""Which records prove what a table holds: what was applied, what Kafka still holds of it, and the rows beyond. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from include.lake.sql import sql_text
+from include.pipeline_file import LINEAGE
+from include.protocol.batch import Batch
+from include.protocol.ledger_state import LedgerState
+from include.protocol.planning import SourceExtent
+from include.protocol.ranges import OffsetRange
+from include.protocol.settlement import LandedCommit
+
+
+def applied_ranges(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> set[OffsetRange]:
+    """Ranges of all that has landed and is still there, of topics that are still the same."""
+    ranges = {r for record in state.batches if record.commit for r in _same_topics(record.batch, source)}
+    promotion = next((g for g in reversed(state.generations) if g.origin.startswith("backfill ")), None)
+    for commit in commits:
+        backfill = state.backfills.get(-commit.metadata.batch.generation)
+        if backfill is not None and backfill.backfill.records is not None:
+            continue  # a replay: of what its ranges span it read single records, which batches had read before
+        found = _same_topics(commit.metadata.batch, source)
+        if (
+            promotion is not None
+            and promotion.target_version is not None
+            and commit.table_version <= promotion.target_version
+        ):
+            # A backfill's table has taken the place of what landed before: it reaches as far as this, and no further.
+            ends = {r: min(r.end_offset, promotion.start_offsets.get(r.topic_partition, 0)) for r in found}
+            found = [replace(r, end_offset=end) for r, end in ends.items() if r.start_offset < end]
+        ranges |= set(found)
+    return ranges
+
+
+def _same_topics(batch: Batch, source: SourceExtent) -> list[OffsetRange]:
+    if batch.cluster_id != source.cluster_id:
+        return []
+    return [r for r in batch.ranges if batch.topic_ids[r.topic] == source.topic_ids.get(r.topic)]
+
+
+def is_of_present_topic(source: SourceExtent) -> str:
+    """Condition on a quarantined record: its topic is the one that Kafka has under the name."""
+    present = ", ".join(f"({sql_text(topic)}, {sql_text(id_)})" for topic, id_ in sorted(source.topic_ids.items()))
+    return f"topic_id IS NULL OR (topic, topic_id) IN ({present})" if present else "false"
+
+
+def is_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
+    """Condition on a row: it is of a topic that was created anew since, whose offsets name other records now."""
+    lineage = f"t.{LINEAGE}"
+    found = {
+        f"({lineage}.topic = {sql_text(topic)} AND {lineage}.generation > 0 AND {lineage}.generation < {g.generation})"
+        for g in state.generations
+        for topic in g.recreated
+    }
+    batches = [commit.metadata.batch for commit in commits]
+    batches += [record.backfill.batch(0) for record in state.backfills.values()]
+    for batch in batches:
+        for topic, id_ in batch.topic_ids.items():
+            if id_ != source.topic_ids.get(topic):
+                found.add(f"({lineage}.topic = {sql_text(topic)} AND {lineage}.generation = {batch.generation})")
+    return " OR ".join(sorted(found)) or "false"
+
+
+def may_be_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
+    """Condition on a row: a replay wrote it, of a topic that was ever created anew. Its record may be the old topic's:
+    the quarantine keeps those, and the replay's batch knows only the new one's id."""
+    topics = {topic for generation in state.generations for topic in generation.recreated}
+    for commit in commits:
+        ids = commit.metadata.batch.topic_ids
+        topics |= {topic for topic, id_ in ids.items() if id_ != source.topic_ids.get(topic)}
+    replays = sorted(-n for n, record in state.backfills.items() if record.backfill.records is not None)
+    if not topics or not replays:
+        return "false"
+    named, lineage = ", ".join(map(sql_text, sorted(topics))), f"t.{LINEAGE}"
+    return f"{lineage}.topic IN ({named}) AND {lineage}.generation IN ({', '.join(map(str, replays))})"
+
+
+def held_by_kafka(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
+    """What Kafka still holds of them, merged where they touch or overlap."""
+    held: list[OffsetRange] = []
+    for r in sorted(ranges):
+        extent = source.partitions.get(r.topic_partition)
+        start, end = (max(r.start_offset, extent.log_start_offset), r.end_offset) if extent else (0, 0)
+        if start >= end:
+            continue
+        last = held[-1] if held else None
+        if last and last.topic_partition == r.topic_partition and start <= last.end_offset:
+            held[-1] = OffsetRange(*r.topic_partition, last.start_offset, max(last.end_offset, end))
+        else:
+            held.append(OffsetRange(*r.topic_partition, start, end))
+    return held

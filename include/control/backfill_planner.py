@@ -1,0 +1,166 @@
+"""Decides which records a backfill reads, in which chunks, and from which source."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from include.control.backfill_request import BackfillRequest
+from include.control.quarantine import Chosen, Quarantine
+from include.control.settling import Settler
+from include.lake.delta_tables import open_table
+from include.lake.table_log import TableLog
+from include.protocol.backfill import Backfill, Chunks, Into
+from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, held, of_batches, split
+from include.protocol.errors import TerminalError
+from include.protocol.ledger_state import LedgerState
+from include.protocol.maintenance import purged_from, verify_not_purged
+from include.protocol.planning import SourceExtent
+from include.protocol.ranges import OffsetRange
+from include.protocol.settlement import verify_ledger_not_behind
+from include.sources.archive import ArchiveSource
+from include.sources.kafka import KafkaSource
+
+
+@dataclass(frozen=True)
+class BackfillPlanner:
+    """Plans backfills of one pipeline; records nothing in the ledger."""
+
+    settler: Settler
+
+    def chunk_size(self, request: BackfillRequest) -> int:
+        return request.records_per_chunk_max or self.settler.pipeline.source.limits.records_per_batch_max
+
+    @property
+    def _name(self) -> str:
+        return self.settler.pipeline.name
+
+    def planned(
+        self,
+        request: BackfillRequest,
+        before: TableLog | None,
+        state: LedgerState,
+        request_id: str,
+        reason: str,
+        requested_by: str,
+    ) -> Backfill:
+        """The backfill for a request, not recorded yet.
+
+        Args:
+            before: the target's log as it was before `state` was read.
+        """
+        verify_ledger_not_behind(self._name, state, before.marker(self._name, state.generation) if before else None)
+        self.verify_not_purged(request.into, request.source == "quarantine")
+        made = partial(
+            Backfill,
+            pipeline=self._name,
+            number=state.next_backfill,
+            request_id=request_id,
+            into=request.into,
+            reason=reason,
+            requested_by=requested_by,
+            pins=self.settler.pins(),
+        )
+        if request.source == "quarantine":
+            name = f"replay-{hashlib.sha256(request_id.encode()).hexdigest()[:16]}"
+            chunks, records = self._frozen(request, name)
+            backfill = made(
+                chunks=chunks,
+                topic_ids=dict(state.topic_ids),
+                cluster_id=state.cluster_id or "",
+                next_offsets={},
+                records=name,
+                records_total=records,
+            )
+        else:
+            holder = self._holder(request, state)
+            source = holder.extent()
+            ranges = held(self._name, self._ranges(request, state, source, holder), source)
+            backfill = made(
+                chunks=split(ranges, self.chunk_size(request)),
+                topic_ids=dict(source.topic_ids if request.into == "same" else state.topic_ids),
+                cluster_id=source.cluster_id,
+                next_offsets=state.committed_offsets if request.into == "new" else {},
+                from_archive=request.source == "archive",
+            )
+        while before is not None and _has_marker(before, backfill):  # a ledger was lost, and nobody could notice
+            backfill = replace(backfill, number=backfill.number + 1)
+        return backfill
+
+    def _frozen(self, request: BackfillRequest, name: str) -> tuple[Chunks, int]:
+        """Copies a replay's records, so that every attempt reads the same ones, whatever happens to the quarantine.
+        Returns the chunks, and how many records there are."""
+        uri = self.settler.tables.backfills / name
+        return Quarantine.of(self.settler).freeze(chosen(request), uri, self.chunk_size(request))
+
+    def verify_not_purged(self, into: Into, replays: bool) -> None:
+        table = open_table(self.settler.tables.target)
+        if table is not None:
+            marks = purged_from(table.metadata().configuration)
+            instead = partial(self.instead_of_reading_again, replays)
+            verify_not_purged(self._name, into, replays, marks=marks, instead=instead)
+
+    def instead_of_reading_again(self, replays: bool = False) -> str:
+        """What a person can do with a table whose deletes were purged. Every command in it works.
+
+        Args:
+            replays: whether it is a replay that was refused.
+        """
+        said = []
+        if (command := self._made_anew()) is not None:
+            said.append(f"`{command}` makes a new table from all records, deletes included")
+        if replays:
+            which = "" if command else ", and no source holds all records any more"
+            said.append(f"`lakemark quarantine discard {self._name} --reason ...` discards the waiting records{which}")
+        elif command is None:
+            said.append("leave it: no source holds all records any more, so nobody can know which rows were deleted")
+        return "; or ".join(said) + "; nothing was changed"
+
+    def _made_anew(self) -> str | None:
+        """The command that makes a new table from all records; None if no source holds all of them any more."""
+        state = self.settler.ledger.state()
+        size = self.settler.pipeline.source.limits.records_per_batch_max
+        holders: dict[Literal["kafka", "archive"], str] = {"kafka": "", "archive": " --from-archive"}
+        for source, option in holders.items():
+            request = BackfillRequest(into="new", source=source)
+            try:
+                holder = self._holder(request, state)
+                extent = holder.extent()
+                ranges = held(self._name, self._ranges(request, state, extent, holder), extent)
+            except TerminalError:
+                continue
+            least = -(-sum(r.width for r in ranges) // CHUNKS_MAX)
+            more = f" --records-per-chunk {least}" if least > size else ""
+            return f"lakemark backfill {self._name} --into-new-table{option}{more}"
+        return None
+
+    def _holder(self, request: BackfillRequest, state: LedgerState) -> KafkaSource | ArchiveSource:
+        """The source that holds the records."""
+        if request.source == "archive":
+            return ArchiveSource.of(self.settler.settings, self.settler.pipeline, state)
+        return KafkaSource(self.settler.pipeline.source)
+
+    def _ranges(
+        self, request: BackfillRequest, state: LedgerState, source: SourceExtent, holder: KafkaSource | ArchiveSource
+    ) -> Sequence[OffsetRange]:
+        if request.into == "new" or request.is_everything:
+            return everything(self._name, self.settler.ledger.events(), state, source)
+        if request.ranges:
+            return request.ranges
+        if request.batches is not None:
+            return of_batches(self._name, [record.batch for record in state.batches], *request.batches)
+        starts = holder.offsets_at(source, request.since) if request.since else {}
+        ends = holder.offsets_at(source, request.until) if request.until else {}
+        return between(starts, ends, source)
+
+
+def chosen(request: BackfillRequest) -> Chosen:
+    return Chosen(request.ranges, request.rule)
+
+
+def _has_marker(log: TableLog, backfill: Backfill) -> bool:
+    """Whether one of its chunks would be mistaken for another backfill's, which has landed or was cancelled."""
+    return any(log.marker_of(backfill.batch(chunk)) is not None for chunk in range(len(backfill.chunks)))

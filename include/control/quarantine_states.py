@@ -1,0 +1,217 @@
+"""Computes the state of every quarantined record with DuckDB, from the tables, the ledger and the target's log.
+
+The states are stored nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import duckdb
+import pyarrow as pa
+
+from include.lake.delta_tables import open_table, query_arrow
+from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
+from include.pipeline_file.tables import Tables
+from include.protocol.backfill import Backfill
+from include.protocol.batch import FENCE, Batch, BatchKey
+from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event
+from include.protocol.ledger_state import LedgerState
+from include.protocol.ranges import OffsetRange
+
+RESOLUTIONS = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("resolution", pa.string(), nullable=False),  # replayed, discarded
+        pa.field("replay", pa.int64()),  # number of the backfill that applied it
+        pa.field("reason", pa.string()),  # a person's
+        pa.field("resolved_by", pa.string(), nullable=False),
+        pa.field("resolved_at", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+_LANDED = {"generation": pa.int64(), "batch_id": pa.int64(), "place": pa.int64()}
+_READS = {
+    "generation": pa.int64(),
+    "batch_id": pa.int64(),
+    "topic": pa.string(),
+    "partition": pa.int64(),
+    "start_offset": pa.int64(),
+    "end_offset": pa.int64(),
+}
+_TOPICS = {"generation": pa.int64(), "batch_id": pa.int64(), "topic": pa.string(), "topic_id": pa.string()}
+_EMPTY_QUARANTINE = (
+    'CREATE TABLE aside (topic VARCHAR, partition INTEGER, "offset" BIGINT, timestamp TIMESTAMPTZ, key BLOB, '
+    "value BLOB, reason VARCHAR, generation INTEGER, batch_id BIGINT, rules VARCHAR[])"
+)
+
+
+_Landed = tuple[BatchKey, Sequence[OffsetRange], Mapping[str, str]]  # ranges that it read whole, ids of its topics
+
+
+@dataclass(frozen=True)
+class QuarantineStates:
+    """The states of one pipeline's quarantined records at one moment."""
+
+    pipeline: str
+    tables: Tables
+    events: Sequence[Event]
+    state: LedgerState
+    with_bytes: bool = True  # whether keys and values are read, too
+
+    @cached_property
+    def database(self) -> duckdb.DuckDBPyConnection:
+        """A database with the table `records`: every quarantined record once, with its state.
+
+        Its other tables are aside, resolved, landed (batches in order), reads (the ranges that they read whole) and
+        topics (theirs, with ids: a re-created topic has other records at the same positions).
+        """
+        database = duckdb.connect()
+        database.execute("SET TimeZone = 'UTC'")
+        leave_out = () if self.with_bytes else ("key", "value")
+        if not _register(database, "aside", self.tables.quarantine, leave_out):
+            database.execute(_EMPTY_QUARANTINE)
+        if not _register(database, "told", self.tables.resolutions):
+            database.register("told", RESOLUTIONS.empty_table())
+        resolved = ['SELECT topic, partition, "offset", resolution, resolved_at FROM told']
+        for record in self.state.backfills.values():
+            if record.backfill.records is not None and record.outcome is None:  # not in `told` yet
+                resolved += [
+                    f"SELECT *, 'replayed', now() FROM ({self._applied_by(database, record.backfill, batch)})"
+                    for batch in self.landed_chunks(record.backfill)
+                ]
+        database.execute(f"CREATE TABLE resolved AS {' UNION ALL '.join(resolved)}")
+        landed = [*self._landed_before(database), *self._landed()]
+        database.register("landed", _table(_LANDED, [(*key, place) for place, (key, *_) in enumerate(landed)]))
+        reads = [(*key, *r) for key, ranges, _ in landed for r in map(_parts, ranges)]
+        database.register("reads", _table(_READS, reads))
+        topics = [(*key, *topic) for key, _, ids in landed for topic in {**self.state.topic_ids, **ids}.items()]
+        database.register("topics", _table(_TOPICS, topics))
+        columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
+        optional = {
+            "rules": "VARCHAR[]",
+            "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]',
+        }  # not in every table
+        more = ", ".join(n if n in columns else f"CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items())
+        database.execute(
+            f"""CREATE TABLE records AS
+            WITH judged AS (
+                SELECT topic, topic_id, partition, "offset", timestamp, key, value, reason, {more}, generation,
+                    batch_id, place
+                FROM aside JOIN landed USING (generation, batch_id)
+                LEFT JOIN topics USING (generation, batch_id, topic)
+            ),
+            found_good AS (
+                SELECT DISTINCT j.topic, j.topic_id, j.partition, j."offset"
+                FROM judged j JOIN (SELECT * FROM reads JOIN topics USING (generation, batch_id, topic)) r
+                ON j.topic = r.topic AND j.topic_id = r.topic_id AND j.partition = r.partition
+                AND j."offset" >= r.start_offset AND j."offset" < r.end_offset
+                WHERE (r.generation, r.batch_id, j.topic, j.partition, j."offset") NOT IN
+                    (SELECT (generation, batch_id, topic, partition, "offset") FROM judged)
+            ),
+            newest AS (
+                SELECT * EXCLUDE (place) FROM judged
+                QUALIFY row_number() OVER (PARTITION BY topic, topic_id, partition, "offset" ORDER BY place DESC) = 1
+            ),
+            last_word AS (
+                SELECT topic, partition, "offset", arg_max(resolution, resolved_at) AS resolution
+                FROM resolved GROUP BY ALL
+            )
+            SELECT n.*, CASE
+                WHEN l.resolution IS NOT NULL THEN l.resolution WHEN g.topic IS NOT NULL THEN 'applied' ELSE 'pending'
+            END AS state
+            FROM newest n LEFT JOIN last_word l USING (topic, partition, "offset")
+            LEFT JOIN found_good g
+            ON n.topic = g.topic AND n.topic_id = g.topic_id AND n.partition = g.partition AND n."offset" = g."offset"
+            """
+        )
+        return database
+
+    def applied_by(self, replay: Backfill, batch: Batch) -> str:
+        """SQL for what a landed chunk of a replay has applied: all records that it did not set aside again."""
+        return self._applied_by(self.database, replay, batch)
+
+    def _applied_by(self, database: duckdb.DuckDBPyConnection, replay: Backfill, batch: Batch) -> str:
+        records = self.tables.records_of(replay)
+        assert records is not None, "a replay has records"
+        _register(database, replay.records or "", records)
+        return (
+            f'SELECT topic, partition, "offset" FROM "{replay.records}" WHERE chunk = {batch.batch_id} '
+            'AND (topic, partition, "offset") NOT IN (SELECT (topic, partition, "offset") FROM aside '
+            f"WHERE generation = {batch.generation} AND batch_id = {batch.batch_id})"
+        )
+
+    def _landed_before(self, database: duckdb.DuckDBPyConnection) -> Iterator[_Landed]:
+        """The same for generations and backfills that a rebuilt ledger does not know.
+
+        The records that they set aside still count. The target's log says what its batches read, as far back as it
+        goes. Nobody can know whether an older batch landed. If it did not, a later batch has read its records again,
+        and the later judgement counts. A backfill may have been a replay of single records: it overrides no judgement.
+        """
+        known = {event.batch.generation for event in self.events if isinstance(event, BatchPlanned)}
+        known |= {-number for number in self.state.backfills}
+        found = database.execute("SELECT DISTINCT generation, batch_id FROM aside ORDER BY ALL").fetchall()
+        unknown = [BatchKey(*key) for key in found if key[0] not in known]
+        if not unknown:
+            return
+        told: dict[BatchKey, _Landed] = {}
+        for commit in self._target_log.landed_commits(self.pipeline) if self._target_log else ():
+            batch = commit.metadata.batch
+            if batch.generation not in known:
+                told[batch.key] = (batch.key, () if batch.is_chunk else batch.ranges, batch.topic_ids)
+        yield from ((key, (), {}) for key in unknown if key not in told)  # probably of the current topics
+        yield from reversed(told.values())
+
+    def _landed(self) -> Iterator[_Landed]:
+        """Every landed batch of all generations and backfills, in order, with the offsets that it read."""
+        planned: dict[tuple[int, int], Batch] = {}
+        for event in self.events:
+            match event:
+                case BatchPlanned(batch):
+                    planned[batch.key] = batch
+                case BatchCommitted():
+                    batch = planned[event.generation, event.batch_id]
+                    yield batch.key, batch.ranges, batch.topic_ids
+                case BackfillPlanned(backfill) if backfill.into == "same" or self._is_swapped(backfill):
+                    for batch in self.landed_chunks(backfill):  # a replay reads single records of its ranges
+                        yield batch.key, batch.ranges if backfill.records is None else (), batch.topic_ids
+
+    def landed_chunks(self, backfill: Backfill) -> list[Batch]:
+        return list(filter(self._has_landed, map(backfill.batch, range(len(backfill.chunks)))))
+
+    def _is_swapped(self, backfill: Backfill) -> bool:
+        return self.state.backfills[backfill.number].outcome == "swapped"
+
+    def _has_landed(self, batch: Batch) -> bool:
+        log = self._target_log
+        marker = log.marker_of(batch) if log else None
+        return marker is not None and marker != FENCE
+
+    @cached_property
+    def _target_log(self) -> TableLog | None:
+        return TableLog.open(self.tables.target)
+
+
+def _register(database: duckdb.DuckDBPyConnection, name: str, uri: LakeUri, leave_out: Sequence[str] = ()) -> bool:
+    """Registers a table under a name; False if there is no such table. Columns that are left out are null."""
+    table = open_table(uri)
+    if table is None:
+        return False
+    names = [field.name for field in table.schema().fields]
+    columns = ", ".join(f'cast(null as bytea) as "{n}"' if n in leave_out else f'"{n}"' for n in names)
+    database.register(name, query_arrow(table, f"select {columns} from t"))
+    return True
+
+
+def _table(columns: dict[str, pa.DataType], rows: Sequence[tuple]) -> pa.Table:
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    arrays = [pa.array(list(v), type=type_) for v, type_ in zip(values, columns.values(), strict=True)]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def _parts(r: OffsetRange) -> tuple[str, int, int, int]:
+    return r.topic, r.partition, r.start_offset, r.end_offset
