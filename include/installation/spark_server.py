@@ -19,7 +19,7 @@ from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import Java, find_java
 from include.settings import PROJECT_ROOT, Settings
 
-_MAIN = PROJECT_ROOT / "spark_jobs" / "connect_server.py"
+_MAIN = PROJECT_ROOT / "spark_jobs" / "commands" / "connect_server.py"
 # A record of Avro says how long its parts are before they come, and its reader takes memory for that at once: a few
 # bytes that claim gigabytes would end the JVM. What claims more than this is no record.
 _AVRO_LIMITS = {"bytes.maxLength": 64 << 20, "string.maxLength": 64 << 20, "collectionItems.maxLength": 4_000_000}
