@@ -1,3 +1,3 @@
-"""Lakemark on Spark: rooms on floors, and a room imports only from floors below its own. May import `include`, and
-neither Airflow nor plugins.
+"""Lakemark on Spark. A room imports only from floors below its own. It may import `include`, but neither Airflow nor
+plugins.
 """

@@ -1,15 +1,17 @@
-"""The job: applies one planned batch of a pipeline, or all there is until Kafka has nothing new.
+"""The job: applies one planned batch of a pipeline, or all batches until Kafka has nothing new.
 
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
         (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
          | --backfill N | --promote N | --create-target | --maintain | --check [--table-version V] | --query SQL)
 
-It is never told any ranges: the ledger has them. With `--until` it goes on, in the same session, to plan, apply and
-settle batches until every partition stands there. Chunk K of backfill N is batch K of generation -N; `--backfill` runs
-all chunks that have not landed, in one session. What it says is JSON lines: `{"progress": ...}` while it works,
-`{"result": ...}` for every batch, `{"error": ..., "kind": ...}` at last if it failed; the exit code tells the error's
-kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). They go to the file `--journal`, and nothing else does: on
-its output, where they are without one, anything may be printed. Logs go to standard error.
+Offset ranges are never among its arguments: the ledger has them. With `--until` it goes on, in the same session, to
+plan, apply and settle batches until every partition has reached that offset. Chunk K of backfill N is batch K of
+generation -N; `--backfill` runs all chunks that have not landed, in one session.
+
+It reports in JSON lines: `{"progress": ...}` while it works, `{"result": ...}` for every batch, and
+`{"error": ..., "kind": ...}` at the end if it failed. The exit code tells the error's kind (0 good, 10 retryable, 11
+outcome unknown, 12 terminal). The lines go to the file `--journal`, and nothing else does. Without that option they go
+to standard output, where other things may be printed as well. Logs go to standard error.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def _do(options: argparse.Namespace, settings: Settings, say: Say) -> int:
                 ensure(spark, Tables.of(settings, pipeline).target)
         elif options.promote is not None:
             with _session(settings, options) as spark:
-                promote(spark, settings, pipeline, options.promote, options.started_by)
+                promote(spark, settings, pipeline, number=options.promote, started_by=options.started_by)
         elif options.maintain:
             with _session(settings, options) as spark:
                 say({"result": Maintenance(spark, settings, pipeline, say).run()})
@@ -88,14 +90,14 @@ def _do(options: argparse.Namespace, settings: Settings, say: Say) -> int:
 
 @contextmanager
 def journal_at(path: str | None) -> Iterator[Say]:
-    """What writes down a line that this job says: in a file that is for nothing else, which no process inherits that
-    this one starts; by default on standard output."""
+    """Writes the lines that this job reports: to a file that holds nothing else and that no child process inherits; by
+    default to standard output."""
     with nullcontext(sys.stdout) if path is None else Path(path).open("a") as journal:
         yield lambda fact: print(json.dumps(fact), file=journal, flush=True)
 
 
 def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, say: Say) -> None:
-    """One batch, or one after the other in one session."""
+    """Runs one batch, or several in one session."""
     coordinator = Coordinator(settings, pipeline)
     with ExitStack() as stack:
         worker = _Worker(settings, options, stack, say)
@@ -119,7 +121,7 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
 
 @dataclass
 class _Worker:
-    """Runs batches in one session, which is opened at the first that has anything to do, and closed by `stack`."""
+    """Runs batches in one session. The first batch that has work opens it, and `stack` closes it."""
 
     settings: Settings
     options: argparse.Namespace
@@ -128,14 +130,14 @@ class _Worker:
     _spark: SparkSession | None = None
 
     def until_caught_up(self, pipeline: Pipeline) -> None:
-        """Until there is nothing new for the pipeline, nor for its landing."""
+        """Runs batches until there is nothing new for the pipeline or for its landing."""
         landing, goes_on = pipeline.landing, True
         while goes_on:
             landed = landing is not None and self.next_batch(landing, ignore_merge_every=True)
             goes_on = self.next_batch(pipeline, ignore_merge_every=not landed) or landed
 
     def next_batch(self, pipeline: Pipeline, ignore_merge_every: bool) -> bool:
-        """Plans, applies and settles a batch; False if there is none."""
+        """Plans, applies and settles the next batch. False if there is none."""
         coordinator = Coordinator(self.settings, pipeline)
         plan = coordinator.plan(ignore_merge_every)
         if isinstance(plan, Idle):
@@ -146,7 +148,14 @@ class _Worker:
         return True
 
     def attempt(self, pipeline: Pipeline, key: BatchKey) -> AttemptResult:
-        return Attempt(self.settings, pipeline, key, self._session, self.options.started_by, self.say).run()
+        return Attempt(
+            self.settings,
+            pipeline,
+            key,
+            open_session=self._session,
+            started_by=self.options.started_by,
+            say=self.say,
+        ).run()
 
     def _session(self) -> AbstractContextManager[SparkSession]:
         if self._spark is None:
@@ -178,19 +187,21 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--until-caught-up", action="store_true")
     what.add_argument("--backfill", type=int, metavar="N", help="all chunks of a planned backfill")
     what.add_argument("--promote", type=int, metavar="N", help="puts a backfill's table in the target's place")
-    what.add_argument("--create-target", action="store_true", help="only make the target's table, if there is none")
-    what.add_argument("--maintain", action="store_true", help="only keep the pipeline's tables in shape")
-    what.add_argument("--query", metavar="SQL", help="only ask the view `fresh` (see `spark_jobs.commands.unmerged`)")
+    what.add_argument("--create-target", action="store_true", help="only create the target's table, if there is none")
+    what.add_argument("--maintain", action="store_true", help="only maintain the pipeline's tables")
+    what.add_argument("--query", metavar="SQL", help="only query the view `fresh` (see `spark_jobs.commands.unmerged`)")
     what.add_argument("--check", action="store_true", help="only judge the target by its own suite")
-    parser.add_argument("--table-version", type=int, metavar="V", help="of the target; default: the newest")
+    parser.add_argument("--table-version", type=int, metavar="V", help="the target's version; default: the newest")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")
-    parser.add_argument("--until", type=offsets_from_argument, help="end offsets to go on to after the batch")
+    parser.add_argument("--until", type=offsets_from_argument, help="go on after the batch, up to these end offsets")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--remote", help="sc://host:port of a Spark Connect server")
-    where.add_argument("--master", help="a driver in this process, on this master (default local[*])")
+    where.add_argument("--master", help="run the driver in this process, on this master (default local[*])")
     where.add_argument("--submitted", action="store_true", help="spark-submit has started this, with all options")
-    parser.add_argument("--journal", metavar="FILE", help="writes its lines there")
-    parser.add_argument("--started-by", default="cli", help="for the ledger: who, and where to find it")
+    parser.add_argument("--journal", metavar="FILE", help="write the lines to this file")
+    parser.add_argument(
+        "--started-by", default="cli", help="for the ledger: who started it, and where to find that run"
+    )
     return parser
 
 

@@ -1,1 +1,1 @@
-"""The command `lakemark`: one module per group of commands. Imports every other room."""
+"""The command `lakemark`: one module per group of commands. It may import every other room."""

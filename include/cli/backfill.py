@@ -1,12 +1,11 @@
-"""`lakemark backfill`: reads offset ranges again beside the live pipeline, as the backfill DAG does."""
+"""`lakemark backfill`: reads offset ranges again, beside the live pipeline, as the backfill DAG does."""
 
 from __future__ import annotations
 
 import argparse
 import uuid
-from typing import Any
 
-from include.cli.output import add_command, argument, named_pipeline, report, say, who
+from include.cli.output import Commands, add_command, argument, named_pipeline, report, say, who
 from include.control.backfill_chunks import Chunk
 from include.control.backfill_form import batch_ids, moment
 from include.control.backfill_preview import preview_lines
@@ -20,30 +19,32 @@ from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 
 
-def add_backfill_command(commands: Any) -> None:
+def add_backfill_command(commands: Commands) -> None:
     """Adds `backfill` to the command's subparsers."""
     sub = add_command(commands, "backfill", backfill, "read offset ranges again, beside the live pipeline")
     sub.add_argument(
         "--range", dest="ranges", action="append", default=[], type=argument(OffsetRange.parse), metavar="T-P:START-END"
     )
     sub.add_argument(
-        "--since", type=argument(moment), metavar="TIME", help="by Kafka's timestamps, ISO 8601 (UTC if unsaid)"
+        "--since", type=argument(moment), metavar="TIME", help="by Kafka's timestamps, ISO 8601 (UTC by default)"
     )
-    sub.add_argument("--until", type=argument(moment), metavar="TIME", help="exclusive; default: what Kafka holds now")
+    sub.add_argument("--until", type=argument(moment), metavar="TIME", help="exclusive; default: all that Kafka holds")
     sub.add_argument(
         "--batches", type=argument(batch_ids), metavar="A-B", help="what batches A to B of this generation read"
     )
     sub.add_argument(
-        "--into-new-table", action="store_true", help="everything, into a table that takes the target's place"
+        "--into-new-table", action="store_true", help="read everything, into a table that takes the target's place"
     )
-    sub.add_argument("--from-archive", action="store_true", help="from the archive instead of Kafka; alone: everything")
+    sub.add_argument(
+        "--from-archive", action="store_true", help="read the archive, not Kafka; without ranges: everything"
+    )
     sub.add_argument("--records-per-chunk", type=int, metavar="N", help="default: the pipeline's records_per_batch_max")
     sub.add_argument("--reason", default="", help="recorded in the ledger")
     what = sub.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="only say what it would read, and how long it may take")
-    what.add_argument("--list", action="store_true", help="all backfills of the pipeline")
-    what.add_argument("--resume", type=int, metavar="N", help="run what has not landed of backfill N")
-    what.add_argument("--cancel", type=int, metavar="N", help="nothing more of backfill N will land")
+    what.add_argument("--list", action="store_true", help="list all backfills of the pipeline")
+    what.add_argument("--resume", type=int, metavar="N", help="run the chunks of backfill N that have not landed")
+    what.add_argument("--cancel", type=int, metavar="N", help="cancel backfill N: nothing more of it will land")
 
 
 def backfill(settings: Settings, options: argparse.Namespace) -> int:
@@ -71,7 +72,7 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def run_from_archive(settings: Settings, name: str, as_json: bool) -> int:
-    """`lakemark run --from-archive`: a backfill of all that the archive holds, into the target itself."""
+    """`lakemark run --from-archive`: a backfill of the whole archive, into the target itself."""
     options = argparse.Namespace(dry_run=False, reason="run --from-archive", json=as_json)
     backfills = Backfills(Coordinator(settings, named_pipeline(settings, name)))
     return run_or_preview(settings, options, backfills, BackfillRequest(source="archive"))
@@ -80,7 +81,7 @@ def run_from_archive(settings: Settings, name: str, as_json: bool) -> int:
 def run_or_preview(
     settings: Settings, options: argparse.Namespace, backfills: Backfills, request: BackfillRequest
 ) -> int:
-    """Plans what is wished for and runs it to its end; with `--dry-run` only says what that would be."""
+    """Plans the requested backfill and runs it to its end. With `--dry-run` it only says what it would read."""
     if options.dry_run:
         facts = backfills.preview(request)
         report(options, facts, preview_lines(facts))
@@ -92,14 +93,14 @@ def run_or_preview(
 
 
 def _run(settings: Settings, options: argparse.Namespace, backfills: Backfills, planned: Backfill) -> int:
-    """Runs what has not landed of a planned backfill, to its end."""
+    """Runs the chunks of a planned backfill that have not landed, to its end."""
     name = planned.pipeline
 
     def promote() -> None:
         say("the new table takes the target's place ...")
-        run_promotion(settings, name, planned.number, who(), say)
+        run_promotion(settings, name, planned.number, who(), log=say)
 
-    run_backfill(settings, name, planned.number, "cli", lambda fact: say(told(fact)), say)
+    run_backfill(settings, name, planned.number, "cli", listen=lambda fact: say(told(fact)), log=say)
     chunks = backfills.finish(planned, promote, who())
     facts = {"backfill": planned.number, "into": planned.into, "chunks": [chunk.to_json() for chunk in chunks]}
     report(options, facts, map(chunk_line, chunks))
@@ -111,18 +112,18 @@ def _list(backfills: Backfills, options: argparse.Namespace) -> int:
     for number, record in sorted(backfills.settler.ledger.state().backfills.items()):
         planned = record.backfill
         landed = sum(chunk.state == "landed" for chunk in backfills.chunks(planned))
-        state = record.outcome or "not at its end"
+        state = record.outcome or "not ended"
         found.append(
             {"backfill": number, "state": state, "chunks": len(planned.chunks), "landed": landed}
             | {"into": planned.into, "reason": planned.reason, "requested_by": planned.requested_by}
         )
         lines.append(f"{number:>4}  {state:<15} {landed} of {len(planned.chunks)} chunks landed  {planned.reason}")
-    report(options, found, lines or ["nothing was backfilled yet"])
+    report(options, found, lines or ["there is no backfill yet"])
     return 0
 
 
 def chunk_line(chunk: Chunk) -> str:
-    """How far a chunk is, for people."""
+    """A chunk's progress, for people."""
     counts = ", ".join(f"{number:,} {name}" for name, number in (chunk.counts or {}).items())
     ranges = " ".join(r.as_argument() for r in chunk.ranges)
     where = f" in version {chunk.table_version}" if chunk.table_version is not None else ""

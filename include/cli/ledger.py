@@ -1,4 +1,4 @@
-"""The commands that look into the ledger or begin a new generation: `ledger show | skip | rebuild`, `reset`."""
+"""`lakemark ledger show | skip | rebuild` and `reset`: commands that read the ledger or begin a new generation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from include.cli.output import add_command, argument, named_pipeline, report, say, who
+from include.cli.output import Commands, add_command, argument, named_pipeline, report, say, who
 from include.control.coordinator import Coordinator
 from include.control.generation_change import DecideStart, GenerationChange
 from include.jobs.runner import create_target
@@ -14,13 +14,15 @@ from include.pipeline_file import Pipeline
 from include.protocol.generations import Origin, restart, skip
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_rows import generation_to_json
+from include.protocol.ledger_state import LedgerState
+from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 
 
-def add_ledger_commands(commands: Any) -> None:
+def add_ledger_commands(commands: Commands) -> None:
     """Adds `ledger` and `reset` to the command's subparsers."""
-    ledger = commands.add_parser("ledger", help="look into a pipeline's ledger, or mend it")
+    ledger = commands.add_parser("ledger", help="look into a pipeline's ledger, or repair it")
     actions = ledger.add_subparsers(required=True, metavar="ACTION")
     show_ = add_command(actions, "show", show, "every event of a pipeline's life")
     show_.add_argument("--last", type=int, metavar="N", help="only the last N events")
@@ -32,10 +34,12 @@ def add_ledger_commands(commands: Any) -> None:
         required=True,
         type=argument(OffsetRange.parse),
         metavar="TOPIC-PARTITION:START-END",
-        help="END exclusive; START is where the pipeline stands in that partition; may be given more than once",
+        help="END is exclusive; START is the pipeline's next offset in that partition; may be given more than once",
     )
     _decision(skip_)
-    rebuild_ = add_command(actions, "rebuild", rebuild, "make a lost or damaged ledger anew from the target's commits")
+    rebuild_ = add_command(
+        actions, "rebuild", rebuild, "build a lost or damaged ledger again from the target's commits"
+    )
     rebuild_.add_argument("--reason", default="ledger lost", help="recorded in the ledger")
     reset_ = add_command(commands, "reset", reset, "begin a new generation; nothing of the old one can land any more")
     reset_.add_argument(
@@ -44,7 +48,7 @@ def add_ledger_commands(commands: Any) -> None:
         type=_origin,
         default="committed",
         metavar="committed|earliest|BATCH",
-        help="where it reads on: after the last committed batch (default), from the earliest record that Kafka holds, "
+        help="where to read on: after the last committed batch (default), from the earliest record that Kafka holds, "
         "or from the start of a batch of this generation",
     )
     _decision(reset_)
@@ -55,7 +59,7 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
     rows = Coordinator(settings, pipeline).ledger.rows()
     if options.last is not None:
         rows = rows[-options.last :] if options.last > 0 else []
-    lines = [_event_line(row) for row in rows] or ["the ledger is empty: nothing was ever planned"]
+    lines = [_event_line(row) for row in rows] or ["the ledger is empty: nothing has been planned yet"]
     report(options, rows, lines)
     return 0
 
@@ -63,8 +67,8 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
 def skip_ranges(settings: Settings, options: argparse.Namespace) -> int:
     pipeline = named_pipeline(settings, options.pipeline)
 
-    def decide(state: Any, source: Any) -> GenerationStarted:
-        return skip(pipeline.name, state, source, options.ranges, options.reason, who())
+    def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+        return skip(pipeline.name, state, source, options.ranges, reason=options.reason, started_by=who())
 
     return _change(settings, pipeline, options, decide)
 
@@ -73,8 +77,16 @@ def reset(settings: Settings, options: argparse.Namespace) -> int:
     pipeline = named_pipeline(settings, options.pipeline)
     kafka_order_decides = not pipeline.change.order_by
 
-    def decide(state: Any, source: Any) -> GenerationStarted:
-        return restart(pipeline.name, state, source, options.origin, kafka_order_decides, options.reason, who())
+    def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+        return restart(
+            pipeline.name,
+            state,
+            source,
+            options.origin,
+            kafka_order_decides=kafka_order_decides,
+            reason=options.reason,
+            started_by=who(),
+        )
 
     return _change(settings, pipeline, options, decide)
 
@@ -85,11 +97,11 @@ def rebuild(settings: Settings, options: argparse.Namespace) -> int:
     facts = {"generation": started.generation, **generation_to_json(started), "old_ledger": aside and str(aside)}
     told = {
         "commit metadata": "the offsets in the metadata of the target's own commits",
-        "rows": "the highest offsets among the target's rows: what follows may be read once more, changes are "
-        "order-proof",
+        "rows": "the highest offsets among the target's rows: records after them may be read once more, which is safe, "
+        "because changes have an order",
     }
     lines = [f"made from {told[started.origin]}", *_generation_lines(started)]
-    report(options, facts, [*lines, f"the old ledger lies in {aside}"] if aside else lines)
+    report(options, facts, [*lines, f"the old ledger is in {aside}"] if aside else lines)
     return 0
 
 
@@ -99,7 +111,7 @@ def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace,
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
     lines = _generation_lines(started)
     if not as_asked:
-        say("an interrupted change of generation was ended as it had been decided; ask again for another one")
+        say("an interrupted change of generation was finished as it had been decided; for another one, run this again")
     report(options, facts | {"as_asked": as_asked}, lines)
     return 0 if as_asked else 1
 
@@ -113,7 +125,7 @@ def _generation_lines(started: GenerationStarted) -> Iterator[str]:
     for tp, offset in sorted(started.start_offsets.items()):
         yield f"  {tp} from offset {offset}"
     for lost in started.skipped:
-        yield f"  {lost} is given up: {lost.width:,} offsets that no batch will ever read"
+        yield f"  {lost} is given up: no batch will ever read these {lost.width:,} offsets"
 
 
 def _event_line(row: dict[str, Any]) -> str:
@@ -131,7 +143,7 @@ def _event_line(row: dict[str, Any]) -> str:
         case "attempt_ended":
             text = f"{row['attempt_id'][:8]} {details['outcome']}"
         case "state_kept":
-            text = "the state after it: planning and settling read on from here"
+            text = "the state up to here: planning and settling read on from here"
         case "backfill_planned":
             text = f"{len(details['chunks'])} chunks, {details['requested_by']}: {details['reason']}"
         case "backfill_ended":
@@ -153,4 +165,4 @@ def _origin(text: str) -> Origin:
         return text  # type: ignore[return-value]
     if text.isdecimal():
         return int(text)
-    raise argparse.ArgumentTypeError(f"expected committed, earliest or the id of a batch; found {text!r}")
+    raise argparse.ArgumentTypeError(f"expected committed, earliest or a batch's id; found {text!r}")

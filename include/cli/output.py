@@ -1,4 +1,4 @@
-"""What commands share: data or lines on standard output, progress on standard error; and their arguments."""
+"""What commands share: their arguments, data or lines on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import json
 import socket
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from include.pipeline_file import Pipeline, find_pipeline
+from include.pipeline_file import Pipeline, find_pipeline, pipeline_files
+from include.protocol.errors import PipelineFileError
 from include.settings import Settings
 
 T = TypeVar("T")
+Command = Callable[[Settings, argparse.Namespace], int]
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def report(options: argparse.Namespace, facts: Any, lines: Iterable[str]) -> None:
-    """`facts` as JSON if `--json` was given, else `lines`."""
+    """Prints `facts` as JSON if `--json` was given, else `lines`. (`facts` is whatever JSON can hold.)"""
     if options.json:
         print(json.dumps(facts, indent=2, default=str))
     else:
@@ -30,21 +33,45 @@ def say(text: str) -> None:
 
 
 def who() -> str:
-    """For the ledger: who typed the command."""
+    """The person who typed the command, for the ledger."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-def add_command(commands: Any, name: str, command: Any, text: str) -> argparse.ArgumentParser:
-    """A subcommand of one pipeline that reports."""
+def add_bare_command(commands: Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
+    """Adds a command without arguments."""
     sub = commands.add_parser(name, help=text, description=text)
     sub.set_defaults(command=command)
-    sub.add_argument("pipeline", help="name of a pipeline")
-    sub.add_argument("--json", action="store_true", help="print data instead of text")
     return sub
 
 
+def add_command(
+    commands: Commands, name: str, command: Command, text: str, pipeline: str = "name of a pipeline"
+) -> argparse.ArgumentParser:
+    """Adds a command that reports on one pipeline.
+
+    Args:
+        pipeline: help for its name.
+    """
+    sub = add_bare_command(commands, name, command, text)
+    sub.add_argument("pipeline", help=pipeline)
+    add_json(sub)
+    return sub
+
+
+def add_command_for_all(commands: Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
+    """Adds a command that reports on all pipelines, or on those that are named."""
+    sub = add_bare_command(commands, name, command, text)
+    sub.add_argument("pipeline", nargs="*", help="name of a file in include/pipelines, without .yaml")
+    add_json(sub)
+    return sub
+
+
+def add_json(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--json", action="store_true", help="print data instead of text")
+
+
 def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """A type for argparse that says what `parse` says of wrong text (argparse itself would leave that out)."""
+    """A type for argparse that reports the error of `parse` for wrong text (argparse itself would leave it out)."""
 
     def parsed(text: str) -> T:
         try:
@@ -57,3 +84,19 @@ def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 def named_pipeline(settings: Settings, name: str) -> Pipeline:
     return find_pipeline(name, settings.pipelines, settings.environment)
+
+
+def named_pipelines(settings: Settings, names: list[str]) -> tuple[list[Pipeline], bool]:
+    """The named pipelines, or all, each after its landing if it has one; and whether every file was valid.
+
+    A broken file hides no other pipeline.
+    """
+    found: list[Pipeline] = []
+    good = True
+    for name in names or [path.stem for path in pipeline_files(settings.pipelines)]:
+        try:
+            found += named_pipeline(settings, name).halves
+        except PipelineFileError as error:
+            good = False
+            say(f"{type(error).__name__}: {error}")
+    return found, good

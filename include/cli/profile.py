@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from include.cli.output import add_command, named_pipeline, report
+from include.cli.output import Commands, add_command, named_pipeline, report
 from include.control.coordinator import Coordinator
 from include.installation.spark_server import events_folder
 from include.lake.commit_files import newest_infos
@@ -19,7 +19,7 @@ from include.profile.timeline import timeline
 from include.protocol.errors import TerminalError
 from include.settings import Settings
 
-# Of Delta's metrics of a MERGE, those that say what it had to do.
+# The metrics of Delta's MERGE that say what it had to do.
 _METRICS = (
     "numSourceRows",
     "numTargetRowsInserted",
@@ -35,13 +35,13 @@ _METRICS = (
 )
 
 
-def add_profile_command(commands: Any) -> None:
+def add_profile_command(commands: Commands) -> None:
     """Adds `profile` to the command's subparsers."""
     sub = add_command(commands, "profile", profile, "where a batch's time went, by step and Spark job")
-    sub.add_argument("--batch", type=int, metavar="N", help="of the present generation; default: the newest")
-    sub.add_argument("--svg", type=Path, metavar="FILE", help="draws the timeline there, too")
+    sub.add_argument("--batch", type=int, metavar="N", help="a batch of this generation; default: the newest")
+    sub.add_argument("--svg", type=Path, metavar="FILE", help="also draw the timeline into this file")
     sub.add_argument(
-        "--events", type=Path, metavar="FOLDER", help="Spark's event log; default: that of `lakemark up`'s server"
+        "--events", type=Path, metavar="FOLDER", help="Spark's event log; default: the log of `lakemark up`'s server"
     )
 
 
@@ -54,7 +54,7 @@ def profile(settings: Settings, options: argparse.Namespace) -> int:
     events = attempt_events(folder, attempt_id, began)
     if not events.jobs:
         raise TerminalError(
-            what="Spark's event log has nothing of this attempt",
+            what="Spark's event log has no job of this attempt",
             where=f"{folder}, attempt {attempt_id}",
             expected="the log of the Spark that ran it (spark.eventLog.enabled), plain or zstd",
             found="no job of it; the server of `lakemark up` keeps the newest 256 MB",
@@ -88,15 +88,15 @@ def _rows_of_batch(settings: Settings, pipeline: Pipeline, batch_id: int | None)
 
 
 def _last_attempt(pipeline: Pipeline, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """How the last attempt that did something began and ended."""
+    """The ledger's rows for the start and the end of the last attempt that did something."""
     started = {row["attempt_id"]: row for row in rows if row["event"] == "attempt_started"}
     ended = [row for row in rows if row["event"] == "attempt_ended" and row["details"]["phase_seconds"]]
     if not ended:
         raise TerminalError(
             what="there is no attempt to profile",
             where=pipeline.name,
-            expected="a batch with an attempt that has come to its end",
-            found=f"{len(started)} attempts without one",
+            expected="a batch with an attempt that has ended",
+            found=f"{len(started)} attempts, none of which has ended",
             action=f"run a batch first: `lakemark run {pipeline.name}`; its ids: `lakemark status --batches 20`",
         )
     return started[ended[-1]["attempt_id"]], ended[-1]
@@ -109,7 +109,7 @@ def _settle(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
 
 
 def _metrics(settings: Settings, pipeline: Pipeline, rows: list[dict[str, Any]]) -> dict[str, int]:
-    """What Delta counted in the batch's MERGE, as far as the target's log still has it."""
+    """Delta's counts of the batch's MERGE, if the target's log still has them."""
     versions = [row["details"]["table_version"] for row in rows if row["event"] == "committed"]
     if not versions or versions[0] is None:
         return {}

@@ -1,4 +1,4 @@
-"""`lakemark quality check | show | docs | suggest`: what suites say of tables, what they said, drafts of new ones."""
+"""`lakemark quality check | show | docs | suggest`: judge tables, show verdicts, draft new suites."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from include.cli.output import add_command, named_pipeline, report, say
+from include.cli.output import Commands, add_bare_command, add_command, add_json, named_pipeline, report, say
 from include.pipeline_file import load_pipelines
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
@@ -14,27 +14,29 @@ from include.quality.publish import NEWEST
 from include.settings import Settings
 
 
-def add_quality_command(commands: Any) -> None:
+def add_quality_command(commands: Commands) -> None:
     """Adds `quality` to the command's subparsers."""
-    quality = commands.add_parser("quality", help="what quality suites said")
+    quality = commands.add_parser("quality", help="verdicts of quality suites")
     actions = quality.add_subparsers(required=True, metavar="ACTION")
-    check_ = add_command(actions, "check", check, "judge the target itself by the suite that the file names for it")
-    check_.add_argument("--version", type=int, metavar="V", help="of the table; default: the newest")
+    text = "judge the target itself by the suite that the pipeline file names for it"
+    check_ = add_command(actions, "check", check, text)
+    check_.add_argument("--version", type=int, metavar="V", help="the table's version; default: the newest")
     show_ = add_command(actions, "show", show, "every rule of the newest judgement, with its figures")
-    show_.add_argument("--batch", type=int, metavar="N", help="of this batch of the present generation instead")
+    show_.add_argument("--batch", type=int, metavar="N", help="the judgement of batch N of this generation instead")
     suggest_ = add_command(actions, "suggest", suggest, "draft a suite from the newest records, with reasons")
-    suggest_.add_argument("--records", type=int, default=20_000, metavar="N", help="so many of them (20,000)")
-    suggest_.add_argument("--write", action="store_true", help="into the folder of suites, unless one is there")
+    suggest_.add_argument("--records", type=int, default=20_000, metavar="N", help="read N records (20,000)")
+    suggest_.add_argument(
+        "--write", action="store_true", help="write it into the folder of suites, unless there is one already"
+    )
     text = "build Great Expectations' Data Docs of all pipelines, or those named"
-    docs_ = actions.add_parser("docs", help=text, description=text)
-    docs_.set_defaults(command=docs)
+    docs_ = add_bare_command(actions, "docs", docs, text)
     docs_.add_argument("pipeline", nargs="*", help="name of a pipeline")
-    place = "a folder, or s3://BUCKET/PREFIX (boto3's settings say as whom); default: LAKEMARK_DATA_DOCS, or a folder"
+    place = "a folder, or s3://BUCKET/PREFIX (with boto3's own settings); default: LAKEMARK_DATA_DOCS, or a folder"
     docs_.add_argument("--to", metavar="PLACE", help=f"{place} in Lakemark's home")
     docs_.add_argument(
-        "--last", type=int, default=NEWEST, metavar="N", help=f"so many judgements of each pipeline ({NEWEST})"
+        "--last", type=int, default=NEWEST, metavar="N", help=f"the last N judgements of each pipeline ({NEWEST})"
     )
-    docs_.add_argument("--json", action="store_true", help="print data instead of text")
+    add_json(docs_)
 
 
 def check(settings: Settings, options: argparse.Namespace) -> int:
@@ -42,7 +44,7 @@ def check(settings: Settings, options: argparse.Namespace) -> int:
     from include.jobs.runner import run_check
 
     pipeline = named_pipeline(settings, options.pipeline)
-    found = run_check(settings, pipeline.name, options.version, lambda fact: None, say)
+    found = run_check(settings, pipeline.name, options.version, listen=lambda fact: None, log=say)
     report(options, found, [check_line(found)])
     return 0
 
@@ -56,7 +58,7 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
         newest = max((row["generation"] or 0 for row in rows), default=0)
         rows = [row for row in rows if (row["generation"], row["batch_id"]) == (newest, options.batch)]
     rows = [row for row in rows if row["attempt_id"] == rows[-1]["attempt_id"]]
-    report(options, rows, map(_line, rows) if rows else ["no suite has judged that"])
+    report(options, rows, map(_line, rows) if rows else ["there is no such judgement"])
     return 0
 
 
@@ -77,11 +79,11 @@ def suggest(settings: Settings, options: argparse.Namespace) -> int:
             file.write(text + "\n")
     except FileExistsError as error:
         raise TerminalError(
-            what="there is a suite of that name",
+            what="a suite of that name exists already",
             where=str(path),
-            expected="no file there: a draft never replaces what somebody wrote",
-            found="one",
-            action="move it away, or leave --write out and take what you like",
+            expected="no file there: a draft never replaces a file",
+            found="a file",
+            action="move it away, or leave out --write and copy the rules that you want",
         ) from error
     lines = [f"{rule['type']}({rule['kwargs']['column']}): {rule['notes']}" for rule in suite["expectations"]]
     report(options, {"suite": str(path), "rules": len(lines)}, [*lines, f"written to {path}"])
@@ -96,7 +98,7 @@ def docs(settings: Settings, options: argparse.Namespace) -> int:
     else:
         pipelines = load_pipelines(settings.pipelines, settings.environment)[0]
     place = options.to or settings.data_docs or str(settings.home / "data_docs")
-    index = publish(settings, pipelines, place, options.last, say)
+    index = publish(settings, pipelines, place, newest=options.last, say=say)
     report(options, {"index": index}, [index])
     return 0
 

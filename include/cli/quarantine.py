@@ -1,12 +1,11 @@
-"""`lakemark quarantine list | show | replay | discard`: what became of records that were set aside."""
+"""`lakemark quarantine list | show | replay | discard`: records that were set aside."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from include.cli.backfill import run_or_preview
-from include.cli.output import add_command, argument, named_pipeline, report, who
+from include.cli.output import Commands, add_command, argument, named_pipeline, report, who
 from include.control.backfill_request import BackfillRequest
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
@@ -15,18 +14,18 @@ from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 
 
-def add_quarantine_command(commands: Any) -> None:
+def add_quarantine_command(commands: Commands) -> None:
     """Adds `quarantine` to the command's subparsers."""
     quarantine = commands.add_parser("quarantine", help="records that were set aside: look, replay, discard")
     actions = quarantine.add_subparsers(required=True, metavar="ACTION")
-    add_command(actions, "list", list_reasons, "how many records wait, and what became of the others, by reason")
+    add_command(actions, "list", list_reasons, "how many records wait, were replayed or were discarded, by reason")
     show_ = add_command(actions, "show", show, "pending records, the oldest first")
-    show_.add_argument("--limit", type=int, default=20, metavar="N", help="at most N of them (20)")
+    show_.add_argument("--limit", type=int, default=20, metavar="N", help="show at most N (20)")
     replay_ = add_command(actions, "replay", replay, "judge pending records again and merge the good ones")
     replay_.add_argument("--records-per-chunk", type=int, metavar="N", help="default: the pipeline's batch size")
     replay_.add_argument("--dry-run", action="store_true", help="only say how many, and how long it may take")
     replay_.add_argument("--reason", default="", help="recorded in the ledger")
-    discard_ = add_command(actions, "discard", discard, "put pending records on record as not wanted; they stay there")
+    discard_ = add_command(actions, "discard", discard, "mark pending records as not wanted; they stay in the table")
     discard_.add_argument("--reason", required=True, help="recorded with each of them")
     for sub in (show_, replay_, discard_):
         sub.add_argument("--rule", metavar="NAME", help="only records that broke this rule")
@@ -48,13 +47,13 @@ def list_reasons(settings: Settings, options: argparse.Namespace) -> int:
         f"{row['applied']:>9,} applied since  {row['reason']}"
         for row in found
     ]
-    report(options, found, lines or ["nothing was ever quarantined"])
+    report(options, found, lines or ["nothing has been quarantined yet"])
     return 0
 
 
 def show(settings: Settings, options: argparse.Namespace) -> int:
     found = Quarantine.of(_coordinator(settings, options)).pending(_chosen(options), options.limit)
-    report(options, [record_json(row) for row in found], map(record_line, found) if found else ["nothing is pending"])
+    report(options, [record_json(row) for row in found], map(record_line, found) if found else ["no record is pending"])
     return 0
 
 

@@ -3,47 +3,31 @@ package lakemark;
 import java.util.ArrayList;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * `csv_fields(STRING, STRING, STRING, STRING)`: the fields of a line of CSV, which are divided by the delimiter and may be
- * quoted; null: its quotes are broken, or it is several lines.
+ * `csv_fields(STRING, STRING, STRING, STRING)`: the fields of a line of CSV; null: its quotes are broken, or it is more
+ * than one line. The delimiter stands between the fields, and a field may be quoted.
  *
- * A quote within quotes is doubled (RFC 4180), or stands behind the escape character. Spark's parser knows only one of
- * both, takes what follows a closing quote into the field, and a line's end for a field's; and a line with more fields
- * than it was told fails the whole job.
+ * A quote within quotes is doubled (RFC 4180) or stands after the escape character. Spark's parser knows only one of the
+ * two. It also adds what follows a closing quote to the field, and takes the end of a line for the end of a field; and a
+ * line with more fields than it expects fails the whole job.
  */
-public class CsvFields implements UnboundFunction, ScalarFunction {
+public class CsvFields extends PlainFunction {
 
     public static final String NAME = "csv_fields";
 
-    public String name() {
-        return NAME;
+    CsvFields() {
+        super(
+            NAME,
+            "(line, delimiter, quote, escape): the fields of a line of CSV; null: it is no such line",
+            new DataType[] {DataTypes.StringType, DataTypes.StringType, DataTypes.StringType, DataTypes.StringType},
+            DataTypes.createArrayType(DataTypes.StringType));
     }
 
-    public String description() {
-        return NAME + "(line, delimiter, quote, escape): the fields of a line of CSV; null: it is none";
-    }
-
-    public BoundFunction bind(StructType given) {
-        return this;
-    }
-
-    public DataType[] inputTypes() {
-        return new DataType[] {DataTypes.StringType, DataTypes.StringType, DataTypes.StringType, DataTypes.StringType};
-    }
-
-    public DataType resultType() {
-        return DataTypes.createArrayType(DataTypes.StringType);
-    }
-
-    /** What Spark calls, by this name and these types. Args: each but the line: one character. */
+    /** Spark calls this by its name and types. Args: each but the line: one character. */
     public static ArrayData invoke(UTF8String line, UTF8String delimiter, UTF8String quote, UTF8String escape) {
         if (line == null) {
             return null;
@@ -73,7 +57,7 @@ public class CsvFields implements UnboundFunction, ScalarFunction {
         }
     }
 
-    /** Where the field ends, behind its closing quote; -1: nowhere. Args: at: behind its first quote. */
+    /** Where the field ends, after its closing quote; -1: nowhere. Args: at: after its first quote. */
     private static int quoted(String text, int at, String quote, String escape, StringBuilder field) {
         while (at < text.length()) {
             if (text.startsWith(escape, at) && isSpecial(text, at + escape.length(), quote, escape)) {
@@ -94,7 +78,7 @@ public class CsvFields implements UnboundFunction, ScalarFunction {
         return text.startsWith(quote, at) || text.startsWith(escape, at);
     }
 
-    /** Where the field ends; -1: its line ends before. */
+    /** Where the field ends; -1: the line ends within it. */
     private static int bare(String text, int at, String delimiter, StringBuilder field) {
         int end = text.indexOf(delimiter, at);
         end = end < 0 ? text.length() : end;

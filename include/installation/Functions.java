@@ -6,7 +6,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Lakemark's SQL functions, as a catalog of Spark's: `lakemark.json_row` and others. */
+/** Lakemark's SQL functions as a Spark catalog: `lakemark.json_row` and others. */
 public class Functions implements FunctionCatalog {
 
     private String name;
@@ -20,7 +20,7 @@ public class Functions implements FunctionCatalog {
     }
 
     public Identifier[] listFunctions(String[] namespace) {
-        return new Identifier[0]; // they are for Lakemark's own plans, not to be browsed
+        return new Identifier[0]; // they are for Lakemark's own plans, and nobody browses them
     }
 
     public UnboundFunction loadFunction(Identifier asked) throws NoSuchFunctionException {

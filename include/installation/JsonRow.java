@@ -4,8 +4,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -18,58 +16,42 @@ import org.apache.spark.unsafe.types.UTF8String;
 /**
  * `json_row(BINARY, STRUCT or MAP, STRING)`: the fields of a JSON object as a struct of declared types, or as a map.
  *
- * The second argument is a null that has the type, in which VARIANT stands for a STRING: the JSON of a value as it is
- * written, but of a text a quotation mark and the text. A field with the comment `exact` takes no value that is rounded
- * or cut to become one of its type. The third argument is what a number counts that stands for a moment: seconds,
- * millis, micros or nanos; null: nobody knows. The result is
- * `STRUCT<problem: STRING, lost: STRING, row: ...>`: why the bytes are not one JSON object; why a field is null that the
- * object has (the first of them); the fields. Null: there are no bytes.
+ * The second argument is a null that has the type. VARIANT in it stands for a STRING: the JSON of a value as it is
+ * written; for a text, a quotation mark and the text. A field with the comment `exact` takes no value that would have to
+ * be rounded or cut. The third argument says what a number counts in the place of a timestamp: seconds, millis, micros
+ * or nanos; null: unknown.
+ *
+ * The result is `STRUCT<problem: STRING, lost: STRING, row: ...>`. `problem` says why the bytes are not one JSON object.
+ * `lost` says why a field that the object has is null (the first such field). `row` has the fields. The result is null
+ * if there are no bytes.
  *
  * Spark's own `from_json` stops at the end of the first value, takes the last of two equal names, puts a replacement
- * character where bytes are no text, takes 1e400 for infinity, 200 for the TINYINT -56, leaves commas out of decimals,
- * computes `1e999999999` for hours, guesses the units of moments, and writes numbers by way of a double where a text is
- * declared.
+ * character where bytes are no text, takes 1e400 for infinity and 200 for the TINYINT -56, drops commas from decimals,
+ * computes `1e999999999` for hours, guesses the units of timestamps, and converts numbers to a double and back where a
+ * text is declared.
  */
-public class JsonRow implements UnboundFunction {
+public class JsonRow extends TypedFunction {
 
     public static final String NAME = "json_row";
 
-    public String name() {
-        return NAME;
+    JsonRow() {
+        super(NAME, "(BINARY, STRUCT or MAP, STRING): the fields of a JSON object, by the type of the second argument");
     }
 
-    public String description() {
-        return NAME + "(BINARY, STRUCT or MAP, STRING): the fields of a JSON object, by its type";
-    }
-
-    public BoundFunction bind(StructType given) {
-        if (given.length() != 3) {
-            throw new UnsupportedOperationException(description());
-        }
-        return new Bound(given.fields()[1].dataType());
+    BoundFunction bound(DataType asked) {
+        return new ForType(asked);
     }
 
     /** For one type. */
-    public static class Bound implements ScalarFunction {
+    public static class ForType extends TypedFunction.Bound {
 
         private final DataType asked;
-        private transient JsonValues values; // made anew in every process
+        private transient JsonValues values; // made again in every process
 
-        Bound(DataType asked) {
+        ForType(DataType asked) {
+            super(NAME, DataTypes.BinaryType, asked);
             this.asked = asked;
-            JsonValues.of(asked); // raises
-        }
-
-        public String name() {
-            return NAME;
-        }
-
-        public String canonicalName() {
-            return "lakemark." + NAME + "(" + asked.sql() + ")";
-        }
-
-        public DataType[] inputTypes() {
-            return new DataType[] {DataTypes.BinaryType, asked, DataTypes.StringType};
+            JsonValues.of(asked); // throws if it cannot read the type
         }
 
         public DataType resultType() {
@@ -79,7 +61,7 @@ public class JsonRow implements UnboundFunction {
                 .add("row", given(asked));
         }
 
-        /** What Spark calls, by this name and these types. */
+        /** Spark calls this by its name and types. */
         public InternalRow invoke(byte[] bytes, InternalRow asked, UTF8String unit) {
             return read(bytes, unit);
         }
@@ -100,8 +82,8 @@ public class JsonRow implements UnboundFunction {
                 text = JsonText.of(bytes);
                 String lost = null;
                 Object row = null;
-                if (values instanceof JsonValues.Struct) {
-                    JsonValues.Struct struct = (JsonValues.Struct) values;
+                if (values instanceof JsonNested.Struct) {
+                    JsonNested.Struct struct = (JsonNested.Struct) values;
                     Object[] fields = struct.values(text, unit);
                     JsonValues.Lost first = struct.settled(fields);
                     lost = first == null ? null : "column " + first.path.substring(1) + " " + first.why;
@@ -128,7 +110,7 @@ public class JsonRow implements UnboundFunction {
             return new GenericInternalRow(new Object[] {UTF8String.fromString(problem), UTF8String.fromString(lost), row});
         }
 
-        /** The type of what is given where this one is asked for. */
+        /** The type of the result where this type is asked for. */
         private static DataType given(DataType asked) {
             if (asked instanceof VariantType) {
                 return DataTypes.StringType;

@@ -12,11 +12,12 @@ import java.io.StringWriter;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The tokens of bytes that are one JSON object, as RFC 8259 says what that is and RFC 7493 (I-JSON) what of it everybody
- * reads alike: UTF-8 without halves of surrogate pairs, every name once, numbers within the range of a double, nothing
- * behind it. Bytes that are none end in a `Problem`, at the latest at `end`.
+ * The tokens of bytes that are one JSON object (RFC 8259), in the form that everybody reads alike (RFC 7493, I-JSON):
+ * UTF-8 without halves of surrogate pairs, every name once, numbers within the range of a double, and nothing after it.
+ * All other bytes end in a `Problem`, at the latest at `end`.
  *
- * Whoever reads a value goes on to its last token, and not by Jackson's own `skipChildren`, which looks at nothing.
+ * Code that reads a value goes on to the value's last token. It must not use Jackson's own `skipChildren`, which checks
+ * nothing.
  */
 class JsonText {
 
@@ -28,7 +29,7 @@ class JsonText {
         }
 
         public Throwable fillInStackTrace() {
-            return this; // it tells of a record, not of a place in this program; and there may be millions
+            return this; // it is about a record, not about a place in this program; and there may be millions
         }
     }
 
@@ -36,15 +37,15 @@ class JsonText {
     private static final String TWICE = "a field stands twice in a JSON object";
     private static final String TOO_MUCH = "JSON that is nested too deeply, or a number, a name or a text too long";
 
-    // Names that collide are slow and no error; names are strangers' texts, and not kept for good.
+    // Names whose hashes collide are slow, but no error. Names come from strangers, so they are not kept for good.
     private static final JsonFactory FACTORY =
         ((JsonFactoryBuilder) new JsonFactoryBuilder().enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION))
             .disable(JsonFactory.Feature.FAIL_ON_SYMBOL_HASH_OVERFLOW)
             .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
             .build();
     private static final int EXPONENT_DIGITS_MAX = 3;
-    private static final int EXPONENT_MAX = 400; // of a number that is worth computing
-    private static final int DIGITS_MAX = 300; // of a number that no double is too small for
+    private static final int EXPONENT_MAX = 400; // a number with a larger one is not worth computing
+    private static final int DIGITS_MAX = 300; // a number with no more digits is within the range of a double
 
     private final byte[] bytes;
     private final JsonParser parser;
@@ -107,7 +108,7 @@ class JsonText {
         try {
             parser.close();
         } catch (IOException error) {
-            throw new IllegalStateException(error); // of bytes in memory
+            throw new IllegalStateException(error); // it cannot happen with bytes in memory
         }
     }
 
@@ -165,21 +166,21 @@ class JsonText {
         }
     }
 
-    /** To the last token of the value that begins here. */
+    /** Goes to the last token of the value that begins here. */
     void skip() throws Problem {
         for (int depth = depthOf(parser.currentToken()); depth > 0;) {
             depth += depthOf(next());
         }
     }
 
-    /** The bytes of the value that begins here and is no string; to its last token. */
+    /** The bytes of the value that begins here and is no string. Goes to its last token. */
     UTF8String slice() throws Problem {
         int from = (int) parser.currentTokenLocation().getByteOffset();
         skip();
         return UTF8String.fromBytes(bytes, from, (int) parser.currentLocation().getByteOffset() - from);
     }
 
-    /** The value that begins here as JSON, without spaces, its numbers as they are written; to its last token. */
+    /** The value that begins here as JSON without spaces, numbers as they are written. Goes to its last token. */
     String json() throws Problem {
         StringWriter written = new StringWriter();
         try {
@@ -198,7 +199,7 @@ class JsonText {
 
     private void write(JsonGenerator generator) throws IOException {
         if (parser.currentToken().isNumeric()) {
-            generator.writeNumber(parser.getText()); // by Jackson's own copy a number passes through a double
+            generator.writeNumber(parser.getText()); // Jackson's own copy would convert the number to a double
         } else {
             generator.copyCurrentEvent(parser);
         }
@@ -218,7 +219,7 @@ class JsonText {
         return new Problem(error.getMessage().startsWith("Duplicate") ? TWICE : NO_OBJECT);
     }
 
-    /** Numbers are not computed unless their digits are few: some take a computer days. */
+    /** Whether a number is out of the range of a double. It computes only numbers of few digits: others take days. */
     private boolean isBeyondDouble() throws IOException {
         if (parser.currentToken() == JsonToken.VALUE_NUMBER_INT && parser.getTextLength() <= DIGITS_MAX) {
             return false;
@@ -235,7 +236,7 @@ class JsonText {
         }
         int digit = exponent + 1;
         while (digit < to - 1 && (characters[digit] < '1' || characters[digit] > '9')) {
-            digit++; // its sign, and zeros
+            digit++; // the exponent's sign, and zeros
         }
         return to - digit > EXPONENT_DIGITS_MAX
             || Integer.parseInt(new String(characters, digit, to - digit)) > EXPONENT_MAX

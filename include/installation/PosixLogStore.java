@@ -14,12 +14,12 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Delta's commits on a POSIX file system, safe for any number of processes.
+ * Makes Delta's commits on a POSIX file system, safely for any number of processes.
  *
- * Delta's own LocalLogStore looks whether the commit's file exists, writes a temporary file and renames it: two processes
- * that look at the same moment both commit, and the second rename replaces the first commit without a word. Here the
- * file gets its name by a hard link, which the file system makes only if there is none of that name. Its bytes are on
- * the disk before that, so that a crash of the machine leaves no empty commit.
+ * Delta's own LocalLogStore checks whether the commit's file exists, writes a temporary file and renames it. Two processes
+ * that check at the same moment both commit, and the second rename silently replaces the first commit. Here the file gets
+ * its name by a hard link, which the file system makes only if no file has that name. The bytes are on the disk before
+ * that, so a crash of the machine leaves no empty commit.
  */
 public class PosixLogStore extends HadoopFileSystemLogStore {
 
@@ -42,7 +42,7 @@ public class PosixLogStore extends HadoopFileSystemLogStore {
         }
     }
 
-    /** Checkpoints are written under another name and renamed: two of one version hold the same. */
+    /** Checkpoints are written under another name and renamed. Two checkpoints of one version hold the same. */
     public Boolean isPartialWriteVisible(Path path, Configuration configuration) {
         return Boolean.TRUE;
     }

@@ -2,8 +2,6 @@ package lakemark;
 
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -11,53 +9,35 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * `text_value(STRING, STRUCT, STRING)`: a text as the type of a struct's only field; null: the text is none.
+ * `text_value(STRING, STRUCT, STRING)`: a text as the type of a struct's only field; null: the text does not fit.
  *
- * The second argument is a null that has the type (whose comment `exact` says that nothing is rounded or cut to become
- * one of it); the third is what a number counts that stands for a moment: seconds,
- * millis, micros or nanos; null: nobody knows. Spark's own casts pass over white space and control characters, take
- * "10:20:30" for a moment of today, and compute `1e999999999` for hours.
+ * The second argument is a null that has the type. The comment `exact` at its field says that no value may be rounded or
+ * cut. The third argument says what a number counts in the place of a timestamp: seconds, millis, micros or nanos; null:
+ * unknown. Spark's own casts ignore white space and control characters, take "10:20:30" for a time of today, and compute
+ * `1e999999999` for hours.
  */
-public class TextValue implements UnboundFunction {
+public class TextValue extends TypedFunction {
 
     public static final String NAME = "text_value";
 
-    public String name() {
-        return NAME;
+    TextValue() {
+        super(NAME, "(STRING, STRUCT, STRING): a text as the type of the struct's only field");
     }
 
-    public String description() {
-        return NAME + "(STRING, STRUCT, STRING): a text as the type of the struct's only field";
-    }
-
-    public BoundFunction bind(StructType given) {
-        if (given.length() != 3 || !(given.fields()[1].dataType() instanceof StructType)) {
-            throw new UnsupportedOperationException(description());
-        }
-        return new Bound((StructType) given.fields()[1].dataType());
+    BoundFunction bound(DataType asked) {
+        return asked instanceof StructType ? new ForType((StructType) asked) : null;
     }
 
     /** For one type. */
-    public static class Bound implements ScalarFunction {
+    public static class ForType extends TypedFunction.Bound {
 
         private final StructType asked;
-        private transient TextValues type; // made anew in every process
+        private transient TextValues type; // made again in every process
 
-        Bound(StructType asked) {
+        ForType(StructType asked) {
+            super(NAME, DataTypes.StringType, asked);
             this.asked = asked;
-            type(); // raises
-        }
-
-        public String name() {
-            return NAME;
-        }
-
-        public String canonicalName() {
-            return "lakemark." + NAME + "(" + asked.sql() + ")";
-        }
-
-        public DataType[] inputTypes() {
-            return new DataType[] {DataTypes.StringType, asked, DataTypes.StringType};
+            type(); // throws if it cannot read the type
         }
 
         public DataType resultType() {
@@ -69,7 +49,7 @@ public class TextValue implements UnboundFunction {
             return TextValues.of(field.dataType(), TextValues.isExact(field));
         }
 
-        /** What Spark calls, by this name and these types. */
+        /** Spark calls this by its name and types. */
         public Object invoke(UTF8String text, InternalRow asked, UTF8String unit) {
             if (text == null) {
                 return null;

@@ -2,14 +2,8 @@ package lakemark;
 
 import java.math.BigDecimal;
 import java.math.RoundingMode;
-import java.time.DateTimeException;
-import java.time.LocalDate;
-import java.time.ZoneId;
-import java.time.ZoneOffset;
 import java.util.Locale;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.spark.sql.catalyst.util.DateTimeUtils$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
@@ -18,37 +12,34 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
-import scala.Option;
 
-/** What texts become as a simple type, by the rules of docs/semantics.md: `of`, for every type a class. */
+/** Reads a text as a simple type, by the rules of docs/semantics.md. Every type has a class with `of`. */
 abstract class TextValues {
 
-    private static final int DIGITS_MAX = 400; // of a number, before and behind its point, that anybody needs
+    private static final int DIGITS_MAX = 400; // before or after the point; nobody needs more
     private static final int EXPONENT_MAX = 999;
-    private static final long FIRST = -62_135_596_800_000_000L; // microseconds: the years 1 to 9999
-    private static final long LAST = 253_402_300_799_999_999L;
 
-    /** The text's value, as Spark holds it; null: it is none. Args: unit: what a number counts, for moments. */
+    /** The text's value, as Spark holds it; null: it does not fit. Args: unit: what a number counts, for timestamps. */
     abstract Object of(String text, UTF8String unit);
 
     /** The type, for people. */
     abstract String name();
 
-    /** Whether no value is rounded or cut to become one of the field's type: its comment says so. */
+    /** Whether no value of the field may be rounded or cut: the field's comment says so. */
     static boolean isExact(StructField field) {
         return field.metadata().contains("comment") && field.metadata().getString("comment").equals("exact");
     }
 
-    /** Raises IllegalArgumentException: a text is none. */
+    /** Throws IllegalArgumentException: a text cannot be of this type. */
     static TextValues of(DataType type, boolean isExact) {
         if (type instanceof DecimalType) {
             return new Decimals((DecimalType) type, isExact);
         }
         if (type instanceof TimestampType || type instanceof TimestampNTZType) {
-            return new Moment(type instanceof TimestampType, isExact);
+            return new TextTimes.Moment(type instanceof TimestampType, isExact);
         }
         if (type.equals(DataTypes.DateType)) {
-            return new Day();
+            return new TextTimes.Day();
         }
         if (type.equals(DataTypes.BooleanType)) {
             return new Flag();
@@ -71,7 +62,7 @@ abstract class TextValues {
         throw new IllegalArgumentException("a type that Lakemark reads, not " + type.sql());
     }
 
-    /** Few digits, and a small exponent: a computer needs days for `1e999999999` as a decimal. */
+    /** Whether it is a number of few digits and a small exponent: `1e999999999` as a decimal takes a computer days. */
     static boolean isNumber(String text) {
         int end = text.length();
         int at = end > 0 && (text.charAt(0) == '+' || text.charAt(0) == '-') ? 1 : 0;
@@ -104,7 +95,7 @@ abstract class TextValues {
         return at == end && at > first && exponent <= EXPONENT_MAX && at - first <= DIGITS_MAX;
     }
 
-    private static String exactly(String name, boolean isExact) {
+    static String exactly(String name, boolean isExact) {
         return isExact ? name + " exactly, as a key has to be" : name;
     }
 
@@ -117,7 +108,7 @@ abstract class TextValues {
     }
 
     private static boolean isDigit(char character) {
-        return character >= '0' && character <= '9'; // and no other script's
+        return character >= '0' && character <= '9'; // no other script's digits
     }
 
     /** `true` or `false`, in small letters or capitals. */
@@ -154,7 +145,7 @@ abstract class TextValues {
             }
         }
 
-        /** The number as the type; null: it has none like it. */
+        /** The number as the type; null: it is out of range. */
         Object fitting(long value) {
             switch (bits) {
                 case 8:
@@ -173,7 +164,7 @@ abstract class TextValues {
         }
     }
 
-    /** FLOAT and DOUBLE: numbers, and the words for what is none. */
+    /** FLOAT and DOUBLE: numbers, and the words for infinity and "not a number". */
     static class Real extends TextValues {
 
         private static final Pattern NOT_FINITE = Pattern.compile("[+-]?(?:Infinity|INF|Inf)|NaN");
@@ -200,7 +191,7 @@ abstract class TextValues {
             return fitting(text.startsWith("-") ? -value : value);
         }
 
-        /** The number as the type; null: it would be infinite, and is not. */
+        /** The number as the type; null: it would become infinite, and is not. */
         Object fitting(double value) {
             if (!isFloat) {
                 return Double.valueOf(value);
@@ -213,7 +204,7 @@ abstract class TextValues {
         }
     }
 
-    /** A number; what has more decimal places is rounded, half up, or is none. */
+    /** A number. One with more decimal places is rounded half up, or does not fit an exact column. */
     static class Decimals extends TextValues {
 
         private final int precision;
@@ -238,113 +229,6 @@ abstract class TextValues {
 
         String name() {
             return exactly("DECIMAL(" + precision + ", " + scale + ")", isExact);
-        }
-    }
-
-    /** Year-month-day; with a time only if that is midnight. */
-    static class Day extends TextValues {
-
-        private static final Pattern DAY =
-            Pattern.compile("([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ]00:00(?::00(?:\\.0+)?)?Z?)?");
-
-        Object of(String text, UTF8String unit) {
-            Matcher found = DAY.matcher(text);
-            if (!found.matches() || found.group(1).equals("0000")) {
-                return null;
-            }
-            int year = Integer.parseInt(found.group(1));
-            try {
-                LocalDate day = LocalDate.of(year, Integer.parseInt(found.group(2)), Integer.parseInt(found.group(3)));
-                return Integer.valueOf((int) day.toEpochDay());
-            } catch (DateTimeException error) {
-                return null;
-            }
-        }
-
-        String name() {
-            return "DATE";
-        }
-    }
-
-    /** Year-month-day, with or without a time and an offset from UTC; a whole number where its unit is known. */
-    static class Moment extends TextValues {
-
-        private static final ZoneId UTC = ZoneOffset.UTC;
-
-        private static final Pattern CUT = Pattern.compile(".*\\.[0-9]{6}[0-9]*[1-9].*");
-
-        private final boolean hasZone;
-        private final boolean isExact;
-
-        Moment(boolean hasZone, boolean isExact) {
-            this.hasZone = hasZone;
-            this.isExact = isExact;
-        }
-
-        Object of(String text, UTF8String unit) {
-            if (beginsWithDay(text)) {
-                boolean isNone = hasNamedZone(text) || (isExact && CUT.matcher(text).matches());
-                return isNone ? null : ofDay(UTF8String.fromString(text));
-            }
-            return unit != null && isCount(text) ? ofCount(text, unit.toString()) : null;
-        }
-
-        private static boolean beginsWithDay(String text) {
-            return text.length() > 7 && text.charAt(4) == '-' && (text.charAt(7) == '-' || text.charAt(6) == '-');
-        }
-
-        /** Such are not read: to Java BST is in Bangladesh, and some hours come twice a year, or never. */
-        private static boolean hasNamedZone(String text) {
-            for (int n = 0; n < text.length(); n++) {
-                if ("0123456789:.+-TZ ".indexOf(text.charAt(n)) < 0) {
-                    return true;
-                }
-            }
-            return false;
-        }
-
-        /** Whether it is a whole number. */
-        static boolean isCount(String text) {
-            int first = text.startsWith("-") ? 1 : 0;
-            for (int n = first; n < text.length(); n++) {
-                if (text.charAt(n) < '0' || text.charAt(n) > '9') {
-                    return false;
-                }
-            }
-            return text.length() > first && text.length() <= first + 19;
-        }
-
-        private Object ofDay(UTF8String text) {
-            Option found = DateTimeUtils$.MODULE$.stringToTimestamp(text, UTC); // without a zone: the clocks of UTC
-            return found.isEmpty() ? null : withinYears(((Long) found.get()).longValue());
-        }
-
-        private Object ofCount(String written, String unit) {
-            try {
-                long count = Long.parseLong(written);
-                if (unit.equals("seconds")) {
-                    return withinYears(Math.multiplyExact(count, 1_000_000L));
-                }
-                if (unit.equals("millis")) {
-                    return withinYears(Math.multiplyExact(count, 1_000L));
-                }
-                if (unit.equals("nanos")) {
-                    return isExact && count % 1_000L != 0 ? null : withinYears(Math.floorDiv(count, 1_000L));
-                }
-                return unit.equals("micros") ? withinYears(count) : null;
-            } catch (ArithmeticException error) {
-                return null;
-            } catch (NumberFormatException error) {
-                return null; // of nineteen digits not all are a long
-            }
-        }
-
-        private static Object withinYears(long micros) {
-            return micros < FIRST || micros > LAST ? null : (Object) Long.valueOf(micros);
-        }
-
-        String name() {
-            return exactly(hasZone ? "TIMESTAMP" : "TIMESTAMP_NTZ", isExact);
         }
     }
 }

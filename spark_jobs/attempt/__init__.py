@@ -1,1 +1,1 @@
-"""One execution of a batch's job: guard, read, decode, write beside the target, MERGE. Imports `tables` and below."""
+"""Applies one batch: guard, read, decode, write the tables beside the target, MERGE. Imports `tables` and below."""

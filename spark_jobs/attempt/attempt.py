@@ -1,4 +1,5 @@
-"""One attempt at one batch: guard, read, decode, quarantine, MERGE. Straight down; the ledger hears of both ends."""
+# Above 300 lines: one room until what a batch writes has one contract.
+"""One attempt at one batch: guard, read, decode, quarantine, MERGE. The ledger records its start and its end."""
 
 from __future__ import annotations
 
@@ -88,14 +89,14 @@ class AttemptResult:
 
 @dataclass(frozen=True)
 class _Work:
-    """A batch, and what the ledger says of it."""
+    """A batch, and what the ledger says about it."""
 
     batch: Batch
     target: LakeUri  # the table that it is merged into
     generation: int  # the ledger's
-    next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; a backfill moves none
+    next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; empty for a backfill, which moves none
     records: LakeUri | None = None  # a replay's own records
-    archive: LakeUri | None = None  # where they come from the archive
+    archive: LakeUri | None = None  # if the records come from the archive
 
     @property
     def is_of_kafka(self) -> bool:
@@ -104,11 +105,11 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Found:
-    """What an attempt has found in its records, before anything is written."""
+    """What an attempt has found in its records before it writes anything."""
 
     counts: SourceCounts
     verdict: Verdict | None
-    set_aside: str | None  # digest of what goes to the quarantine, and why
+    set_aside: str | None  # digest of the records for the quarantine and of their reasons
     truncated: bool = False  # a truncate is among the changes
 
 
@@ -117,24 +118,28 @@ class _Beside:
     """What lands in a table beside the target."""
 
     uri: LakeUri
-    reduced: Reduced  # as its kind prepares the batch
+    reduced: Reduced  # the batch, as the table's kind prepares it
     metadata: CommitMetadata
     ensure: Callable[[SparkSession, LakeUri, Pipeline], None]
 
 
 @dataclass
 class _Phases:
-    """How long each phase took, and which one is on. Spark's jobs are tagged with it."""
+    """How long each phase took, and which phase is running. Spark's jobs are tagged with it."""
 
     say: Say
     seconds: dict[str, float] = field(default_factory=dict)
     current: str = "start"
-    may_have_landed: bool = False  # from the phase on that makes the batch's own commit
-    spark: SparkSession | None = None  # once there is one
+    may_have_landed: bool = False  # true from the phase on that makes the batch's own commit
+    spark: SparkSession | None = None  # once it is open
 
     @contextmanager
     def phase(self, name: str, commits: bool = False) -> Iterator[None]:
-        """commits: the batch's commit point is in it."""
+        """Measures a phase.
+
+        Args:
+            commits: the batch's commit point is in this phase.
+        """
         self.current = name
         self.may_have_landed |= commits
         self.say({"progress": name})
@@ -149,7 +154,7 @@ class Attempt:
     """An attempt at a batch of a pipeline.
 
     Args:
-        open_session: called only when there is something to do. say: takes progress as JSON data.
+        open_session: called only if there is something to do. say: takes progress as JSON data.
         started_by: for the ledger: "cli", or "airflow" and the path of the task's try in its UI.
     """
 
@@ -162,15 +167,19 @@ class Attempt:
     attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(self) -> AttemptResult:
-        """Applies the batch, or finds that it is applied.
+        """Applies the batch, or finds that it is applied already.
 
         Raises:
-            RetryableError, OutcomeUnknownError, TerminalError: see each class; nothing else leaves this method.
+            RetryableError, OutcomeUnknownError, TerminalError: see each class. It raises nothing else.
         """
         phases = _Phases(self._say)
         work = self._work()
         batch = work.batch
-        self._record(AttemptStarted(batch.generation, batch.batch_id, self.attempt_id, _host(), self.started_by))
+        self._record(
+            AttemptStarted(
+                batch.generation, batch.batch_id, self.attempt_id, host=socket.gethostname(), started_by=self.started_by
+            )
+        )
         try:
             if self._guard(work) is not None:
                 result = AttemptResult("already_applied", batch, self.attempt_id)
@@ -179,7 +188,7 @@ class Attempt:
             self._record(self._ended(batch, result.outcome, phases.seconds))
         except Exception as error:
             failure = classed(error, str(batch), phases.current, phases.may_have_landed)
-            with suppress(LakemarkError):  # what went wrong says more than that the ledger could not be told of it
+            with suppress(LakemarkError):  # if the ledger fails as well, the first failure says more
                 self._record(self._ended(batch, type(failure).__name__, phases.seconds, str(failure)[:_PROBLEM_MAX]))
             raise failure from error
         self._ledger.keep_few_files()
@@ -189,7 +198,8 @@ class Attempt:
         """The batch, or a backfill's chunk, as the ledger has it.
 
         Raises:
-            FencedGeneration: its generation has ended, or the backfill was cancelled. TerminalError: never planned.
+            FencedGeneration: its generation has ended, or the backfill was cancelled. TerminalError: it was never
+            planned.
         """
         state, name = self._ledger.recent(self.key), self.pipeline.name
         batch = state.planned(name, self.key).batch
@@ -197,13 +207,13 @@ class Attempt:
             backfill = state.backfill(name, -batch.generation)
             target, records = self._tables.target_of(backfill), self._tables.records_of(backfill)
             if not backfill.from_archive:
-                return _Work(batch, target, state.generation, {}, records)
+                return _Work(batch, target, state.generation, {}, records=records)
             archive = ArchiveSource.of(self.settings, self.pipeline, state).verified_uri()
             return _Work(batch, target, state.generation, {}, archive=archive)
         merged_from = None
         if self._tables.is_archive_source:
             merged_from = LandingSource.of(self.settings, self.pipeline).verified_uri(state)
-        # The batch to be applied is the last one planned: where it ends, the ledger's next offsets are.
+        # The batch to apply is the last one planned, so the ledger's next offsets are where it ends.
         return _Work(batch, self._tables.target, state.generation, state.next_offsets, archive=merged_from)
 
     def _apply(self, work: _Work, phases: _Phases) -> AttemptResult:
@@ -223,11 +233,11 @@ class Attempt:
                     self._verify_source(batch)
             if self._tables.archive is not None and not self._tables.is_archive_source and not batch.is_chunk:
                 with phases.phase("archive"):
-                    self._archive(spark, work, records, read.records, self._tables.archive)
+                    self._archive(spark, work, records, read=read.records, uri=self._tables.archive)
                 fault_point("attempt.archived")
             if self.pipeline.is_landing:
                 with phases.phase("archive", commits=True):
-                    return self._landed_raw(spark, work, records, read.records, phases)
+                    return self._landed_raw(spark, work, records, read=read.records, phases=phases)
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = self._decoded(spark, batch, records, judge)
@@ -238,7 +248,7 @@ class Attempt:
                 with phases.phase("judge"):
                     verdict = self._judged(spark, batch, judge, judged)
                 fault_point("attempt.judged")
-            verify_gate(str(batch), verdict, self._ceiling(work), counts.quarantined, counts.read)
+            verify_gate(str(batch), verdict, self._ceiling(work), quarantined=counts.quarantined, read=counts.read)
             found = _Found(counts, verdict, reduced.set_aside, reduced.truncated)
             keep = self._how_to_keep(work, found)
             if keep is not None:
@@ -250,11 +260,11 @@ class Attempt:
                     self._land_beside(spark, work, beside, beside.uri in large)
                 fault_point("attempt.history_landed" if beside.metadata.role == "history" else "attempt.route_landed")
             with phases.phase("merge", commits=True):
-                landed = self._merge(spark, work, reduced, found, work.target in large)
+                landed = self._merge(spark, work, reduced, found, prunes=work.target in large)
             fault_point("attempt.landed")
         if landed:
-            return AttemptResult("applied", batch, self.attempt_id, counts, phases.seconds)
-        return AttemptResult("already_applied", batch, self.attempt_id, None, phases.seconds)
+            return AttemptResult("applied", batch, self.attempt_id, counts=counts, phase_seconds=phases.seconds)
+        return AttemptResult("already_applied", batch, self.attempt_id, phase_seconds=phases.seconds)
 
     def _merged_into(self, work: _Work) -> Iterator[LakeUri]:
         yield work.target
@@ -263,7 +273,7 @@ class Attempt:
             yield self._tables.history
 
     def _read(self, spark: SparkSession, work: _Work) -> tuple[DataFrame, Volume]:
-        """The records, kept for the attempt, and how much they are."""
+        """The records, kept for the attempt, and their volume."""
         if work.records is not None:
             records = read_frozen(spark, work.records, self.pipeline.source, work.batch)
         elif work.archive is not None:
@@ -279,7 +289,7 @@ class Attempt:
         return self.pipeline.source.wants_headers or is_archived
 
     def _archive(self, spark: SparkSession, work: _Work, records: DataFrame, read: int, uri: LakeUri) -> SourceCounts:
-        """The archive lands first of all: what it holds does not depend on how records are decoded."""
+        """Appends the records to the archive. This comes first: the archive does not depend on decoding."""
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
         marker, _ = landed_and_marker(uri, work.batch)
         if marker is None or marker < work.batch.batch_id:
@@ -289,32 +299,33 @@ class Attempt:
     def _landed_raw(
         self, spark: SparkSession, work: _Work, records: DataFrame, read: int, phases: _Phases
     ) -> AttemptResult:
-        """A landing's batch: its commit point is the archive, and there is nothing else to it.
+        """Applies a landing's batch: it only appends to the archive, which is its commit point.
 
-        Whatever goes wrong, the archive's log is asked first, as in `_merge` (I6).
+        Whatever goes wrong, this reads the archive's log first, as in `_merge` (I6).
         """
+        already = AttemptResult("already_applied", work.batch, self.attempt_id, phase_seconds=phases.seconds)
         try:
-            counts = self._archive(spark, work, records, read, work.target)
+            counts = self._archive(spark, work, records, read=read, uri=work.target)
         except Exception:
             if self._guard(work) is not None:
-                return AttemptResult("already_applied", work.batch, self.attempt_id, None, phases.seconds)
+                return already
             raise
         fault_point("attempt.landed")
-        # Delta skips an append under a marker that is there, and says nothing: so the log is asked whose it is (I5).
+        # Delta silently skips an append if the marker is there. So the log is read for the attempt that landed (I5).
         self._guard(work)
         _, landed = landed_and_marker(work.target, work.batch)
         if landed is not None and landed.metadata.attempt_id != self.attempt_id:
-            return AttemptResult("already_applied", work.batch, self.attempt_id, None, phases.seconds)
-        return AttemptResult("applied", work.batch, self.attempt_id, counts, phases.seconds)
+            return already
+        return AttemptResult("applied", work.batch, self.attempt_id, counts=counts, phase_seconds=phases.seconds)
 
     def _decoded(self, spark: SparkSession, batch: Batch, records: DataFrame, judge: Judge | None) -> DataFrame:
         transform = transformation(spark, self.settings, self.pipeline, batch)
         try:
-            judged = decode(records, self.pipeline, batch, judge, transform)
-            if transform is not None:  # what it raises is explained here; all else can wait for the pass that reduces
+            judged = decode(records, self.pipeline, batch, judge=judge, transform=transform)
+            if transform is not None:  # its errors are explained here; all others can wait for the pass that reduces
                 return judged.localCheckpoint(eager=True)
-            # Kept if there are more readers than that pass. (The quarantine decodes what it needs once more: that
-            # is seldom anything, and no part of it depends on more than the record.)
+            # Kept if others than that pass read it. (The quarantine decodes the records that it needs once more: they
+            # are few or none, and what it needs depends on the record alone.)
             several = judge is not None or self._tables.history is not None or self._tables.routes
             return judged.localCheckpoint(eager=False) if several else judged
         except Exception as error:
@@ -323,19 +334,19 @@ class Attempt:
             raise
 
     def _judged(self, spark: SparkSession, batch: Batch, judge: Judge, judged: DataFrame) -> Verdict:
-        """What the suite says; written down whatever comes of it."""
+        """The suite's verdict. It is recorded, whatever becomes of the batch."""
         rows = judged.where("judged").select("row.*", F.col("broken").alias(BROKEN), F.col("reason").alias(_REASON))
         accepted = rows.where(F.col(_REASON).isNull()).select(*(f"`{c.name}`" for c in self.pipeline.columns))
-        found = judgement(spark, self.settings, judge, rows, accepted, BROKEN)
+        found = judgement(spark, self.settings, judge, rows=rows, accepted=accepted, broken=BROKEN)
         subject = Subject(batch.pipeline, self.attempt_id, batch.generation, batch.batch_id)
         record(self._tables.quality, subject, found)
         return found
 
     def _how_to_keep(self, work: _Work, found: _Found) -> Callable[..., None] | None:
-        """What has to be done to the quarantine; None if it is as this attempt finds the batch (I8, I11).
+        """How to write the quarantine; None if it already holds what this attempt sets aside (I8, I11).
 
-        An earlier attempt may have got as far as that, and then the pipeline file or the suite was changed: what it set
-        aside is replaced, or records that only this one sets aside would be in neither table.
+        An earlier attempt may have written it before somebody changed the pipeline file or the suite. Then its records
+        are replaced, or records that only this attempt sets aside would be in neither table.
         """
         marker, earlier = landed_and_marker(self._tables.quarantine, work.batch)
         if marker is None or marker < work.batch.batch_id:
@@ -344,7 +355,7 @@ class Attempt:
         return None if same else replace_quarantine
 
     def _beside(self, work: _Work, judged: DataFrame, read: Volume, found: _Found) -> Iterator[_Beside]:
-        """Tables that changes are merged into before the target, which is the batch's commit point (I11)."""
+        """The tables into which changes are merged before the target, which is the batch's commit point (I11)."""
         if self._tables.history is not None:
             all_changes = folded(judged, self.pipeline, mine=F.lit(True), kind=scd2)
             every = reduce_changes(judged, all_changes, self.pipeline, read)
@@ -356,8 +367,8 @@ class Attempt:
             yield _Beside(uri, mine, metadata, partial(ensure_target, name=name))
 
     def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside, prunes: bool) -> None:
-        """An earlier attempt may have got as far as that, and then the pipeline file was changed: what differs is
-        written anew, under the marker that is there."""
+        """Merges the batch into a table beside the target. An earlier attempt may have done so before somebody changed
+        the pipeline file: then the rows that differ are written again, under the marker that is there."""
         beside.ensure(spark, beside.uri, self.pipeline)
         changes = beside.reduced.hinted
         for tries_left in reversed(range(_MERGES_MAX)):
@@ -366,23 +377,31 @@ class Attempt:
             if replaces and self._guard(work) is not None:
                 return  # the whole batch has landed meanwhile
             try:
-                merge_beside(spark, beside.uri, changes, self.pipeline, beside.metadata, replaces, prunes)
+                merge_beside(
+                    spark,
+                    beside.uri,
+                    changes,
+                    self.pipeline,
+                    metadata=beside.metadata,
+                    replaces=replaces,
+                    prunes=prunes,
+                )
                 return
             except Exception as error:
                 changes = self._again_with(error, tries_left, changes, beside.reduced)
 
     def _ceiling(self, work: _Work) -> Ceiling:
         if work.records is not None:
-            return Ceiling(None, None)  # a replay: what it sets aside has been set aside before
+            return Ceiling(None, None)  # a replay: the records that it sets aside were set aside before
         quality = self.pipeline.quality
         return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
 
     def _merge(self, spark: SparkSession, work: _Work, reduced: Reduced, found: _Found, prunes: bool) -> bool:
-        """True when this attempt's commit is the batch's, False when another attempt's is.
+        """Merges the batch into the target. True if this attempt's commit is the batch's, False if another one's is.
 
-        Whatever goes wrong, the target's log is asked first: of two attempts at once the slower one gets one of many
-        conflicts, and finds the batch applied (I5); a lost answer may belong to a commit that landed (I6). After a
-        conflict with other work (a backfill's chunk, a foreign writer) only the MERGE is done again.
+        Whatever goes wrong, this reads the target's log first. If two attempts run at once, the slower one gets one of
+        many kinds of conflict and finds the batch applied (I5). A lost answer may belong to a commit that landed (I6).
+        After a conflict with other work (a backfill's chunk, a foreign writer) only the MERGE is repeated.
         """
         ensure_target(spark, work.target, self.pipeline)
         metadata = self._metadata(work, "target", found)
@@ -390,21 +409,21 @@ class Attempt:
         changes = reduced.hinted
         for tries_left in reversed(range(_MERGES_MAX)):
             try:
-                if merge_changes(spark, work.target, changes, self.pipeline, metadata, prunes):
+                if merge_changes(spark, work.target, changes, self.pipeline, metadata=metadata, prunes=prunes):
                     return True
                 break
             except Exception as error:
                 if self._guard(work) is not None:
                     return False
                 changes = self._again_with(error, tries_left, changes, reduced)
-        self._guard(work)  # whoever landed it landed these ranges, or this raises
+        self._guard(work)  # the attempt that landed it read the same ranges, or this raises
         return False
 
     def _again_with(self, error: Exception, tries_left: int, tried: DataFrame, reduced: Reduced) -> DataFrame:
-        """What a MERGE that failed is tried again with.
+        """The changes with which a failed MERGE is tried again.
 
         Raises:
-            error: where another try would be no better.
+            error: another try would be no better.
         """
         if tries_left and is_conflict(error):
             self._say({"progress": "conflict"})
@@ -415,13 +434,14 @@ class Attempt:
         raise error
 
     def _say(self, fact: dict[str, Any]) -> None:
-        """Every line names what it is about."""
+        """Says progress. Every line names its pipeline, batch and attempt."""
         about = {"pipeline": self.pipeline.name, **self.key._asdict(), "attempt_id": self.attempt_id}
         self.say({**fact, **about})
 
     def _guard(self, work: _Work) -> AlreadyApplied | None:
         marker, landed = landed_and_marker(work.target, work.batch)
-        match guard(work.batch, marker, landed and landed.metadata.fingerprint, work.generation):
+        fingerprint = None if landed is None else landed.metadata.fingerprint
+        match guard(work.batch, marker, fingerprint, work.generation):
             case AlreadyApplied() as already:
                 return already
             case _:
@@ -436,18 +456,25 @@ class Attempt:
             role,
             found.counts,
             work.next_offsets,
-            self.attempt_id,
-            self.settings.code_version,
-            found.verdict and found.verdict.to_json(),
-            found.set_aside,
-            role == "history" or (role in ("target", "route") and self.pipeline.change.history == "scd2"),
-            role == "target" and found.truncated,
+            attempt_id=self.attempt_id,
+            code_version=self.settings.code_version,
+            quality=None if found.verdict is None else found.verdict.to_json(),
+            set_aside=found.set_aside,
+            of_history=role == "history" or (role in ("target", "route") and self.pipeline.change.history == "scd2"),
+            truncated=role == "target" and found.truncated,
         )
 
     def _ended(
         self, batch: Batch, outcome: str, phase_seconds: dict[str, float], problem: str | None = None
     ) -> AttemptEnded:
-        return AttemptEnded(batch.generation, batch.batch_id, self.attempt_id, outcome, phase_seconds, problem)
+        return AttemptEnded(
+            batch.generation,
+            batch.batch_id,
+            self.attempt_id,
+            outcome=outcome,
+            phase_seconds=phase_seconds,
+            problem=problem,
+        )
 
     def _record(self, event: AttemptStarted | AttemptEnded) -> None:
         self._ledger.append(lambda state: [event], about=self.key)
@@ -459,7 +486,3 @@ class Attempt:
     @property
     def _tables(self) -> Tables:
         return Tables.of(self.settings, self.pipeline)
-
-
-def _host() -> str:
-    return socket.gethostname()

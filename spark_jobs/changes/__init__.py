@@ -1,1 +1,1 @@
-"""From records to changes: read, decode, transform, judge, reduce. Imports `formats` and `engine`."""
+"""Turns records into changes: read, decode, transform, judge, reduce. Imports `formats` and `engine`."""

@@ -1,7 +1,7 @@
-"""Conditions of users, asked of records: true, false, unknown, or not to be answered.
+"""Evaluates users' conditions on records: the answer is true, false, unknown, or a failure.
 
 `amount / pieces > 5` fails where there are no pieces, and an expression that fails ends a Spark job: one record would
-stop its pipeline for good. So a condition is asked within Spark's own `try`, of which its functions `try_...` are made.
+stop its pipeline for good. So a condition is evaluated within Spark's own `try`, the base of its `try_...` functions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _UNKNOWN = "unknown"
 
 
 def asked(condition: str, always: Column | None = None) -> Column:
-    """What a condition says of a record, string: for `is_true` and `fails`.
+    """A condition's answer for a record, string: for `is_true` and `fails`.
 
     Args:
-        always: what is true of every row, and Spark does not know; default: a record has an offset.
+        always: an expression that is true for every row, which Spark cannot know; default: a record has an offset.
     """
-    # Spark computes what several expressions share before any of them, and outside of every `try`; but not what only
-    # one case of several needs.
+    # Spark computes what several expressions share before any of them, and outside every `try`. It does not do so for
+    # what only one case of several needs.
     case = F.col(f"{RECORD}.offset").isNotNull() if always is None else always
     answer = F.when(case, F.expr(condition)).cast("string")
     return F.try_to_binary(F.coalesce(answer, F.lit(_UNKNOWN)), F.lit("utf-8")).cast("string")

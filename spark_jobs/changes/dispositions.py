@@ -1,4 +1,4 @@
-"""What becomes of a batch's judged records: changes to be merged, whatever the table's kind, or something else (I8)."""
+"""Says what becomes of a batch's judged records: a change to merge, for tables of any kind, or something else (I8)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.formats.contract import ABSENT
 
 ALL_TABLES = -1  # as a route: a change that all tables get
-TRUNCATE = "a truncate event"  # as a reason: one that the pipeline file says nothing about
+TRUNCATE = "a truncate event"  # as a reason: the pipeline file does not say what to do with it
 
 DISPOSITION = f"{LINEAGE}_disposition"
 CHANGED, ELSEWHERE, FILTERED, SET_ASIDE, TRUNCATED = "changed", "elsewhere", "filtered", "set aside", "truncated"
 VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without history
 
-# Numbers of each row, which add up where rows become one.
-ROWS = f"{LINEAGE}_rows"  # bigint: how many there were
+# Numbers of each row. They add up when several rows become one.
+ROWS = f"{LINEAGE}_rows"  # bigint: how many rows there were
 MOVED = f"{LINEAGE}_moved"  # bigint: how many of their records are two changes
-_MOVE = f"{LINEAGE}_move"  # of a change that is one of the keys: struct of the row's old keys, lineage and valid_at
-DIGEST = f"{LINEAGE}_digest"  # bigint: of those for the quarantine, and why they are; null: there are none
+_MOVE = f"{LINEAGE}_move"  # when a change changes the keys: struct of the row's old keys, lineage and valid_at
+DIGEST = f"{LINEAGE}_digest"  # bigint: digest of the records for the quarantine and of their reasons; null: none
 OF_DISPOSITION = (DISPOSITION, ROWS, MOVED, DIGEST)  # what no table has
 
 
@@ -31,12 +31,12 @@ def is_for(route: int | None) -> Column:
 
 
 def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
-    """One row per change that is for a table, and one per record that brings it none.
+    """One row for each change to a table, and one for each record that brings the table no change.
 
-    A record whose row has another key now is two changes: it, and the delete of the old key.
+    A record whose row has another key now is two changes: the record itself, and the delete of the old key.
 
     Args:
-        mine: of a record, whether its changes are for the table.
+        mine: whether a record's changes are for the table.
 
     Columns: DISPOSITION, ROWS, MOVED, DIGEST. A change also has the target's columns (a delete only the keys),
     `_lakemark`, ABSENT and VALID_AT; they are null in all other rows.
@@ -51,7 +51,7 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFra
     )
     found = judged.select("*", disposition.alias(DISPOSITION))
     is_change, deleted = F.col(DISPOSITION) == CHANGED, row[LINEAGE]["deleted"]
-    # The old row goes, whatever a filter says of the new one.
+    # The old row is deleted, whatever a filter says about the new one.
     is_moved = F.col(DISPOSITION).isin(CHANGED, ELSEWHERE, FILTERED) & F.col("moved_from").isNotNull()
 
     def value(name: str) -> Column:
@@ -76,7 +76,7 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFra
 
 
 def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """The deletes of rows whose key changed, too. Whoever's the new row is, the old one may be in any table."""
+    """Adds the deletes of rows whose key changed. The old row may be in any table, whichever gets the new one."""
     old = {key: F.col(_MOVE)["keys"][key] for key in pipeline.change.keys}
     old |= {
         DISPOSITION: F.lit(CHANGED),
@@ -93,10 +93,10 @@ def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def tallied() -> list[Column]:
-    """What the numbers of rows come to that become one."""
+    """The numbers of rows that become one, added up."""
     return [F.sum(ROWS).alias(ROWS), F.sum(MOVED).alias(MOVED), F.bit_xor(DIGEST).alias(DIGEST)]
 
 
 def changes_in(folded: DataFrame) -> DataFrame:
-    """What MERGE gets of rows that have been folded."""
+    """The rows that MERGE gets, from folded rows."""
     return folded.where(F.col(DISPOSITION) == CHANGED).drop(*OF_DISPOSITION)

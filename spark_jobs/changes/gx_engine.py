@@ -1,4 +1,4 @@
-"""Rules that Great Expectations itself computes, on Spark."""
+"""Has Great Expectations itself compute rules, on Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def validate(rules: Sequence[Rule], policies: Mapping[str, RulePolicy], rows: Da
     source = context.data_sources.add_spark("lakemark", persist=False)
     asset = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
     batch = asset.get_batch({"dataframe": rows})
-    for rule in rules:  # one at a time: it gives results of a suite in an order of its own
+    for rule in rules:  # one at a time: it returns the results of a suite in an order of its own
         suite = gx.ExpectationSuite(rule.name, expectations=[to_expectation(rule)])
         [found] = batch.validate(suite, result_format="SUMMARY").results
         if found.exception_info.get("raised_exception"):
@@ -33,6 +33,6 @@ def validate(rules: Sequence[Rule], policies: Mapping[str, RulePolicy], rows: Da
                 where=f"rule {rule.name}",
                 expected="a verdict",
                 found=str(found.exception_info.get("exception_message"))[:1000],
-                action="mend the rule in the suite, then rerun the task; nothing landed",
+                action="fix the rule in the suite, then rerun the task; nothing landed",
             )
         yield RuleResult(rule, policies[rule.name], bool(found.success), found.to_json_dict()["result"])

@@ -1,4 +1,4 @@
-"""Judges a batch by its suite: row rules where records are decoded, all figures at once after that."""
+"""Judges a batch by its suite: row rules while records are decoded, then all figures at once."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ BROKEN = "_lakemark_broken"  # struct of booleans, one per row rule
 
 
 def broken(judge: Judge, judged: Column, absent: Column | None = None, always: Column | None = None) -> Column:
-    """Which row rules a row breaks: a struct of booleans, over the columns' bare names; none if it is not `judged`.
+    """The row rules that a row breaks: a struct of booleans, over the columns' bare names; none if it is not `judged`.
 
     Args:
-        absent: names of columns that a row does not hold, array<string>; no rule about one of them is asked of it.
+        absent: names of columns that a row does not hold, array<string>; rules about these columns are not applied.
         always: as for `conditions.asked`.
     """
 
@@ -52,30 +52,30 @@ def broken(judge: Judge, judged: Column, absent: Column | None = None, always: C
 
 
 def _is_broken_by(row: RowRule, always: Column | None) -> Column:
-    """A row that a rule cannot be asked of breaks it."""
+    """A row on which the rule's condition fails breaks the rule."""
     answer = asked(row.broken, always)
     return is_true(answer) | fails(answer)
 
 
 def reason(judge: Judge, broken: str) -> Column:
-    """Why a row is quarantined: the names of the rules that it breaks and whose policy that is; null if none."""
+    """Why a row is quarantined: the names of the broken rules whose policy is to quarantine; null if there is none."""
     broken_ones = _names(judge, judge.quarantines, broken)
     return F.when(_any(judge, judge.quarantines, broken), F.concat(F.lit("breaks "), F.array_join(broken_ones, "; ")))
 
 
 def rules(judge: Judge, broken: str) -> Column:
-    """The names of all rules that a row breaks, whatever their policy: array<string>, null if there is none."""
+    """The names of all rules that a row breaks, whatever their policy: array<string>; null if there is none."""
     return F.when(_any(judge, judge.rows, broken), _names(judge, judge.rows, broken))
 
 
 def judgement(
     spark: SparkSession, settings: Settings, judge: Judge, rows: DataFrame, accepted: DataFrame, broken: str
 ) -> Verdict:
-    """What the suite says.
+    """The suite's verdict.
 
     Args:
-        rows: what is judged, by the columns' bare names, with the struct that `broken` made. accepted: of these, what
-            would be merged; by the bare names.
+        rows: the rows to judge, with the columns' bare names and the struct that `broken` made. accepted: those of
+            them that would be merged, with the bare names.
     """
     results: dict[str, RuleResult] = {}
     for result in (
@@ -92,7 +92,7 @@ def judgement(
 def _of_rows(judge: Judge, rows: DataFrame, broken: str) -> list[RuleResult]:
     if not judge.rows:
         return []
-    counts = {text for row in judge.rows for text in (row.domain, row.applies)}  # many rules speak of the same rows
+    counts = {text for row in judge.rows for text in (row.domain, row.applies)}  # many rules count the same rows
     places = {text: f"n{n}" for n, text in enumerate(sorted(counts))}
     always = F.col(broken).isNotNull()
     found = rows.agg(
@@ -103,14 +103,15 @@ def _of_rows(judge: Judge, rows: DataFrame, broken: str) -> list[RuleResult]:
     for n, row in enumerate(judge.rows):
         elements, applies = found[places[row.domain]], found[places[row.applies]]
         missing = elements - applies if row.counts_missing else None
-        results.append(result_of_rows(row.rule, judge.policies[row.rule.name], elements, missing, found[_field(n)]))
+        policy, unexpected = judge.policies[row.rule.name], found[_field(n)]
+        results.append(result_of_rows(row.rule, policy, elements, missing=missing, unexpected=unexpected))
     return _sampled(judge, rows, broken, results)
 
 
 def _sampled(judge: Judge, rows: DataFrame, broken: str, results: list[RuleResult]) -> list[RuleResult]:
-    """With values of some rows that break each rule: a few of each, never all of them (they would fill the driver).
+    """Adds values of some rows that break each rule: a few for each rule, never all (they would fill the driver).
 
-    One pass for all rules: a row is drawn with the chance that gives a rule ten times what is shown of it.
+    One pass serves all rules: rows are drawn at random, on average ten times as many for a rule as are shown.
     """
     wanted = {n: result.unexpected for n, result in enumerate(results) if result.unexpected}
     if not wanted:
@@ -141,7 +142,7 @@ def _of_schema(judge: Judge) -> Iterable[RuleResult]:
 
 
 def _of_figures(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
-    """All that one pass can tell, in one pass; figures for which values are kept apart in another."""
+    """One pass for all figures that it can compute; another for figures that have to keep the values apart."""
     for costly in (False, True):
         rules = [rule for rule in judge.figures if rule.sees_every_value == costly]
         if not rules:
@@ -165,18 +166,18 @@ def _of_queries(spark: SparkSession, settings: Settings, judge: Judge, accepted:
         count = unexpected.agg(F.expr(query.row_weight).alias("n")).first()["n"]
         elements, applies = accepted.agg(F.expr(query.element_count), F.expr(query.applies_count)).first()
         missing = elements - applies if query.applies_count != query.element_count else None
-        result = result_of_rows(query.rule, policy, elements, missing, count)
+        result = result_of_rows(query.rule, policy, elements, missing=missing, unexpected=count)
         if count:
             shown = [c for c in unexpected.columns if not c.startswith("_lakemark")]
             found = unexpected.limit(SAMPLES_MAX).select(_shown(shown).alias("shown")).collect()
             result = with_samples(result, [_value(row["shown"], shown) for row in found])
-        # A query over several tables may find more rows than there are in the batch: it holds if it finds none.
+        # A query over several tables may find more rows than the batch has. It holds if it finds none.
         result = replace(result, success=count == 0 if query.references else result.success)
         yield replace(result, result={**result.result, **({"versions": versions} if versions else {})})
 
 
 def _pinned(spark: SparkSession, settings: Settings, query: QueryRule) -> tuple[str, Mapping[str, int]]:
-    """The query with every other table at one version, and which versions these are."""
+    """The query with every other table pinned to one version, and these versions by table."""
     text, versions = query.query.replace(BATCH, _VIEW), {}
     for reference in query.references:
         name = spark_table(table_uri(settings, reference.table))
@@ -218,13 +219,13 @@ def _shown(columns: Sequence[str]) -> Column:
 
 
 def _value(shown: str, columns: Sequence[str]) -> Any:
-    """A sample, as Great Expectations shows it: the value of one column, or all of several."""
+    """A sample as Great Expectations shows it: the value of one column, or all values of several columns."""
     values = json.loads(shown)
     return values.get(columns[0]) if len(columns) == 1 else {name: values.get(name) for name in columns}
 
 
 def _number(text: str | None) -> Any:
-    """A figure as JSON has it."""
+    """A figure as a JSON number, or as its text."""
     if text is None:
         return None
     for kind in (int, float):

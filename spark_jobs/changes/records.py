@@ -20,10 +20,10 @@ from include.sources.kafka_options import spark_options
 from spark_jobs.formats.moments import within_years
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
-# Of Spark's Kafka source, about a timestamp in nanoseconds, say.
+# In the error of Spark's Kafka source about, for instance, a timestamp in nanoseconds.
 _TIMESTAMP_TOO_LARGE = "overflows when converting to Spark's microsecond-precision"
-# All that is read is there already. Spark asks for a partition's end behind a fetch that waits for new records there:
-# by Kafka's default half a second for every partition that a core reads.
+# Everything to read is in Kafka already. But before Spark sees a partition's end, a fetch waits there for new records:
+# half a second by Kafka's default, for every partition that a core reads.
 BOUNDED = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "5000"}
 
 
@@ -36,17 +36,17 @@ class Volume:
 
 
 def volume_of(records: DataFrame) -> Volume:
-    """Of records that are kept for the attempt: with it they are read, if they have not been."""
+    """The volume of records that are kept for the attempt. This reads them, if they have not been read yet."""
     found = records.agg(F.count(F.lit(1)), F.coalesce(F.sum(F.length("value")), F.lit(0))).first()
     return Volume(*found)
 
 
 def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
-    """The records of the batch's ranges, read by the first who asks and kept for the attempt.
+    """The records of the batch's ranges, read at their first use and kept for the attempt.
 
-    Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp; with headers an
-    array of structs of key string and value binary. Only committed records are read; fewer than the ranges' width is
-    right where Kafka leaves gaps by design.
+    Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp; with headers
+    also `headers`, an array of structs of key string and value binary. Only committed records are read. There may be
+    fewer of them than the ranges' width, because Kafka leaves gaps by design.
     """
     partitions: defaultdict[str, list[int]] = defaultdict(list)
     starts: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -66,14 +66,14 @@ def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers
         .option("includeHeaders", str(with_headers).lower())
         .load()
         .select(*_with_sane_timestamp(with_headers))
-        # Everything later comes from this one read, and a lost client's copy goes with its session (a persisted
-        # frame would stay in the server's cache). Lazy: the count computes and keeps it in one go.
+        # Everything later uses this one read. The copy of a lost client ends with its session (a persisted frame
+        # would stay in the server's cache). Lazy: the count that follows computes it and keeps it in one pass.
         .localCheckpoint(eager=False)
     )
 
 
 def kept(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> tuple[DataFrame, Volume]:
-    """The records of the batch's ranges, read and kept, and how much they are. Columns as `read_records`."""
+    """The records of the batch's ranges, read and kept, and their volume. Columns as `read_records`."""
     records = read_records(spark, source, batch, with_headers)
     try:
         return records, volume_of(records)
@@ -85,8 +85,8 @@ def kept(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) 
 
 
 def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
-    """The same, read by Python workers: Spark's Kafka source fails at a record whose timestamp no year has, whoever
-    asks for what of it. Such a timestamp is null."""
+    """The same, read by Python workers. Spark's Kafka source fails at a record whose timestamp is in no year, whichever
+    of its columns are used. Here such a timestamp is null."""
     ranges = [(r.topic, r.partition, r.start_offset, r.end_offset) for r in batch.ranges]
     fields = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
     schema = f"{fields}, headers {HEADERS}" if with_headers else fields
@@ -104,12 +104,12 @@ def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_
 
 
 def _with_sane_timestamp(with_headers: bool) -> list[Column]:
-    """A producer that counts microseconds means no year that readers of tables have: then there is no timestamp."""
+    """Drops timestamps that readers of tables cannot show, such as a count of microseconds that is read as millis."""
     return [within_years(F.col(n)).alias(n) if n == "timestamp" else F.col(n) for n in record_columns(with_headers)]
 
 
 def read_frozen(spark: SparkSession, uri: LakeUri, source: Source, batch: Batch) -> DataFrame:
-    """The records of a replay's chunk, from the copy that was made when it was planned. Columns as `read_records`."""
+    """The records of a replay's chunk, from the copy that its planning made. Columns as `read_records`."""
     records = spark.read.format("delta").load(str(uri)).where(F.col("chunk") == batch.batch_id)
     if source.wants_headers and "headers" not in records.columns:  # set aside before the file asked for them
         records = records.withColumn("headers", F.lit(None).cast(HEADERS))

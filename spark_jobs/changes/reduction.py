@@ -1,4 +1,4 @@
-"""Reduces a batch's judged records to what a table's MERGE gets, and says where all others went (I8)."""
+"""Reduces a batch's judged records to the changes that a table's MERGE gets, and counts all others (I8)."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ from spark_jobs.changes.dispositions import (
 from spark_jobs.changes.records import Volume
 from spark_jobs.engine.session import tagged
 
-_BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that goes to every executor
-_HASHED_BYTES = 32 * 1024 * 1024  # of a partition of a source that is kept in memory, while the target streams by
+_BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that is sent to every executor
+_HASHED_BYTES = 32 * 1024 * 1024  # of a source's partition that is hashed in memory while the target streams past it
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """A batch, reduced."""
+    """A reduced batch."""
 
     changes: DataFrame  # what the MERGE gets, computed and kept for the attempt
-    hinted: DataFrame  # the same, with a hint how to join it that needs memory; `changes` itself: none
+    hinted: DataFrame  # the same, with a hint for a join that needs memory; `changes` has none
     counts: SourceCounts
-    set_aside: str | None  # digest of the records for the quarantine, and why they are; None: there are none
+    set_aside: str | None  # digest of the records for the quarantine and of their reasons; None: there are none
     truncated: bool  # a truncate is among the changes
 
 
 @dataclass(frozen=True)
 class _Tally:
-    """Of the rows of one disposition."""
+    """The numbers of one disposition's rows."""
 
-    left: int = 0  # folded
-    rows: int = 0  # before
+    left: int = 0  # after folding
+    rows: int = 0  # before it
     moved: int = 0
     digest: int | None = None
     without_keys: int = 0
 
 
 def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, read: Volume) -> Reduced:
-    """What a table's MERGE gets, and counts.
+    """What a table's MERGE gets, and the counts.
 
-    One pass over the judged records does it all, so nobody else has to keep them. A transform makes rows of records, so
-    with one the records are counted as well.
+    One pass over the judged records does all of it, so nothing else has to keep them. With a transform, which makes
+    rows from records, the records are counted as well.
 
     Args:
-        judged: as `decode` gives them. folded: the same, folded by the table's kind, and not computed yet.
+        judged: as `decode` returns them. folded: the same, folded for the table's kind, not computed yet.
         read: how many records were read.
 
     Raises:
@@ -68,7 +68,7 @@ def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, rea
     """
     spark = judged.sparkSession
     with tagged(spark, step_tag("decode and reduce")):
-        # Lazy: the count that follows computes and keeps them in one go.
+        # Lazy: the count that follows computes and keeps them in one pass.
         rows = folded.localCheckpoint(eager=False)
         by_disposition = _by_disposition(rows, pipeline)
     dispositions = (CHANGED, ELSEWHERE, FILTERED, SET_ASIDE)
@@ -101,14 +101,15 @@ def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, rea
     hinted = _hinted(changes, changed.left * read.bytes // max(1, read.records))
     digest = None if set_aside.digest is None else f"{set_aside.digest % 2**64:X}"
     truncated = pipeline.change.truncates == "apply" and changed.without_keys > 0
-    return Reduced(changes, hinted, counts, digest, truncated)
+    return Reduced(changes=changes, hinted=hinted, counts=counts, set_aside=digest, truncated=truncated)
 
 
 def _hinted(changes: DataFrame, size: int) -> DataFrame:
-    """Of a checkpoint Spark's planner knows no size: without a word, a MERGE shuffles and sorts the whole target.
+    """Adds a join hint: Spark's planner does not know a checkpoint's size, and so a MERGE without a hint would shuffle
+    and sort the whole target.
 
     Args:
-        size: of the changes, bytes: taken to be as large as what they were decoded from.
+        size: bytes of the changes, taken to be the bytes of the records that they were decoded from.
     """
     if size <= _BROADCAST_BYTES:
         return changes.hint("broadcast")
@@ -121,4 +122,7 @@ def _by_disposition(folded: DataFrame, pipeline: Pipeline) -> dict[str, _Tally]:
     found = folded.groupBy(DISPOSITION).agg(
         F.count(F.lit(1)).alias("left"), *tallied(), F.count_if(F.expr(no_keys)).alias("none")
     )
-    return {r[DISPOSITION]: _Tally(r["left"], r[ROWS], r[MOVED], r[DIGEST], r["none"]) for r in found.collect()}
+    return {
+        r[DISPOSITION]: _Tally(left=r["left"], rows=r[ROWS], moved=r[MOVED], digest=r[DIGEST], without_keys=r["none"])
+        for r in found.collect()
+    }

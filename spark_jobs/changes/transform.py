@@ -1,4 +1,4 @@
-"""The transform: the user's SQL or Python between decoding and judging."""
+"""Runs the transform: the user's SQL or Python between decoding and judging."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LINE = re.compile(r"line (\d+),? pos")
 
 
 class Transformation:
-    """The transform of one batch; called with the decoded changes.
+    """The transform of one batch. It is called with the decoded changes.
 
     Args:
-        spark: the session. batch: its pins say which versions of the reference tables are read.
+        batch: its pins name the versions of the reference tables to read.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, pipeline: Pipeline, batch: Batch) -> None:
@@ -40,13 +40,13 @@ class Transformation:
         self._path = transform_path(settings, pipeline)
 
     def __call__(self, changes: DataFrame) -> DataFrame:
-        """Columns: the transform's own, as declared, and `_lakemark` as it was.
+        """Applies the transform. Columns of the result: those that the pipeline file declares, and `_lakemark`.
 
         Args:
             changes: the source's columns and `_lakemark`, which is opaque.
 
         Raises:
-            TransformError: names pipeline, file and line.
+            TransformError: it names the pipeline, the file and the line.
         """
         try:
             made = self._python(changes) if self._path.suffix == ".py" else self._sql(changes)
@@ -71,14 +71,14 @@ class Transformation:
         return made.select(*(as_declared(c).alias(c.name) for c in self._transform.columns), LINEAGE)
 
     def explained(self, error: Exception) -> TransformError:
-        """What went wrong in the user's code, when it was planned or when it ran."""
+        """The error for what went wrong in the user's code, when Spark planned it or when it ran."""
         line = self._line(error)
         where = str(self._path) if line is None else f"{self._path}, line {line}"
         text = str(error).split("\n\nJVM stacktrace")[0].strip()
         return self._error(where, "a transform that Spark can run", f"{type(error).__name__}: {text[:1500]}")
 
     def _line(self, error: Exception) -> int | None:
-        """As Spark tells it of SQL, or of the call that made a column; as Python tells it of what it raised itself."""
+        """The line: Spark names it for SQL and for the call that made a column, Python for what it raised itself."""
         if self._path.suffix == ".sql":
             told = _LINE.search(str(error))
             return int(told[1]) if told else None
@@ -98,7 +98,7 @@ class Transformation:
 
     @staticmethod
     def is_of_data(error: Exception) -> bool:
-        """Whether Spark failed in an expression over rows: again and again, until somebody mends it."""
+        """Whether Spark failed in an expression over rows: it fails again at every try, until somebody fixes it."""
         return isinstance(error, PySparkException) and any(
             mark in str(error) for mark in ("== SQL", "== DataFrame ==", "PythonException", "SparkArithmeticException")
         )
@@ -127,14 +127,14 @@ class Transformation:
         return function
 
     def _references(self) -> dict[str, DataFrame]:
-        """By their names, as they were when the batch was planned."""
+        """The reference tables by name, as they were when the batch was planned."""
         found: dict[str, DataFrame] = {}
         for name, table in self._transform.references.items():
             version = self._batch.pins.get(name)
             if version is None:
                 raise self._error(
                     f"transform.references.{name}",
-                    "a version of it, written down when the batch was planned",
+                    "a version of it, recorded when the batch was planned",
                     f"{self._batch} was planned before the file named it: name it once the batch has landed",
                 )
             reader = self._spark.read.format("delta").option("versionAsOf", version)
@@ -146,5 +146,5 @@ class Transformation:
 
 
 def transformation(spark: SparkSession, settings: Settings, pipeline: Pipeline, batch: Batch) -> Transformation | None:
-    """None if the pipeline has none."""
+    """The batch's transform; None if the pipeline has none."""
     return Transformation(spark, settings, pipeline, batch) if pipeline.transform is not None else None

@@ -1,3 +1,3 @@
-"""What else a job does: maintenance, checks, promotion, the unmerged view, the warm server. Imports `tables` and
+"""Does a job's other work: maintenance, checks, promotion, the unmerged view, the warm server. Imports `tables` and
 below.
 """

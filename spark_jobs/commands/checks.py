@@ -1,4 +1,4 @@
-"""Judges the target itself, at one version, by a suite of its own."""
+"""Judges the target itself, at one version, by the suite for tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TableCheck:
     pipeline: Pipeline
 
     def run(self, version: int | None) -> dict[str, Any]:
-        """What the suite says of the table's rows, tombstones left out; written down whatever comes of it.
+        """Judges the table's rows without tombstones. The verdict is recorded, whatever it is.
 
         Args:
             version: of the table; None: the newest one.
@@ -41,7 +41,7 @@ class TableCheck:
 
         Raises:
             QualityGate: a rule whose policy is `fail` does not hold. SuiteError: see there. TerminalError: there is no
-            table, or not that version of it.
+            table, or not this version of it.
         """
         began = time.monotonic()
         judge, tables = table_judge(self.settings, self.pipeline), Tables.of(self.settings, self.pipeline)
@@ -51,7 +51,7 @@ class TableCheck:
         rows = table.where(self.pipeline.seen_by_readers).select(*columns)
         is_row = F.monotonically_increasing_id() >= 0
         judged = rows.withColumn(quality.BROKEN, quality.broken(judge, F.lit(True), always=is_row))
-        found = quality.judgement(self.spark, self.settings, judge, judged, rows, quality.BROKEN)
+        found = quality.judgement(self.spark, self.settings, judge, rows=judged, accepted=rows, broken=quality.BROKEN)
         record(tables.quality, Subject(self.pipeline.name, uuid.uuid4().hex, table_version=version), found)
         verify_table(f"{self.pipeline.target.table} version {version}", found)
         seconds = round(time.monotonic() - began, 1)

@@ -1,7 +1,7 @@
 """Keeps a pipeline's tables quick to read and small on disk, beside its live batches.
 
-Every step is sized by a rule and may lose against a batch: then it is tried again, and at last left for the next time.
-No step changes a row that a reader sees; purging tombstones removes rows that are hidden already.
+A rule sets the size of every step. A step may lose against a batch: then it is tried again, and in the end left for the
+next time. No step changes a row that a reader sees; purging tombstones removes rows that are hidden already.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from spark_jobs.engine.marking import settings_of, with_metadata
 
 _TRIES = 5
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
-# VACUUM lists folders in so many Spark tasks, whatever their number: its default of 10,000 costs half a minute here.
+# VACUUM lists folders in so many Spark tasks, however few there are: its default of 10,000 costs half a minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _VIEW = "lakemark_purged"
 _IS_OLD = (
@@ -60,7 +60,7 @@ _IS_OLD = (
 _MARKS = "marks of purged tombstones"
 _LEFT = "left the tombstones: a backfill is under way, or a reset"
 _REWRITTEN = "rewrote INT96"
-# Delta asks for statistics of the column that it sorts by, and leaves alone what it has clustered into 100 GB.
+# Delta wants statistics of the column that it sorts by, and does not touch clusters that have reached 100 GB.
 _ANY_COLUMN = {"spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false"}
 _ANY_SIZE = {"spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(1 << 62)}
 Say = Callable[[dict[str, Any]], None]
@@ -80,11 +80,11 @@ class Maintenance:
     say: Say
 
     def run(self) -> dict[str, Any]:
-        """Does what is due, and returns what was won, as data: maintained (the pipeline), tables (by role: did, before,
+        """Does what is due, and returns the gain as data: maintained (the pipeline), tables (by role: did, before,
         after; see `TableShape`), removed (tables that nobody needs), seconds.
 
         Raises:
-            TableDamaged: see there. OutcomeUnknownError: the disk is full, or an answer was lost; the next time does
+            TableDamaged: see there. OutcomeUnknownError: the disk is full, or an answer was lost; the next run does
             what is due then.
         """
         began = time.monotonic()
@@ -113,20 +113,20 @@ class Maintenance:
         return [*self._rewrite_int96(role), *self._optimize(role), *self._vacuum(role)]
 
     def _rewrite_int96(self, role: str) -> list[str]:
-        """Files that hold timestamps as INT96, as Spark writes them unless told otherwise, are written anew."""
+        """Rewrites files that hold timestamps as INT96, which Spark writes by default."""
         if not self._holds_int96(role):
             return []
         table, keys = spark_table(self._places[role]), self._keys(role)
         clusters = self.spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").collect()[0][0]
         if not clusters:
-            # A plain OPTIMIZE leaves large files alone, and single ones.
+            # A plain OPTIMIZE does not rewrite large files, nor single ones.
             every, settings = f"OPTIMIZE {table} ZORDER BY ({spark_name(keys[0])})", _ANY_COLUMN
             return self._commit(role, _REWRITTEN, every, settings)
         every = f"OPTIMIZE {table} FULL"
         done = self._commit(role, _REWRITTEN, every, _ANY_SIZE)
         if self._holds_int96(role):
-            # What one OPTIMIZE has clustered it leaves alone until there is a file beside it. So one row gets a file of
-            # its own, as it is.
+            # OPTIMIZE does not rewrite files that it has clustered until there is another file. So this puts one row,
+            # unchanged, into a file of its own.
             same = " AND ".join(f"t.{spark_name(key)} <=> s.{spark_name(key)}" for key in keys)
             self._commit(
                 role,
@@ -142,12 +142,12 @@ class Maintenance:
         return table is not None and file_of_int96(table) is not None
 
     def _keys(self, role: str) -> Sequence[str]:
-        """Columns that tell a row of the table from others, or nearly so."""
+        """Columns that tell the table's rows apart, or nearly so."""
         is_of_records = role in ("archive", "quarantine") or self.pipeline.is_landing
         return ("offset", "partition", "topic") if is_of_records else self.pipeline.change.keys
 
     def _optimize(self, role: str) -> list[str]:
-        """Small files become large ones, rows that deletion vectors hide are dropped, clustered tables clustered."""
+        """Makes large files from small ones, drops rows that deletion vectors hide, and clusters clustered tables."""
         shape = self._shape(role)
         if shape is None or not wants_optimize(shape, self._rules.small_files_max):
             return []
@@ -157,14 +157,17 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
-        verify_alone(self._places[role])  # whoever has put a table there, it is not ours to remove
+        verify_alone(self._places[role])  # another table in this folder is not ours to remove
         table, hours = spark_table(self._places[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {table} RETAIN {hours:g} HOURS")
 
     def _purge(self) -> list[str]:
-        """What is to be purged is written down first. Whoever reads records again either did so before (then it is seen
-        here, and the tombstones stay), or sees what is written down: a backfill when it is recorded, a reset by its
-        fence, which lands only on the version of the target that it was decided on."""
+        """Purges old tombstones. Before that, it records what it is about to purge.
+
+        A backfill or a reset reads records again. If it was decided before, it is seen here, and the tombstones stay.
+        Otherwise it sees the record: a backfill when it is recorded, a reset by its fence, which lands only on the
+        version of the target that it was decided on.
+        """
         days = self._rules.purge_tombstones_after_days
         if days is None or open_table(self._tables.target) is None:
             return []
@@ -185,7 +188,7 @@ class Maintenance:
         return self._commit("target", "purged tombstones", self._purge_statement(due or [], marks))
 
     def _due(self, before: datetime) -> list[Purgeable] | None:
-        """The tombstones that may go now; None if records are being read again, or are about to be."""
+        """The tombstones that may be purged now; None if records are being read again, or are about to be."""
         rows = [(row["recorded_at"], from_row(row)) for row in Ledger(self._tables.ledger).rows()]
         state = fold(event for _, event in rows)
         is_fenced = self._target_log().marker(self.pipeline.name, state.generation) == FENCE
@@ -194,7 +197,7 @@ class Maintenance:
         return purgeable(rows, before)
 
     def _marks(self, due: Sequence[Purgeable]) -> list[PurgeMark]:
-        """How far there is anything to purge: a partition of which nothing goes gets no mark."""
+        """How far there is anything to purge. A partition without any gets no mark."""
         if not due:
             return []
         rows = self.spark.table(spark_table(self._tables.target)).alias("target")
@@ -206,8 +209,8 @@ class Maintenance:
         return [due[row["place"]].to(row["below"]) for row in found.collect()]
 
     def _purge_statement(self, due: Sequence[Purgeable], marks: Sequence[PurgeMark]) -> str:
-        """The tombstones below these marks go. A MERGE, so that names of topics are data: Delta takes no parameters in
-        a DELETE, and its builder is not there for every Spark Connect server."""
+        """The statement that deletes the tombstones below these marks. It is a MERGE, so that names of topics are data:
+        Delta takes no parameters in a DELETE, and not every Spark Connect server has its builder."""
         of = {(mark.topic, mark.partition): mark for mark in marks}
         purged = [replace(p, offset=of[key].offset) for p in due if (key := (p.topic, p.partition)) in of]
         self._positions(purged).createOrReplaceTempView(_VIEW)
@@ -229,7 +232,7 @@ class Maintenance:
         return [f"forgot {forgotten} old results of rules"] if forgotten else []
 
     def _commit(self, role: str, name: str, statement: str, settings: Mapping[str, str] | None = None) -> list[str]:
-        """Runs one statement, again when a batch was faster."""
+        """Runs one statement, and repeats it if a batch was faster."""
         self.say({"progress": f"{name.lower()} of the {role}"})
         metadata = {"lakemark": FORMAT, "role": MAINTENANCE_ROLE, "pipeline": self.pipeline.name}
         for _ in range(_TRIES):

@@ -1,5 +1,7 @@
-"""Puts the table that a backfill has made in the target's place: rows, fence and the live pipeline's next offsets in
-one commit of the target, so readers see the old rows or the new ones, and nothing that lands in between is lost.
+"""Puts the table that a backfill has made in the target's place.
+
+Rows, fence and the live pipeline's next offsets are in one commit of the target. So readers see either the old rows or
+the new ones, and nothing that lands in between is lost.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ from spark_jobs.tables.writing import ensure_target, tell_keys
 
 
 def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
-    """Checks the new table and lets it take the target's place; the live pipeline goes on from where the backfill was
-    planned, in a new generation, and applies what came since. A second call ends what a first one left undone.
+    """Checks the new table and lets it take the target's place. The live pipeline goes on in a new generation, from
+    where the backfill was planned, and applies what came since. A second call finishes what a first one left undone.
 
     Raises:
-        TerminalError: the table is not what the target must be. RetryableError: chunks are missing, or Kafka is away.
-        FencedGeneration: it was swapped or cancelled before.
+        TerminalError: the table is not fit to be the target. RetryableError: chunks are missing, or Kafka does not
+        answer. FencedGeneration: the table was promoted or cancelled before.
     """
     coordinator = Coordinator(settings, pipeline)
     backfill = coordinator.ledger.state().backfill(pipeline.name, number)
@@ -48,10 +50,10 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
     _one_row_per_key(pipeline, backfill, uri)
 
     def bring_rows(table: OpenedTable, markers: Mapping[str, int], metadata: str) -> bool:
-        """The commit that fences the old generation and replaces all rows. False if an attempt was faster."""
+        """Makes the commit that fences the old generation and replaces all rows. False if an attempt was faster."""
         if len(markers) != 1:
             raise _refused(
-                backfill, "a target that knows of its earlier generations", f"{len(markers)} without a fence"
+                backfill, "a target in which one generation has no fence yet", f"{len(markers)} without a fence"
             )
         [(app_id, fence)] = markers.items()
         target = coordinator.tables.target
@@ -78,20 +80,21 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
     started, _ = change.begin(decide)
     if started.origin != f"backfill {number}":
         raise RetryableError(
-            what="an interrupted change of generation was ended first",
+            what="an interrupted change of generation was finished first",
             where=f"{pipeline.name} generation {started.generation}",
             expected=f"a generation that backfill {number} begins",
             found=f"one that begins from: {started.origin}",
             action="try again",
         )
     _forget_purges(spark, pipeline, coordinator.tables.target)
-    # A first call may have been killed before it came to that.
+    # A first call may have been killed before it did this.
     tell_keys(spark, coordinator.tables.target, pipeline, pipeline.target.table, anew=True)
     Backfills(coordinator).end(number, "swapped", started_by)
 
 
 def _forget_purges(spark: SparkSession, pipeline: Pipeline, target: LakeUri) -> None:
-    """The new table holds every delete again; maintenance leaves them while the backfill is not at its end."""
+    """Removes the marks of purged tombstones: the new table holds every delete again. Maintenance does not purge before
+    the backfill has ended."""
     table = open_table(target)
     if table is None or not purged_from(table.metadata().configuration):
         return
@@ -110,7 +113,7 @@ def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, uri: LakeUri) -> No
     )
     if row["n"]:
         raise _refused(
-            backfill, f"one row for every key ({keys}), of history one that is current", f"{row['n']} keys with several"
+            backfill, f"one row for every key ({keys}), in history one current row", f"{row['n']} keys with several"
         )
 
 

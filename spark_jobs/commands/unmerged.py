@@ -1,4 +1,4 @@
-"""The target as if all that has landed in the archive were merged: for those who cannot wait for the next MERGE."""
+"""Shows the target as if everything in the archive were merged: for readers who cannot wait for the next MERGE."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ VIEW = "fresh"
 
 
 def unmerged_view(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> DataFrame:
-    """The rows that readers of the target will see, columns as there, as of this call.
+    """The rows that readers of the target will see, with the target's columns, as of this call.
 
-    What waits in the archive is decoded, judged and reduced as a batch would be; a row of the target is replaced where
-    its key has a newer change. Nothing is written, and nothing is taken back: offsets move only with the MERGE.
+    Records that wait in the archive are decoded, judged and reduced like a batch. A row of the target is replaced if
+    its key has a newer change. Nothing is written, and offsets move only with the MERGE.
 
     Raises:
-        TerminalError: not a table of one row per key, whose changes are whole rows.
+        TerminalError: the target is no table with one row per key whose changes are whole rows.
     """
     _verify_within_reach(pipeline)
     tables = Tables.of(settings, pipeline)
-    merged = Ledger(tables.ledger).recent()  # before the target: what has landed meanwhile is older than itself
+    merged = Ledger(tables.ledger).recent()  # read first: what lands before the target is read is no newer than it
     landed = LandingSource.of(settings, pipeline)
     batch = landed.unmerged(pipeline.name, merged)
     target = spark.read.format("delta").load(str(tables.target))
@@ -40,7 +40,7 @@ def unmerged_view(spark: SparkSession, settings: Settings, pipeline: Pipeline) -
         return target.where(pipeline.seen_by_readers)
     transform = transformation(spark, settings, pipeline, batch)
     records = read_archive(spark, landed.uri, pipeline.source, batch)
-    judged = decode(records, pipeline, batch, judge_of(settings, pipeline), transform)
+    judged = decode(records, pipeline, batch, judge=judge_of(settings, pipeline), transform=transform)
     changes = prepared(judged, pipeline).select(*target.columns)
     t, c = target.alias("t"), changes.alias("c")
     same = F.expr(" AND ".join(f"t.{spark_name(key)} = c.{spark_name(key)}" for key in pipeline.change.keys))
@@ -60,9 +60,9 @@ def _verify_within_reach(pipeline: Pipeline) -> None:
     beyond = [f"{name}: {value}" for name, value in settings.items() if value]
     if beyond:
         raise TerminalError(
-            what="there is no fresher view of this pipeline's table",
+            what="this pipeline's table has no view `fresh`",
             where=pipeline.name,
-            expected="merge_every, and one row per key, of changes that are whole rows",
+            expected="merge_every, one row per key, and changes that are whole rows",
             found="; ".join(beyond),
             action="read the target itself",
         )

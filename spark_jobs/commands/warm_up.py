@@ -1,6 +1,6 @@
-"""Warms a fresh JVM up: batches of a made-up pipeline, decoded and merged into a scratch table as real ones are.
+"""Warms up a new JVM: it decodes batches of a made-up pipeline and merges them into a scratch table, like real ones.
 
-A first MERGE costs four to eight times a warm one: all classes have to be loaded, and run interpreted at first.
+A first MERGE costs four to eight times a warm one: all classes have to be loaded, and are interpreted at first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PIPELINE = {
 
 
 def warm_up(spark: SparkSession, batches: int) -> None:
-    """Merges so many batches, large and small in turn as far as the session's settings go; leaves nothing behind."""
+    """Merges so many batches, with the settings for large and small ones in turn. It leaves nothing behind."""
     configure(spark)
     pipeline = Pipeline.model_validate(_PIPELINE)
     with tempfile.TemporaryDirectory(prefix="lakemark-warm-up-") as folder:
@@ -47,17 +47,17 @@ def warm_up(spark: SparkSession, batches: int) -> None:
 def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int) -> None:
     first = number * _RECORDS
     ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
-    batch = Batch(pipeline.name, 1, number, ranges, {"warm-up": "-"}, "-")
+    batch = Batch(pipeline.name, 1, number, ranges, topic_ids={"warm-up": "-"}, cluster_id="-")
     records = _records(spark, first).localCheckpoint(eager=True)
     judged = decode(records, pipeline, batch)
     reduced = reduce_changes(judged, folded(judged, pipeline), pipeline, volume_of(records))
     ensure_target(spark, table, pipeline)
-    metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, "warm-up", "warm-up")
-    merge_changes(spark, table, reduced.hinted, pipeline, metadata)
+    metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, attempt_id="warm-up", code_version="warm-up")
+    merge_changes(spark, table, reduced.hinted, pipeline, metadata=metadata)
 
 
 def _records(spark: SparkSession, first: int) -> DataFrame:
-    """As `read_records` gives them."""
+    """Records in the form of `read_records`."""
     offset = F.col("id") + first
     fields = {
         "id": F.col("id") + first // 2,

@@ -1,1 +1,1 @@
-"""What Lakemark asks of Spark itself: sessions, errors told apart, marked commits. Imports `include`."""
+"""Uses Spark itself: sessions, classes of errors, commits with a batch's marker. Imports `include`."""

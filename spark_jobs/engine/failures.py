@@ -1,4 +1,4 @@
-"""Classes what Spark, Delta and Kafka raise by what the caller may do."""
+"""Sorts the errors of Spark, Delta and Kafka by what the caller may do."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _DATA_LOSS = re.compile(r"OffsetOutOfRangeException|KAFKA_DATA_LOSS|failOnDataLo
 
 
 def is_same_marker(error: Exception) -> bool:
-    """Another attempt committed this batch while this one was about to (I5)."""
+    """Whether another attempt committed this batch while this one was about to (I5)."""
     return bool(_SAME_MARKER.search(str(error)))
 
 
 def is_conflict(error: Exception) -> bool:
-    """Other work on the table was faster; nothing landed."""
+    """Whether other work on the table was faster; then nothing landed."""
     return bool(_CONFLICT.search(str(error)))
 
 
 def is_short_of_memory(error: Exception) -> bool:
-    """A join kept in memory what did not fit; nothing landed. One that sorts uses the disk."""
+    """Whether a join did not fit into memory; then nothing landed. A join that sorts uses the disk."""
     return bool(_MEMORY.search(str(error)))
 
 
 def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> LakemarkError:
-    """The error of an attempt, by what the caller may do.
+    """The attempt's error as a class that says what the caller may do.
 
     Args:
-        phase: what the attempt was doing, for people. may_have_landed: it had come to its commit point. No error may
-            say then that nothing landed, but one in which Delta refuses the commit (I6).
+        phase: what the attempt was doing, for people. may_have_landed: it had reached its commit point. Then no error
+            may say that nothing landed, except one in which Delta refuses the commit (I6).
     """
     tried_again = OutcomeUnknownError if may_have_landed else RetryableError
     if isinstance(error, RetryableError):
@@ -65,7 +65,7 @@ def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> 
         return OffsetsExpired(
             what="Kafka lost records of a planned range while they were read",
             where=where,
-            expected="every planned range held in full",
+            expected="Kafka to hold every planned range in full",
             found=found,
             action="nothing was skipped and nothing will be: see the topic's retention and this pipeline's lag",
         )
@@ -87,9 +87,9 @@ def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> 
         )
     if _NOT_WRITABLE.search(str(error)):
         return TerminalError(
-            what="a folder may not be written",
+            what="a folder is not writable",
             where=f"{where}, while it did {phase}",
-            expected="a lake that the user of the Spark server may write",
+            expected="a lake that the user of the Spark server may write to",
             found=_first_lines(error),
             action=f"make it writable, then rerun the task; {then}",
         )
@@ -108,11 +108,11 @@ def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> 
             where=f"{where}, while it did {phase}",
             expected="schema and conditions of the pipeline file that fit Spark and the tables",
             found=found,
-            action="mend the pipeline file (`lakemark explain` shows what is built from it), then rerun the task",
+            action="fix the pipeline file (`lakemark explain` shows what is built from it), then rerun the task",
         )
     if may_have_landed:
         return OutcomeUnknownError(
-            what="the attempt lost sight of its commit",
+            what="the attempt does not know whether its commit landed",
             where=where,
             expected=f"an answer to the commit, while it did {phase}",
             found=found,

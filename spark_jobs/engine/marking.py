@@ -1,4 +1,4 @@
-"""The marker of a batch around one Delta write (I2)."""
+"""Puts a batch's marker into one Delta write (I2)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def marked_write(spark: SparkSession, metadata: CommitMetadata) -> AbstractConte
 def marked(spark: SparkSession, app_id: str, version: int, metadata: str) -> Iterator[None]:
     """The one Delta write inside lands with this marker and `userMetadata`.
 
-    These are settings of the session and hold for every write in it, so they are set around one statement only and
-    an attempt has a session of its own.
+    These are settings of the session, and they hold for every write in it. So they are set around one statement only,
+    and an attempt has a session of its own.
     """
     with settings_of(spark, {_APP_ID: app_id, _VERSION: str(version), _METADATA: metadata}):
         yield
 
 
 def with_metadata(spark: SparkSession, metadata: str) -> AbstractContextManager[None]:
-    """Delta writes inside land with this `userMetadata` and no marker."""
+    """The Delta writes inside land with this `userMetadata` and no marker."""
     return settings_of(spark, {_METADATA: metadata})
 
 
 @contextmanager
 def settings_of(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """The session has these settings inside."""
+    """Inside, the session has these settings."""
     try:
         for key, value in values.items():
             spark.conf.set(key, value)

@@ -1,4 +1,4 @@
-"""Opens Spark sessions: one per attempt, on a Spark Connect server or as a driver of one's own."""
+"""Opens Spark sessions: one per attempt, on a Spark Connect server or with a driver in this process."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from include.jobs.command_line import CLIENT_ONLY
 from include.protocol.errors import TerminalError
 from include.settings import Settings
 
-# What every session of a job runs with, wherever it runs.
+# Settings of every session of a job, wherever it runs.
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
-    # Delta's 50 snapshot partitions cost seconds per batch; one reads the log of some ten thousand files in time.
+    # Delta's 50 snapshot partitions cost seconds per batch. One partition is fast enough for the log of some ten
+    # thousand files.
     "spark.databricks.delta.snapshotPartitions": "1",
-    # The JSON functions' results must not depend on a cluster's settings.
+    # The results of the JSON functions must not depend on a cluster's settings.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
-    # `${...}` in a statement stays what it is. (No value of a record is ever part of one; this is the second wall.)
+    # `${...}` in a statement stays as it is. (No value of a record is ever part of a statement; this is a second wall.)
     "spark.sql.variable.substitute": "false",
-    # By default Spark writes INT96. Readers on Arrow take that for nanoseconds of 64 bits, which end in the year 2262.
+    # By default Spark writes INT96. Arrow reads that as nanoseconds of 64 bits, which end in the year 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # And days before 1582-10-15 as ISO 8601 counts them, like all others do.
+    # Days before 1582-10-15 are counted by ISO 8601, as other engines do.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 
-# For a Spark Connect server that does not answer: ten minutes as by default, but asked every five seconds at last, not
-# every sixty. One that has been restarted says so at the first question, and the next attempt begins.
+# For a Spark Connect server that does not answer. It waits ten minutes, as by default, but tries again at least every
+# five seconds, not every sixty. A restarted server says so at the first call, and the next attempt begins.
 _WAITING = {"max_retries": 120, "max_backoff": 5_000}
 
-# Of a batch. (Figures in docs/performance.md.)
+# Settings for a batch. (docs/performance.md has the figures.)
 _USUAL = {
     "spark.sql.adaptive.enabled": "true",
-    # Partitions that are made one must still be hashed in memory (`spark_jobs.changes.reduction`).
+    # Partitions that Spark joins into one must still fit a hash table in memory (`spark_jobs.changes.reduction`).
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-# What is planned once is over sooner than what is planned again at every stage.
+# A small batch ends sooner if it is planned once, and not again at every stage.
 _SMALL = {**_USUAL, "spark.sql.adaptive.enabled": "false"}
 _SMALL_RECORDS = 50_000
-# Of a small batch into a small table: it is over before compiled code has paid for its compiler.
+# A small batch into a small table ends before compiled code has paid for its compilation.
 _SMALLEST = {**_SMALL, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _SMALLEST_RECORDS, _SMALLEST_ROWS = 20_000, 100_000
 _PARTITION_RECORDS, _PARTITION_ROWS, _PARTITIONS_MAX = 25_000, 250_000, 2_000  # of a shuffle
@@ -57,16 +58,16 @@ _PARTITION_RECORDS, _PARTITION_ROWS, _PARTITIONS_MAX = 25_000, 250_000, 2_000  #
 def open_session(
     settings: Settings, remote: str | None, master: str | None, submitted: bool = False
 ) -> Iterator[SparkSession]:
-    """A fresh session; closed at the end, with all that it holds on the server.
+    """A new session. It is closed at the end, with everything that it holds on the server.
 
     Args:
-        remote: `sc://host:port` of a Spark Connect server; else `master` for a driver in this process.
+        remote: `sc://host:port` of a Spark Connect server; None: a driver in this process, on `master`.
         submitted: spark-submit has started this process and has set all options.
     """
     if submitted:
         spark = SparkSession.builder.getOrCreate()
     elif remote is not None:
-        # A job that is submitted must start where Connect's packages (grpc, pandas) are not installed.
+        # A submitted job must also start where Connect's packages (grpc, pandas) are not installed.
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
         spark = SparkSession.builder.remote(remote).create()
@@ -86,34 +87,34 @@ def open_session(
 
 
 def configure(spark: SparkSession) -> None:
-    """Sets what every session of a job runs with."""
+    """Sets what every session of a job needs."""
     for key, value in _SESSION.items():
         spark.conf.set(key, value)
 
 
 def fit(spark: SparkSession, records: int, rows: int) -> None:
-    """Sets the session up for a batch's work.
+    """Sets the session up for a batch of this size.
 
     Args:
-        records: at most so many are read. rows: of the largest table that they are merged into.
+        records: the most that may be read. rows: of the largest table that they are merged into.
     """
     if records > _SMALL_RECORDS:
-        # Where its source is too large to be broadcast, a MERGE shuffles the table as well.
+        # If its source is too large to be broadcast, a MERGE shuffles the table as well.
         partitions = records // _PARTITION_RECORDS + rows // _PARTITION_ROWS
         chosen = {**_USUAL, "spark.sql.shuffle.partitions": str(min(max(2, partitions), _PARTITIONS_MAX))}
     elif records > _SMALLEST_RECORDS or rows > _SMALLEST_ROWS:
         chosen = {**_SMALL, "spark.sql.shuffle.partitions": "2"}
     else:
         chosen = {**_SMALLEST, "spark.sql.shuffle.partitions": "1"}
-    # All of them for every batch: a session may run many, and to unset one brings back Spark's own default (two
-    # hundred partitions), not what this Spark was started with.
+    # Every batch sets all of them: a session may run many batches. Unsetting one would bring back Spark's own default
+    # (two hundred partitions), not the value that this Spark was started with.
     for key, value in chosen.items():
         spark.conf.set(key, value)
 
 
 @contextmanager
 def tagged(spark: SparkSession | None, tag: str) -> Iterator[None]:
-    """Spark's event log has this tag with every job that begins inside."""
+    """Spark's event log shows this tag at every job that begins inside."""
     if spark is None:
         yield
         return
@@ -125,12 +126,12 @@ def tagged(spark: SparkSession | None, tag: str) -> Iterator[None]:
 
 
 def _refuse_unsafe_commits(spark: SparkSession) -> None:
-    """Two processes that commit at once must not replace each other's commit (see `spark_classes`)."""
+    """Refuses a Spark in which two processes could replace each other's commits (see `spark_classes`)."""
     for key, value in spark_classes.OPTIONS.items():
         found = spark.conf.get(key, None)
         if found != value:
             raise TerminalError(
-                what="this Spark commits to local Delta tables in a way that loses commits of other processes",
+                what="this Spark may replace commits of other processes to local Delta tables",
                 where="its configuration",
                 expected=f"{key}={value}, with Lakemark's compiled classes on the class path",
                 found=f"{key}={found}",
@@ -139,7 +140,7 @@ def _refuse_unsafe_commits(spark: SparkSession) -> None:
 
 
 def prepare_own_driver(settings: Settings) -> None:
-    """Spark takes these from the process environment only."""
+    """Sets what Spark reads from the process environment only."""
     os.environ["JAVA_HOME"] = str(find_java(settings.java, settings.home / "java").home)
     # Python workers of a local master must be this environment's own Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

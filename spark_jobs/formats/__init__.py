@@ -1,1 +1,1 @@
-"""What the bytes of a record become: one module per format, and the contract that they share. Imports `include`."""
+"""Decodes the bytes of records: one module per format, and the contract that they share. Imports `include`."""

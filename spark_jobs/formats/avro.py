@@ -1,7 +1,7 @@
 """Formats `avro` and `debezium-avro` in Confluent's wire format: a zero byte, a schema's id in the registry, a record.
 
-A batch may hold records of several schemas: each is decoded by the one that it was written with, and the declared
-columns are taken from it by their names. Source: Confluent's documentation of its serializers, "Wire format".
+A batch may hold records of several schemas. Each record is decoded by the schema that it was written with, and the
+declared columns are taken from it by name. Source: Confluent's documentation of its serializers, "Wire format".
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from spark_jobs.formats.contract import (
     of_plain_rows,
 )
 from spark_jobs.formats.framing import schema_id, schema_ids, unreadable
+from spark_jobs.formats.functions import struct_of
 from spark_jobs.formats.values import none_of
 
 _ID, _ROW, _LOST, _IMAGE_LOST = (f"{LINEAGE}_{name}" for name in ("schema_id", "avro", "lost", "image_lost"))
@@ -44,14 +45,18 @@ _Make = Callable[[Expression, AvroSchema], Expression]
 
 @dataclass(frozen=True)
 class _Written:
-    """Records with the Avro that their bytes hold, one column for every schema among them."""
+    """Records with their decoded Avro, in one column for every schema among them."""
 
     records: DataFrame
     schemas: Mapping[int, AvroSchema | NoSchema]  # by id
 
     @classmethod
     def of(cls, records: DataFrame, framed: Expression, pipeline: Pipeline, make: _Make) -> _Written:
-        """Args: framed: the bytes. make: what will be made of rows. Raises: see `SchemaRegistry`."""
+        """Decodes the bytes `framed`.
+
+        Args:
+            make: what will be made from the rows. Raises: see `SchemaRegistry`.
+        """
         known = records.withColumn(_ID, schema_id(framed))
         registry = SchemaRegistry.of(pipeline.source)
         schemas = {number: registry.avro(number) for number in schema_ids(known, _ID)}
@@ -65,7 +70,7 @@ class _Written:
         return cls(known.select("*", *rows), schemas)
 
     def chosen(self, make: _Make, type_: str) -> Expression:
-        """What is made of a record by its own schema; null of one that has none."""
+        """What `make` makes from a record by the record's own schema; null for a record without one."""
         none = F.lit(None).cast(type_)
         found = F.when(F.lit(False), none)
         for number, schema in self.schemas.items():
@@ -76,12 +81,12 @@ class _Written:
 
     @property
     def undecodable(self) -> Expression:
-        """Why bytes, which are not null, are no record; null: they are one."""
+        """Why bytes that are not null are no record; null: they are one."""
         problems = [unreadable(F.col(_ID), self.schemas)]
         for number, schema in self.schemas.items():
             if isinstance(schema, AvroSchema):
                 row = F.col(_row(number))
-                # What Spark makes of bytes that are no record of the schema: a row of nulls.
+                # From bytes that are no record of the schema Spark makes a row of nulls.
                 held = F.array_contains(F.array(*(row[name].isNotNull() for name in schema.fields)), True)
                 problems.append(F.when((F.col(_ID) == number) & (row.isNull() | ~held), UNDECODABLE))
         return F.coalesce(*problems)
@@ -92,14 +97,14 @@ def _read(bare: Expression, schema: AvroSchema) -> Expression:
 
 
 def _readable(records: DataFrame, number: int, schema: AvroSchema | NoSchema, make: _Make) -> AvroSchema | NoSchema:
-    """The schema, if Spark can read records by it: none of one that refers to itself, say."""
+    """The schema, if Spark can read records by it; it cannot if, for instance, the schema refers to itself."""
     if isinstance(schema, NoSchema):
         return schema
     if not schema.is_record:
         return NoSchema(f"schema {number} is no record")
     if not schema.is_bounded:
         return NoSchema(
-            f"schema {number} has arrays of what takes no bytes, so that a record may claim any number of it"
+            f"schema {number} has arrays of items that take no bytes, so a record may claim any number of them"
         )
     try:
         row = records.sparkSession.range(0).select(_read(F.lit(None).cast("binary"), schema).alias("row"))
@@ -109,7 +114,7 @@ def _readable(records: DataFrame, number: int, schema: AvroSchema | NoSchema, ma
         # An ArithmeticException: a decimal of more digits than Spark has.
         if not isinstance(error, AnalysisException | ArithmeticException) and not _OF_AVRO.search(str(error)):
             raise  # a server that went away says nothing about a schema
-        return NoSchema(f"schema {number} is none that Spark can read")
+        return NoSchema(f"schema {number} cannot be read by Spark")
     return schema
 
 
@@ -118,14 +123,14 @@ def _row(number: int) -> str:
 
 
 def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Records (struct RECORD) with the contract's columns."""
+    """Decodes format `avro`: records (struct RECORD) with the contract's columns."""
     columns, partial = pipeline.value_columns, pipeline.partial_columns
     written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline, _typed(columns, pipeline))
     deciding = pipeline.deciding_columns if pipeline.rescues else {column.name for column in columns}
     judged = [column for column in columns if column.name in deciding]
 
     def lost(row: Expression, schema: AvroSchema) -> Expression:
-        """What the first value is not that cannot be what is declared, string; null: all can."""
+        """Why the first value that does not fit its declared type does not fit, string; null: all fit."""
         said = (
             F.when(_is_lost(c, row, schema.fields, pipeline), none_of(c)) for c in judged if c.name in schema.fields
         )
@@ -142,13 +147,13 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
             if name in declared:
                 raw = F.when(_value(declared[name], row, schema.fields, pipeline).isNull(), raw)
             kept.append(raw.alias(name))
-        text = F.make_valid_utf8(F.to_json(F.struct(*kept)))  # without nulls
+        text = F.make_valid_utf8(F.to_json(F.struct(*kept)))  # `to_json` leaves nulls out
         return F.when(text != "{}", text)
 
     found = written.records.select(
         "*",
         *([written.chosen(rescued, "STRING").alias(RESCUED_JSON)] if pipeline.rescues else []),
-        written.chosen(_typed(columns, pipeline), _struct(columns)).alias(DECODED),
+        written.chosen(_typed(columns, pipeline), struct_of(columns, marks=False)).alias(DECODED),
         written.chosen(lost, "STRING").alias(_LOST),
         (written.chosen(absent, "ARRAY<STRING>") if partial else no_names()).alias(ABSENT),
     )
@@ -161,14 +166,10 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 def with_rows(
     records: DataFrame, framed: Expression, columns: Sequence[Column], pipeline: Pipeline, name: str
 ) -> DataFrame:
-    """Records with one column more: a struct of `columns`, from the bytes `framed`; null where they are no record."""
+    """Adds the column `name`: a struct of `columns`, from the bytes `framed`; null where these are no record."""
     written = _Written.of(records, framed, pipeline, _typed(columns, pipeline))
-    rows = written.records.withColumn(name, written.chosen(_typed(columns, pipeline), _struct(columns)))
-    return rows.select(*records.columns, name)
-
-
-def _struct(columns: Sequence[Column]) -> str:
-    return f"STRUCT<{', '.join(f'`{column.name}`: {column.type}' for column in columns)}>"
+    made = written.chosen(_typed(columns, pipeline), struct_of(columns, marks=False))
+    return written.records.withColumn(name, made).select(*records.columns, name)
 
 
 def _typed(columns: Sequence[Column], pipeline: Pipeline) -> _Make:
@@ -179,8 +180,8 @@ def _typed(columns: Sequence[Column], pipeline: Pipeline) -> _Make:
 
 
 def _value(column: Column, row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline) -> Expression:
-    """A column as its declared type; null where the schema has none of that name, or its value, or a part of it, is of
-    another type."""
+    """A column as its declared type; null where the schema has no such name, or where the value or a part of it does
+    not fit the type."""
     field = fields.get(column.name)
     if field is None:
         return F.lit(None).cast(column.type)
@@ -190,18 +191,17 @@ def _value(column: Column, row: Expression, fields: Mapping[str, AvroField], pip
 
 
 def _is_lost(column: Column, row: Expression, fields: Mapping[str, AvroField], pipeline: Pipeline) -> Expression:
-    """Whether the row has a value of the name that cannot be what is declared."""
+    """Whether the row has a value of the name that does not fit the declared type."""
     return row[column.name].isNotNull() & _value(column, row, fields, pipeline).isNull()
 
 
 def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Records (struct RECORD) with the contract's columns."""
+    """Decodes format `debezium-avro`: records (struct RECORD) with the contract's columns."""
     columns = pipeline.value_columns
     positions = {name: POSITIONS[name] for name in pipeline.positions}
-    image = f"STRUCT<{', '.join(f'`{c.name}`: {c.type}' for c in columns)}, {_IMAGE_LOST}: ARRAY<STRING>>"
-    type_ = f"STRUCT<op: STRING, before: {image}, after: {image}" + "".join(
-        f", `{name}`: {position}" for name, position in positions.items()
-    )
+    image = struct_of([*columns, Column(_IMAGE_LOST, "ARRAY<STRING>")], marks=False)
+    parts = {"op": "STRING", "before": image, "after": image, **positions}
+    type_ = struct_of(Column(name, part) for name, part in parts.items())
 
     def of_image(name: str, row: Expression, schema: AvroSchema) -> Expression:
         if name not in schema.fields:
@@ -226,13 +226,13 @@ def decoded_debezium(records: DataFrame, pipeline: Pipeline) -> DataFrame:
         return F.struct(op.alias("op"), *images, *places)
 
     written = _Written.of(records, F.col(f"{RECORD}.value"), pipeline, envelope)
-    whole = written.records.withColumn(_ENVELOPE, written.chosen(envelope, f"{type_}>"))
+    whole = written.records.withColumn(_ENVELOPE, written.chosen(envelope, type_))
     return debezium.decoded(whole, pipeline, _Avro(written))
 
 
 @dataclass(frozen=True)
 class _Avro(debezium.Envelope):
-    """Converted by each record's own schema beforehand."""
+    """An envelope whose values are converted already, each by its record's own schema."""
 
     written: _Written
 

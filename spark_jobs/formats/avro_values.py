@@ -1,14 +1,14 @@
-"""What values of an Avro schema become as declared types: by name, and only where nothing is guessed and nothing lost.
+"""Converts values of an Avro schema to declared types: by name, and only where nothing is guessed and nothing is lost.
 
-| declared | what is taken |
+| declared | what fits |
 | --- | --- |
-| whole numbers | numbers that are whole and fit |
+| whole numbers | numbers that are whole and within the range |
 | DECIMAL, FLOAT, DOUBLE | numbers; a decimal is rounded to its declared places |
-| TIMESTAMP | timestamps; numbers whose unit the schema or the pipeline file says; times of a day, or days, are none |
-| DATE | dates; bare numbers are days; times and moments are none |
-| STRING | texts, enums, bytes that are UTF-8, and whatever else is simple |
+| TIMESTAMP | timestamps; numbers whose unit the schema or the pipeline file names; no times of day, no days |
+| DATE | dates; bare numbers, which count days; no times, no timestamps |
+| STRING | texts, enums, bytes that are UTF-8, and any other simple value |
 | STRUCT, ARRAY, MAP | records, by the names of their fields; arrays; maps |
-| anything | a union of several, of which one at a time is there |
+| anything | a union, if the member that is there fits |
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNIT_BY_LOGICAL = {"timestamp-nanos": "nanos", "local-timestamp-nanos": "nanos"
 
 
 def typed(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pipeline) -> Column:
-    """A value, as Spark reads it by its schema, as one of a declared column; null where it cannot be that."""
+    """A value, as Spark reads it by its schema, as the type of a declared column; null where it does not fit."""
     none = F.lit(None).cast(column.type)
     if avro.kind == "union":
         options = [typed(raw[f"member{n}"], option, column, pipeline) for n, option in enumerate(avro.options)]
@@ -56,9 +56,9 @@ def typed(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pip
 
 
 def is_lost(raw: Column, value: Column, avro: AvroField, type_: str) -> Column:
-    """Whether `typed` has made null of anything that is not."""
+    """Whether `typed` has made null from anything that is not null."""
     whole = raw.isNotNull() & value.isNull()
-    if avro.kind == "union":  # of which one is there, and may have lost a part
+    if avro.kind == "union":  # one of its members is there, and may have lost a part
         parts = (is_lost(raw[f"member{n}"], value, option, type_) for n, option in enumerate(avro.options))
         return F.array_contains(F.array(whole, *parts), True)
     match nested(type_):
@@ -78,7 +78,7 @@ def is_lost(raw: Column, value: Column, avro: AvroField, type_: str) -> Column:
 
 
 def _simple(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pipeline) -> Column | None:
-    """None: a value of that schema is never one of that type."""
+    """A simple value as the column's type; None: a value of that schema never fits that type."""
     word = column.word
     match avro.kind:
         case "string" | "enum":
@@ -117,7 +117,7 @@ def _of_whole(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline:
         return moment(count.cast("bigint"), F.lit(unit)) if unit else None
     if word in FLOATS:
         found = raw.cast(column.type)
-        # What rounds up to 2^63 is cast back to the last BIGINT.
+        # A number that rounds up to 2^63 is cast back to the largest BIGINT.
         return F.when((found.try_cast("bigint") == raw) & (raw != 2**63 - 1), found)
     if word == "BOOLEAN":
         return F.when(raw.isin(0, 1), raw == 1)

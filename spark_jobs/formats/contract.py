@@ -1,6 +1,6 @@
-"""What every format makes of records, and the names of the columns that stand for it while a batch is decoded.
+"""The contract of formats: which columns every format makes from records.
 
-Columns that no schema of a pipeline can have taken: `_lakemark` names are Lakemark's own.
+No schema of a pipeline can have columns of these names: names that begin with `_lakemark` are Lakemark's own.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from include.pipeline_file import LINEAGE
 
 RECORD = f"{LINEAGE}_record"  # struct: Kafka's own fields
 DECODED = f"{LINEAGE}_decoded"  # struct of the schema's columns
-POSITION = f"{LINEAGE}_position"  # struct: what the change can be ordered by beside them, by the pipeline file's names
-KIND = f"{LINEAGE}_kind"  # string: upsert, delete, truncate; none: no change of a row
-ABSENT = (
-    f"{LINEAGE}_absent"  # array<string>: columns that the record leaves out, and that keep what they were; null: none
-)
+POSITION = f"{LINEAGE}_position"  # struct: what else can order the change, by the names in the pipeline file
+KIND = f"{LINEAGE}_kind"  # string: upsert, delete, truncate, or none (no change of a row)
+ABSENT = f"{LINEAGE}_absent"  # array<string>: columns that the record leaves out: they keep their value; null: none
 PREVIOUS = f"{LINEAGE}_previous"  # struct of the key columns as they were before the change; null: not known
 RESCUED_JSON = (
-    f"{LINEAGE}_rescued"  # string: JSON of what the schema's columns do not hold; only of what can be rescued
+    f"{LINEAGE}_rescued"  # string: JSON of what the schema's columns do not hold; only if the pipeline rescues
 )
 PROBLEM = f"{LINEAGE}_problem"  # string: why the record cannot be decoded; null: it can
 
@@ -28,7 +26,7 @@ NO_VALUE = "null value"
 
 
 def field(struct: str, name: str) -> Column:
-    """A field of one of these structs; a name with a dot in it is one name."""
+    """A field of one of these structs. A name with a dot in it is one name."""
     return F.col(f"{struct}.`{name}`")
 
 
@@ -43,10 +41,10 @@ def no_names() -> Column:
 def of_plain_rows(
     decoded: DataFrame, problem: Column, absent: Column | None = None, rescued: Column | None = None
 ) -> DataFrame:
-    """The contract's columns of records that are rows and nothing else.
+    """The contract's columns for records that are rows and nothing else.
 
     Args:
-        decoded: with RECORD and DECODED. problem, absent, rescued: what those columns are to be.
+        decoded: with RECORD and DECODED. problem, absent, rescued: the values of the columns with these names.
     """
     return decoded.select(
         RECORD,

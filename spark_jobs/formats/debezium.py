@@ -1,6 +1,6 @@
-"""What Debezium's envelope says of a row, whatever it is encoded in.
+"""Reads a change from Debezium's envelope, in any encoding.
 
-An insert, update or snapshot row is `after`; a delete is `before`, which may hold the key alone.
+The row of an insert, update or snapshot is `after`. The row of a delete is `before`, which may hold the key alone.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from spark_jobs.formats.contract import (
     no_position,
 )
 
-IMAGE = f"{LINEAGE}_image"  # what `Envelope.image` makes of the image that is the row
-# Of the image of before, what is asked of it: the keys and what orders a delete; the keys that an upsert's row had.
+IMAGE = f"{LINEAGE}_image"  # the image that is the row, as `Envelope.image` makes it
+# Parts of the image `before`: the keys and what orders a delete; the keys that an upsert's row had.
 _GONE, _OLD = (f"{LINEAGE}_{name}_image" for name in ("gone", "old"))
 _KINDS = {"c": "upsert", "u": "upsert", "r": "upsert", "d": "delete", "t": "truncate", "m": "none"}
 
-_FILE_DIGITS = 6  # of the number of a binary log's file, at first
+_FILE_DIGITS = 6  # in the number of a binary log's file, until more are needed
 _LONG_NUMBER = r"^(.*\.)([0-9]{7,10})\z"
 
 
 class Envelope(ABC):
-    """An encoding's way to the parts of an envelope, which is a column (or several) of the records."""
+    """How an encoding finds the parts of an envelope. The envelope is one column of the records, or several."""
 
     @property
     @abstractmethod
@@ -51,11 +51,11 @@ class Envelope(ABC):
         """`op`, `before`, `after` (images of the row), or a position by its name."""
 
     def image(self, part: Expression, columns: Sequence[Column]) -> Expression:
-        """What the other methods take for an image of these columns, of a part that is one; null where none is."""
+        """An image of these columns, from a part that is one, for the other methods; null where there is none."""
         return part
 
     def unreadable(self, image: Expression) -> Expression:
-        """Why a part is no image, or why one of its columns is lost of which `problem` does not tell; null: neither."""
+        """Why a part is no image, or why a column is lost for which `problem` gives no reason; null: neither."""
         return F.lit(None).cast("string")
 
     def raw(self, column: Column, image: Expression) -> Expression:
@@ -64,11 +64,11 @@ class Envelope(ABC):
 
     @abstractmethod
     def value(self, column: Column, image: Expression) -> Expression:
-        """A column of an image as its declared type; null where that cannot be."""
+        """A column of an image as its declared type; null where it does not fit."""
 
     @abstractmethod
     def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
-        """Why `value` is none that the image holds, string; None: that cannot be."""
+        """Why the image's value is lost in `value`, string; None: that never happens."""
 
 
 def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataFrame:
@@ -95,11 +95,11 @@ def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataF
 
 
 def _place(name: str, envelope: Envelope) -> Expression:
-    """A position as it can be compared.
+    """A position in a form that can be compared.
 
-    The numbers of MySQL's files have six digits, and more once these do not do: then a character behind all digits goes
-    before them, a later one the more there are, and `binlog.1000000` comes after `binlog.999999`. (Names with six
-    digits stay as they are: tables hold them.)
+    The numbers of MySQL's files have six digits, and more when six are not enough. Longer numbers get a prefix: a
+    character that sorts after all digits, and a later one for each further digit. So `binlog.1000000` comes after
+    `binlog.999999`. (Names with six digits stay as they are, because tables hold them.)
     """
     place = envelope.part(name)
     if name != "source.file":
@@ -110,13 +110,13 @@ def _place(name: str, envelope: Envelope) -> Expression:
 
 
 def _of_deletes(pipeline: Pipeline) -> list[Column]:
-    """The columns that a delete needs: which rows go, and when. The others may hold anything: their row goes."""
+    """The columns that a delete needs: the keys and the order. The others may hold anything, because the row goes."""
     names = pipeline.change.placing_columns
     return [column for column in pipeline.value_columns if column.name in names]
 
 
 def _previous_keys(pipeline: Pipeline) -> list[Column]:
-    """The key columns for which the image of before is asked what they were; none if it is not asked."""
+    """The key columns whose old values are taken from the image `before`; none if the pipeline does not use it."""
     if not pipeline.moves_keys or pipeline.change.previous_keys:
         return []
     return [column for column in pipeline.value_columns if column.name in pipeline.change.keys]
@@ -131,7 +131,7 @@ def _value(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression
 
 
 def _is_unavailable(column: Column, pipeline: Pipeline, envelope: Envelope) -> Expression:
-    """Whether the placeholder stands in a column's place."""
+    """Whether a column holds Debezium's placeholder for an unavailable value."""
     raw, text = envelope.raw(column, F.col(IMAGE)), F.lit(pipeline.source.debezium.unavailable)
     match nested(column.type):
         case None:
@@ -143,7 +143,7 @@ def _is_unavailable(column: Column, pipeline: Pipeline, envelope: Envelope) -> E
 
 
 def _unavailable_items(word: str, text: str) -> Expression:
-    """The placeholder as an array: one item; or of numbers and dates, which are numbers, each of its bytes."""
+    """The placeholder as an array: one item; for numbers and dates (stored as numbers) an item for each byte."""
     if word in ("STRING", "BINARY"):
         return F.array(F.lit(text).cast(word))
     signed = F.array(*(F.lit(byte - 256 if byte > 127 else byte) for byte in text.encode()))
@@ -153,7 +153,7 @@ def _unavailable_items(word: str, text: str) -> Expression:
 
 
 def _absent(pipeline: Pipeline, envelope: Envelope) -> Expression:
-    """Large values that the database did not send, because they are as they were (TOAST)."""
+    """The columns that the database did not send, because their large values have not changed (TOAST)."""
     partial = [column for column in pipeline.value_columns if column.name in pipeline.partial_columns]
     if not partial:
         return no_names()
@@ -162,7 +162,7 @@ def _absent(pipeline: Pipeline, envelope: Envelope) -> Expression:
 
 
 def _previous(pipeline: Pipeline, envelope: Envelope) -> Expression:
-    """The keys in the image of before: PostgreSQL's holds them, where nothing else, when they change."""
+    """The keys in the image `before`. PostgreSQL's image holds keys that change, even where it holds nothing else."""
     columns, before = _previous_keys(pipeline), F.col(_OLD)
     if not columns:
         return F.lit(None)
@@ -192,12 +192,12 @@ def _problem(pipeline: Pipeline, envelope: Envelope) -> Expression:
 
 
 def _unknown_old_keys(pipeline: Pipeline, envelope: Envelope) -> list[Expression]:
-    """Why it is not known which row an upsert moves: one that stayed where it was would never go. Null: it is known."""
+    """Why the row that an upsert moves is not known, strings; null: it is known. An unknown old row would never go."""
     keys, before = _previous_keys(pipeline), F.col(_OLD)
     if not keys:
         return []
     lost = (envelope.problem(column, before, envelope.value(column, before)) for column in keys)
-    # Of some of its keys an image of before may not tell. If none of the others has changed, none has.
+    # The image `before` may lack some of the keys. If none of the others has changed, no key has.
     old = [(envelope.value(column, before), field(DECODED, column.name)) for column in keys]
     untold = F.array_contains(F.array(*(was.isNull() for was, _ in old)), True)
     changed = F.array_contains(F.array(*(F.coalesce(was != now, F.lit(False)) for was, now in old)), True)

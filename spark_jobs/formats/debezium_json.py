@@ -1,7 +1,7 @@
 """Format `debezium-json`: Debezium's envelope, with or without its schema, as Kafka Connect's JSON converter writes it.
 
-Times, dates and decimals come as numbers and encoded bytes; what these mean says the schema where a record brings it
-along, else the pipeline file.
+Times, dates and decimals come as numbers and encoded bytes. Their meaning is in the schema, if the record brings it
+along, or else in the pipeline file.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from spark_jobs.formats.functions import decimal_text, json_row, struct_of, text
 from spark_jobs.formats.moments import within_years
 from spark_jobs.formats.values import is_count, none_of, of_text
 
-_ENVELOPE = f"{LINEAGE}_envelope"  # what `json_row` says of it
-_FIELDS = f"{LINEAGE}_fields"  # what the schema that the record brings along says of the row's columns; null without
+_ENVELOPE = f"{LINEAGE}_envelope"  # the result of `json_row` for it
+_FIELDS = f"{LINEAGE}_fields"  # the row's columns in the schema that the record brings along; null without one
 _OF_FIELDS = "ARRAY<STRUCT<field: STRING, type: STRING, name: STRING, parameters: MAP<STRING, STRING>>>"
 _SCHEMA = f"STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: {_OF_FIELDS}>>>"
 _CONVERTED = ("DATE", *TIMESTAMPS, *DECIMALS)
@@ -43,7 +43,7 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def key_columns(key: Expression, schema: Expression, columns: Sequence[Column], pipeline: Pipeline) -> Expression:
-    """A struct of key columns, from a key as Kafka Connect's JSON converter writes it: by the same rules as images.
+    """A struct of key columns, from a key as Kafka Connect's JSON converter writes it, by the same rules as images.
 
     Args:
         key: bytes of its JSON object. schema: bytes of the schema that it brings along; null without one.
@@ -55,7 +55,7 @@ def key_columns(key: Expression, schema: Expression, columns: Sequence[Column], 
 
 
 class _Json(debezium.Envelope):
-    """Wherever in the record it is: bare, or within `payload`. An image is what `json_row` says of its JSON."""
+    """An envelope in JSON: the record itself, or its `payload`. An image is the result of `json_row` for its JSON."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -65,7 +65,7 @@ class _Json(debezium.Envelope):
         return self.unreadable(F.col(_ENVELOPE))
 
     def part(self, path: str) -> Expression:
-        """Of one of the two, never of both: they are two changes, if both are there."""
+        """A part of one of the two, never of both: if both are there, they are two different changes."""
         bare, within = F.col(f"{_ENVELOPE}.row.{path}"), F.col(f"{_ENVELOPE}.row.payload.{path}")
         return F.when(F.col(f"{_ENVELOPE}.row.payload.op").isNotNull(), within).otherwise(bare)
 
@@ -83,14 +83,14 @@ class _Json(debezium.Envelope):
 
     def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
         if column.word not in _CONVERTED:
-            return None  # `unreadable` tells
+            return None  # `unreadable` gives the reason
         raw = self.raw(column, image)
         said = F.concat(F.lit(f"{none_of(column)}: "), F.substring(_said(raw), 1, _SHOWN_MAX))
         return F.when(raw.isNotNull() & value.isNull(), said)
 
 
 def _envelope(pipeline: Pipeline) -> str:
-    """The envelope's type, bare and within `payload`; of the source block only what is asked for."""
+    """The envelope's type, bare and within `payload`. The source block has only the fields that are needed."""
     columns, positions = pipeline.value_columns, pipeline.positions
     of_source = [name.removeprefix("source.") for name in positions if name.startswith("source.")]
     block = ", ".join(f"`{name}`: {POSITIONS[f'source.{name}']}" for name in of_source)
@@ -112,17 +112,17 @@ def _image(columns: Sequence[Column]) -> str:
 
 
 def _read_as(column: Column) -> str:
-    """The type by which a column is read. Of decimals it matters whether they are texts or numbers."""
+    """The type by which a column is read. For decimals it matters whether they are texts or numbers."""
     if column.word in DECIMALS:
         return "VARIANT"
     return "STRING" if column.word in _CONVERTED else column.type
 
 
 def _converted(column: Column, raw: Expression, pipeline: Pipeline, fields: Expression) -> Expression:
-    """A column's value as its declared type; null where that cannot be.
+    """A column's value as its declared type; null where it does not fit.
 
     Args:
-        raw: as `_read_as` says. fields: see _FIELDS.
+        raw: of the type `_read_as`. fields: see _FIELDS.
     """
     word, options = column.word, pipeline.source.debezium
     if word not in _CONVERTED:
@@ -132,7 +132,7 @@ def _converted(column: Column, raw: Expression, pipeline: Pipeline, fields: Expr
         return _decimal(column, raw, said, options.decimals == "precise")
     name = F.coalesce(said["name"], F.lit(""))
     is_other = name.startswith(OF_TIME[0]) | name.startswith(OF_TIME[1]) | (said["type"] == "string")
-    is_other = F.coalesce(is_other, F.lit(False))  # a day, a time of a day, a span; or a text
+    is_other = F.coalesce(is_other, F.lit(False))  # a day, a time of day, a duration; or a text
     if word == "DATE":
         number = F.when(is_count(raw) & (name.isin(*DATES) | ~is_other), raw)
         return F.coalesce(within_years(F.date_from_unix_date(number.try_cast("int"))), of_text(raw, column))
@@ -142,11 +142,12 @@ def _converted(column: Column, raw: Expression, pipeline: Pipeline, fields: Expr
 
 
 def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool) -> Expression:
-    """Numbers as they are; decimals without a declared scale are an object of scale and value. Texts are the base64 of
-    an unscaled two's complement integer, or numbers: that says the schema, and where there is none the pipeline file.
+    """A DECIMAL column's value. A number stands for itself. A decimal without a declared scale is an object of scale
+    and value. A text is a number, or the base64 of an unscaled two's complement integer: the schema says which, or
+    the pipeline file where there is no schema.
 
     Args:
-        raw: as `json_row` gives a VARIANT. said: of the column, by the schema.
+        raw: a VARIANT as `json_row` returns it. said: the schema's entry for the column.
     """
     object_ = json_row(F.when(raw.startswith("{"), raw).cast("binary"), "STRUCT<scale: INT, value: STRING>")["row"]
     declared = F.coalesce(said["parameters"]["scale"].try_cast("int"), F.lit(scale_of(column.type)))
@@ -157,7 +158,7 @@ def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool
     is_encoded = F.when(is_told, is_decimal).otherwise(F.lit(is_precise))
     is_number = F.coalesce(said["type"] == "string", F.lit(not is_precise))
     unscaled = F.coalesce(object_["value"], F.when(is_encoded, text))
-    # With its padding, as Kafka Connect writes it: Spark would take `12` for base64, and make -41 of it.
+    # Only with its padding, as Kafka Connect writes it: Spark would take `12` for base64 and make -41 from it.
     encoded = F.when(unscaled.rlike(_BASE64), unscaled)
     integer = F.try_to_binary(encoded, F.lit("base64"))
     written = F.when(text.isNull(), raw).when(is_number, text)
@@ -165,5 +166,5 @@ def _decimal(column: Column, raw: Expression, said: Expression, is_precise: bool
 
 
 def _said(raw: Expression) -> Expression:
-    """A value as people write it."""
+    """A value as people write it, without the quotation mark of a VARIANT's text."""
     return F.when(raw.startswith('"'), F.substr(raw, F.lit(2))).otherwise(raw)

@@ -1,4 +1,4 @@
-"""Confluent's wire format: a zero byte and the id of the schema in the registry come before the record.
+"""Reads Confluent's wire format: a zero byte and the schema's id in the registry come before the record.
 
 Source: Confluent's documentation of its serializers, "Wire format".
 """
@@ -13,26 +13,26 @@ from pyspark.sql import functions as F
 from include.sources.schema_registry import NoSchema
 
 NOT_FRAMED = "not in the wire format of a schema registry: a zero byte and the id of a schema come first"
-_SCHEMAS_MAX = 1_000  # of a batch, that the registry is asked for
+_SCHEMAS_MAX = 1_000  # that a batch gets from the registry
 
 
 def schema_id(framed: Column) -> Column:
-    """bigint; null of bytes that are not framed."""
+    """The schema's id, bigint; null for bytes that are not framed."""
     is_framed = (F.length(framed) > 5) & (F.hex(F.substring(framed, 1, 1)) == "00")
     return F.when(is_framed, F.conv(F.hex(F.substring(framed, 2, 4)), 16, 10).cast("bigint"))
 
 
 def schema_ids(records: DataFrame, column: str) -> list[int]:
-    """Those among the records, of which most are: bytes that only look framed name any number of them."""
+    """The most frequent ids among the records: bytes that only look framed may name any number of ids."""
     found = records.where(F.col(column).isNotNull()).groupBy(column).count()
     return sorted(row[column] for row in found.orderBy(F.desc("count"), column).limit(_SCHEMAS_MAX).collect())
 
 
 def unreadable(number: Column, schemas: Mapping[int, object]) -> Column:
-    """Why records cannot be read by the schema that they name, string; null: they can.
+    """Why a record cannot be read by the schema that it names, string; null: it can.
 
     Args:
-        number: as `schema_id`. schemas: by number; some are `NoSchema`.
+        number: as `schema_id` returns it. schemas: by number; some are `NoSchema`.
     """
     if not schemas:
         return F.lit(NOT_FRAMED)

@@ -1,4 +1,4 @@
-"""Key columns from Kafka's own key."""
+"""Takes key columns from Kafka's own key."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from spark_jobs.formats.functions import json_row, struct_of
 from spark_jobs.formats.values import of_text
 
 _KEY = f"{LINEAGE}_key"  # struct of the key columns, where the key is an object
-_PARTS = f"{LINEAGE}_key_parts"  # of a JSON key: whether it is bare
+_PARTS = f"{LINEAGE}_key_parts"  # the fields of a JSON key, which say where the key columns are
 
 
 def with_kafkas_key(records: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Decoded records, with what `of_kafkas_key` needs of them."""
+    """Adds to decoded records what `of_kafkas_key` needs."""
     keys = [column for column in pipeline.value_columns if column.name in pipeline.change.keys]
     match pipeline.source.key:
         case "avro":
-            return avro.with_rows(records, F.col(f"{RECORD}.key"), keys, pipeline, _KEY)
+            return avro.with_rows(records, F.col(f"{RECORD}.key"), keys, pipeline, name=_KEY)
         case "json":
             return _with_json(records, keys, pipeline)
         case _:
@@ -30,7 +30,7 @@ def with_kafkas_key(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def of_kafkas_key(pipeline: Pipeline) -> Mapping[str, Column]:
-    """Key columns by name; none if the pipeline file takes none from there. Null where the key does not hold one."""
+    """Key columns by name; none if the pipeline file does not use Kafka's key. Null where the key lacks the column."""
     keys, key, unit = pipeline.change.keys, F.col(f"{RECORD}.key"), pipeline.source.timestamps
     columns = {column.name: column for column in pipeline.value_columns if column.name in keys}
     match pipeline.source.key:
@@ -44,8 +44,11 @@ def of_kafkas_key(pipeline: Pipeline) -> Mapping[str, Column]:
 
 
 def _with_json(records: DataFrame, keys: Sequence[schema_ddl.Column], pipeline: Pipeline) -> DataFrame:
-    """A JSON key may bring its schema along, as Kafka Connect writes it: then its fields are in `payload`. They are
-    taken from there or from the key itself, never some from each."""
+    """Reads a JSON key. It may bring its schema along, as Kafka Connect writes it: then its fields are in `payload`.
+    The columns are taken from there or from the key itself, never some from each.
+
+    The key is read twice: only its fields say which part holds the columns, and a field of the wrong type counts.
+    """
     key, names = F.col(f"{RECORD}.key"), {column.name.lower() for column in keys}
     more = [name for name in ("payload", "schema") if name not in names]
     fields = ", ".join(f"`{name}`: VARIANT" for name in (*(column.name for column in keys), *more))

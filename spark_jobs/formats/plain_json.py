@@ -22,10 +22,10 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def of_json(records: DataFrame, json: Column, known_problem: Column | None, pipeline: Pipeline) -> DataFrame:
-    """Records (struct RECORD) with the contract's columns, of their JSON, binary.
+    """Records (struct RECORD) with the contract's columns, from their JSON, binary.
 
     Args:
-        known_problem: why a record that has a value has no JSON, string; null: it has; None: all have.
+        known_problem: why a record that has a value has no JSON, string; null: it has JSON; None: all records have.
     """
     columns = pipeline.value_columns
     read = records.withColumn(_READ, json_row(json, struct_of(columns), pipeline.source.timestamps))
@@ -40,7 +40,7 @@ def of_json(records: DataFrame, json: Column, known_problem: Column | None, pipe
 
 
 def _lost(fields: Column, columns: Iterable[SchemaColumn], pipeline: Pipeline) -> Iterator[Column]:
-    """Why a record is set aside though what it loses is rescued, strings; null: it is not."""
+    """Why a record is set aside although lost values are rescued, strings; null: it is not."""
     deciding = pipeline.deciding_columns
     for column in columns:
         if column.name in deciding:
@@ -52,7 +52,7 @@ def _is_lost(fields: Column, name: str) -> Column:
 
 
 def _rescued(fields: Column, declared: list[str]) -> Column:
-    """JSON of the fields, as texts, that are not declared, or hold what is not of the declared type."""
+    """JSON of the fields, as texts, that are not declared or do not fit their declared type."""
     beyond = F.map_filter(fields, lambda name, text: ~name.isin(*declared))
     lost = (F.when(_is_lost(fields, name), F.struct(F.lit(name), fields[name])) for name in declared)
     kept = F.map_concat(beyond, F.map_from_entries(F.array_compact(F.array(*lost))))
@@ -60,7 +60,7 @@ def _rescued(fields: Column, declared: list[str]) -> Column:
 
 
 def _absent(fields: Column, partial: tuple[str, ...]) -> Column:
-    """A field that is not there is another thing than one that is null."""
+    """The partial columns that a record leaves out. A field that is missing differs from one that is null."""
     if not partial:
         return no_names()
     return F.array_except(F.array(*map(F.lit, partial)), F.map_keys(fields))

@@ -42,7 +42,7 @@ def string(records: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def _not_of_type(column: SchemaColumn, text: Column, unit: str | None) -> Column:
-    """Why a text is none of a column's values, string."""
+    """Why a text does not fit a column, string."""
     reason = F.lit(none_of(column))
     if column.word not in TIMESTAMPS or unit is not None:
         return reason

@@ -1,7 +1,7 @@
-"""Format `protobuf` in Confluent's wire format: a zero byte, a schema's id in the registry, the message's indexes, it.
+"""Format `protobuf` in Confluent's wire format: a zero byte, the schema's id, the message's indexes, the message.
 
-Spark's own functions for Protobuf are not published for this Spark, so workers turn messages into JSON in Python, by
-the schema that each was written with; from there on they are decoded as JSON is.
+Spark's own functions for Protobuf are not published for this version of Spark. So Python workers turn each message into
+JSON, by the schema that it was written with. The JSON is then decoded like any other.
 """
 
 from __future__ import annotations

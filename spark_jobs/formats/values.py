@@ -1,16 +1,16 @@
-"""What texts become as declared types, where Spark's own reading of them would guess, or work for hours.
+"""Converts texts to declared types. Spark's own casts would guess, or work for hours.
 
-| declared | what is taken |
+| declared | what fits |
 | --- | --- |
 | DATE | year-month-day; with a time only if that is midnight |
 | TIMESTAMP | year-month-day, with or without a time and an offset from UTC; a whole number where its unit is known |
 | DECIMAL, FLOAT, DOUBLE | a number; one with more decimal places than are declared is rounded, as Spark's casts round |
 | whole numbers | digits, with or without a sign |
-| STRING | text; bytes that are not UTF-8 are none |
+| STRING | text that is UTF-8 |
 
-As a key, what would be rounded, or cut to microseconds, is none: two keys would become one.
-Years beyond 1 to 9999 are none: most readers of tables have no such moments. (`include/installation`: TextValues.java,
-and JsonValues.java for JSON.)
+In a key column, a value that would be rounded, or cut to microseconds, does not fit: two keys would become one.
+Years outside 1 to 9999 do not fit: most readers of tables cannot show them. (The Java is in `include/installation`:
+TextValues.java, TextTimes.java, and JsonValues.java for JSON.)
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from include.pipeline_file.schema_ddl import DECIMALS, TIMESTAMPS
 from spark_jobs.formats.functions import text_value
 
 _INFINITE = float("inf")
-_WHOLE = r"^-?[0-9]{1,19}\z"  # `\z` is the end; before a last line feed, too, is `$`
+_WHOLE = r"^-?[0-9]{1,19}\z"  # `\z` is the end only; `$` would also match before a last line feed
 
 
 def none_of(column: schema_ddl.Column) -> str:
-    """Why a record is set aside that holds something else for a column."""
+    """The reason why a record is set aside whose value does not fit a column."""
     return f"column {column.name} is no {column.type}" + (" exactly, as a key has to be" if _may_be_cut(column) else "")
 
 
@@ -36,15 +36,15 @@ def _may_be_cut(column: schema_ddl.Column) -> bool:
 
 
 def is_count(text: Column) -> Column:
-    """Whether a text in the place of a moment is a whole number."""
+    """Whether a text in the place of a timestamp is a whole number."""
     return text.rlike(_WHOLE)
 
 
 def of_text(text: Column, column: schema_ddl.Column, unit: str | None = None) -> Column:
-    """A text as a value of a column of a simple type; null where it cannot be that.
+    """A text as a value of a column of a simple type; null where it does not fit.
 
     Args:
-        unit: seconds, millis, micros or nanos: what a number is that stands for a TIMESTAMP; None: nobody knows.
+        unit: what a number counts in the place of a TIMESTAMP: seconds, millis, micros or nanos; None: unknown.
     """
     match column.word:
         case "STRING":
@@ -56,7 +56,7 @@ def of_text(text: Column, column: schema_ddl.Column, unit: str | None = None) ->
 
 
 def exactly(value: Column, given: str, column: schema_ddl.Column, unit: str | None = None) -> Column:
-    """A value of a simple type as a column's; null where that would be another value, or none.
+    """A value of a simple type as a column's type; null where it would become another value, or does not fit.
 
     Args:
         given: the value's type. unit: as for `of_text`.
@@ -70,6 +70,6 @@ def exactly(value: Column, given: str, column: schema_ddl.Column, unit: str | No
 
 
 def as_float(number: Column) -> Column:
-    """A DOUBLE as the nearest FLOAT; null where that would be infinite and the number is not."""
+    """A DOUBLE as the nearest FLOAT; null where the FLOAT would be infinite and the number is not."""
     found = number.cast("float")
     return F.when((F.abs(found) != _INFINITE) | (F.abs(number) == _INFINITE), found)

@@ -1,6 +1,6 @@
-"""The archive: every record as Kafka has it, kept for longer than Kafka does. Append-only, one append per batch.
+"""Writes and reads the archive: every record as Kafka has it, kept longer than Kafka keeps it. One append per batch.
 
-A reset that reads a topic again archives its records again; who reads the archive takes each position once.
+A reset that reads a topic again archives its records again. A reader of the archive takes each position once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def ensure_archive(spark: SparkSession, uri: LakeUri) -> None:
 
 
 def append_archive(spark: SparkSession, uri: LakeUri, records: DataFrame, metadata: CommitMetadata) -> None:
-    """Keeps a batch's records; a second call for a batch does nothing.
+    """Appends a batch's records. A second call for the same batch does nothing.
 
     Args:
-        records: as `read_records`, with headers.
+        records: as `read_records` returns them, with headers.
     """
     batch = metadata.batch
     ensure_archive(spark, uri)

@@ -1,4 +1,4 @@
-"""The struct column `_lakemark` of every row: where its present state comes from, and how it is ordered (I9)."""
+"""Defines the struct column `_lakemark` of every row: where its present state comes from, and its order (I9)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from include.pipeline_file.schema_ddl import Column
 
 
 def order_fields(pipeline: Pipeline) -> tuple[Column, ...]:
-    """Of the change order, the first one weighs most."""
+    """The fields of the change order; the first one weighs most."""
     position = Column("_topic", "STRING"), Column("_partition", "INT"), Column("_offset", "BIGINT")
     return (*(Column(field.name, field.type) for field in pipeline.order), *position)
 
@@ -21,7 +21,7 @@ def order_type(pipeline: Pipeline) -> str:
 
 
 def lineage_fields(pipeline: Pipeline) -> tuple[Column, ...]:
-    """What every table's lineage has."""
+    """The fields that every table's lineage has."""
     return (
         Column("generation", "INT"),
         Column("batch_id", "BIGINT"),
@@ -34,13 +34,13 @@ def lineage_fields(pipeline: Pipeline) -> tuple[Column, ...]:
 
 
 def knows(pipeline: Pipeline, there: Collection[str] | None) -> list[Column]:
-    """The lineage's field for columns that a table gets when it has rows: true of rows that were written since.
+    """The lineage's field for columns that were added when the table had rows: true in rows that were written since.
 
-    Nobody knows whether a change from before held such a column. It is taken for one that did not. So a change that is
-    read later, or again, and holds it says what the column is, also an older change (I9).
+    Nobody knows whether an earlier change held such a column, so it counts as one that did not. A change that is read
+    later, or again, and holds the column sets it, even if it is an older change (I9).
 
     Args:
-        there: the table's columns; None: it is made now, and every row will know all of them.
+        there: the table's columns; None: the table is made now, and every row will know all of them.
     """
     known = {name.lower() for name in (pipeline.partial_columns if there is None else there)}
     new = [Column(name, "BOOLEAN") for name in pipeline.partial_columns if name.lower() not in known]
@@ -48,7 +48,11 @@ def knows(pipeline: Pipeline, there: Collection[str] | None) -> list[Column]:
 
 
 def lineage_column(pipeline: Pipeline, more: Iterable[Column] = ()) -> Column:
-    """Args: more: fields that the table's kind needs."""
+    """The column `_lakemark`.
+
+    Args:
+        more: fields that the table's kind needs.
+    """
     return Column(LINEAGE, f"STRUCT<{_fields((*lineage_fields(pipeline), *more))}>")
 
 

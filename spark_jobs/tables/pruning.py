@@ -1,7 +1,8 @@
-"""Where the keys of a batch can be in a table: a condition by which a MERGE leaves files and pages unread.
+"""Finds where the keys of a batch can be in a table: a condition that lets a MERGE skip files and pages.
 
-Every row that matches fulfils it, so it changes no result. Delta skips files by their statistics, Parquet row groups
-and pages by theirs; with keys that are near each other (by time, by a sequence) that is most of a large table.
+Every row that matches fulfils the condition, so it changes no result. Delta skips files by their statistics, Parquet
+skips row groups and pages by theirs. If keys are near each other (by time, by a sequence), most of a large table is
+skipped.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from include.lake.sql import spark_name
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, WHOLE, Column
 
-_PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from which on looking for ranges pays (docs/performance.md)
+_PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from here on it pays to look for ranges (docs/performance.md)
 _COLUMNS_MAX = 2
 _RANGES_MAX = 32
-_COVERED_MAX = 0.5  # of what lies between the smallest key and the greatest: ranges that cover more save nothing
+_COVERED_MAX = 0.5  # of the span from the smallest key to the greatest: ranges that cover more of it save nothing
 _TEXT_MAX = 100  # characters
 _RANGES = "lakemark_key_ranges"
 
 
 def _number(word: str) -> Callable[[Expression], Expression] | None:
-    """How a value of a type is put on a line; None of types that only have an order."""
+    """How a value of a type becomes a number; None for types that only have an order."""
     if word in ("DATE",):
         return lambda value: F.unix_date(value).cast("double")
     if word in ("TIMESTAMP", "TIMESTAMP_LTZ"):
@@ -39,8 +40,8 @@ _ORDERED = (*WHOLE, *DECIMALS, "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def pays(rows: int, records: int) -> bool:
-    """Whether to look where the keys can be: it costs two passes over the batch, and every row that is read a few
-    comparisons, and saves the reading of rows.
+    """Whether it pays to look where the keys can be. It saves the reading of rows. It costs two passes over the batch,
+    and a few comparisons for every row that is read.
 
     Args:
         rows: of the table. records: of the batch, at most.
@@ -49,13 +50,13 @@ def pays(rows: int, records: int) -> bool:
 
 
 def key_condition(changes: DataFrame, pipeline: Pipeline, table: str = "") -> str | None:
-    """The condition in SQL; None where no key column lends itself.
+    """The condition in SQL; None where no key column is suitable.
 
-    Keys are values of records, which never become part of a statement: the condition names variables of the session,
+    Keys are values of records, and these never become part of a statement: the condition names session variables,
     which Spark sets from the changes themselves.
 
     Args:
-        changes: prepared and kept. table: the name by which the condition calls the table, if any.
+        changes: prepared and kept. table: the table's name in the condition, if any.
     """
     if pipeline.change.truncates == "apply":
         return None  # the row that remembers a truncate has no keys
@@ -68,7 +69,7 @@ def key_condition(changes: DataFrame, pipeline: Pipeline, table: str = "") -> st
 
 
 def _columns(pipeline: Pipeline) -> list[Column]:
-    """Key columns by which the table is clustered; else the first key, for rows often come in its order."""
+    """The key columns by which the table is clustered; else the first key, because rows often come in its order."""
     keys = [column for column in pipeline.columns if column.name in pipeline.change.keys and column.word in _ORDERED]
     clustered = [column for column in keys if column.name in pipeline.target.cluster_by]
     return (clustered or keys[:1])[:_COLUMNS_MAX]
@@ -81,7 +82,7 @@ def _of_column(changes: DataFrame, column: Column, name: str, variable: str) -> 
     length = F.greatest(*(F.length(end(key).cast("string")) for end in (F.min, F.max))).alias("length")
     whole = changes.agg(length, *line).first()
     if whole is None or whole["length"] is None or whole["length"] > _TEXT_MAX:
-        return None  # a batch without changes; or keys that the table's statistics hold cut short
+        return None  # a batch without changes; or keys so long that the table's statistics cut them short
     ranges, count = changes.agg(*bounds), 1
     if number and whole["from"] < whole["to"]:
         place = F.width_bucket(number(key), F.lit(whole["from"]), F.lit(whole["to"]), F.lit(_RANGES_MAX))
@@ -95,7 +96,7 @@ def _of_column(changes: DataFrame, column: Column, name: str, variable: str) -> 
 
 
 def _set(ranges: DataFrame, column: Column, variable: str) -> None:
-    """Sets a variable of the session to the ranges: an array of structs of low and high."""
+    """Sets a session variable to the ranges: an array of structs of low and high."""
     spark = ranges.sparkSession
     ranges.select("low", "high").createOrReplaceTempView(_RANGES)
     spark.sql(

@@ -1,11 +1,11 @@
-"""Tables of one row per key: the newest change of it (SCD type 1).
+"""Tables with one row per key, which shows the key's newest change (SCD type 1).
 
-Columns that a change may leave out (`absent: keep`) have an order of their own each, that of the change which set them
-last: a register per column where the last writer wins, so that patches may come in any order, too (I9). Source: Shapiro
-et al., "A comprehensive study of Convergent and Commutative Replicated Data Types" (2011), LWW-Register.
+Each column that a change may leave out (`absent: keep`) has an order of its own: the order of the change that set it
+last. Such a column is a register where the last writer wins, so patches may come in any order, too (I9). Source:
+Shapiro et al., "A comprehensive study of Convergent and Commutative Replicated Data Types" (2011), LWW-Register.
 
-The table says which registers there are, not the pipeline file. One whose column is declared no longer, or is always
-set today, is kept up to date: it is right should the file change again.
+The table says which registers there are, not the pipeline file. A register is kept up to date even if its column is no
+longer declared, or is always set today: so it is right if the file changes again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, tallied
 from spark_jobs.formats.contract import ABSENT
 from spark_jobs.tables.lineage import knows, lineage_column, order_fields, order_type
 
-SET_AT = f"{LINEAGE}_set"  # struct: by partial column, the order of the batch's change that set it last
+SET_AT = f"{LINEAGE}_set"  # struct: for each partial column the order of the batch's change that set it last
 _NEWEST = f"{LINEAGE}_newest"
 
 
 def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[Column, ...]:
-    """Of the table. Of the lineage, COLUMN_ORDER is as SET_AT, of the row: null where it is the row's own.
+    """The table's columns. COLUMN_ORDER in the lineage is the row's SET_AT: null where it is the row's own order.
 
     Args:
-        there: the columns that it has already; None: there is no table yet.
+        there: the columns that the table has already; None: there is no table yet.
     """
     partial = pipeline.partial_columns
     orders = ", ".join(f"{spark_name(name)}: {order_type(pipeline)}" for name in partial)
@@ -41,10 +41,10 @@ def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[C
 
 
 def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """One row per key, for MERGE refuses two source rows for one target row; and one row per other disposition.
+    """One row per key, because MERGE refuses two source rows for one target row; and one row per other disposition.
 
     Args:
-        rows: as `dispositions` gives them.
+        rows: as `dispositions` returns them.
 
     Columns: DISPOSITION and the numbers; a change also has the target's columns and `_lakemark`. Where changes may
     leave columns out, each such column has the newest value that sets it, and SET_AT has the orders of those changes.
@@ -56,7 +56,8 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     set_at = {name: F.when(~_is_absent(name), order) for name in partial}
 
     def place(at: Expression) -> Expression:
-        """Of rows that a transform has made of one record for one key any would do, if it is the same one always."""
+        """What decides between changes. A transform may make several rows for one key from one record, with the same
+        order: any of them will do, as long as it is always the same one."""
         if pipeline.transform is None:
             return at
         return F.when(at.isNotNull(), F.struct(at, F.to_json(F.struct(*map(spark_name, names), LINEAGE))))
@@ -93,24 +94,24 @@ def _is_absent(name: str) -> Expression:
 def merge_statement(
     table: str, source: str, pipeline: Pipeline, lineage: str, again: bool, within: str | None = None
 ) -> str:
-    """MERGE that applies a batch's changes only where they are newer than what is there (I9).
+    """The MERGE that applies a batch's changes only where they are newer than the table's rows (I9).
 
     A delete leaves a tombstone: the row's keys and lineage stay, `_lakemark.deleted` is true, all else is null.
 
     Args:
-        lineage: type of the table's lineage.
-        again: a change that is there already is written anew; it may be decoded otherwise today.
+        lineage: the type of the table's lineage.
+        again: a change that is there already is written again, because it may be decoded differently today.
         within: a condition on `target` that every match fulfils.
     """
     newer = ">=" if again else ">"
-    # A row that another writer put there has no change order: any change is newer than that.
+    # A row from another writer has no change order: every change is newer than that.
     is_newer = (
         f"(target.{LINEAGE}.change_order IS NULL "
         f"OR source.{LINEAGE}.change_order {newer} target.{LINEAGE}.change_order)"
     )
     names = [column.name for column in pipeline.columns]
     if COLUMN_ORDER in struct_fields(lineage):
-        update, insert, takes = _by_column(pipeline, names, lineage, is_newer, newer)
+        update, insert, takes = _by_column(pipeline, names, lineage, is_newer=is_newer, newer=newer)
     else:
         insert = {name: f"source.{spark_name(name)}" for name in (*names, LINEAGE)}
         update, takes = insert, []
@@ -128,8 +129,8 @@ def merge_statement(
 def _by_column(
     pipeline: Pipeline, names: Sequence[str], lineage: str, is_newer: str, newer: str
 ) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """What an update and an insert write, by column, and when a column is taken from the source though the row is
-    newer."""
+    """What an update and an insert write to each column, and the conditions on which a column is taken from the source
+    although the row is newer."""
     fields = struct_fields(lineage)
     registers, late = struct_fields(fields[COLUMN_ORDER]), struct_fields(fields.get(KNOWS, ""))
     never = _struct({f.name: f"CAST(NULL AS {f.type})" for f in order_fields(pipeline)})
@@ -153,7 +154,7 @@ def _by_column(
         return f"IF({at} = {row}, NULL, {at})"
 
     def written(own: dict[str, str], column_orders: dict[str, str]) -> str:
-        """The lineage, its fields as the table has them."""
+        """The lineage, with its fields in the table's order."""
         of_columns = {COLUMN_ORDER: _struct(column_orders), KNOWS: _struct(dict.fromkeys(late, "true"))}
         return _struct({name: of_columns.get(name) or own[name] for name in fields})
 

@@ -1,13 +1,13 @@
 """Tables of history: one row per state of a key, with `valid_from`, `valid_to` and `is_current` (SCD type 2).
 
-Every change is a row of its own, with its own change order, and what readers see is computed from all rows of the key:
-so a late change is spliced in wherever it belongs, and any order of batches comes to the same table (I9). Changes in a
-row that leave all tracked columns as they are make one state: its last row shows it, since the first one's time. Rows
+Every change is a row of its own, with its own change order. What readers see is computed from all rows of the key. So a
+late change is put where it belongs, and any order of batches makes the same table (I9). Consecutive changes that leave
+all tracked columns as they are make one state: the last of their rows shows it, from the time of the first one. Rows
 that show nothing (deletes, and changes within a state) have no `valid_from`.
 
-The MERGE's source reads the table itself, in the version that the MERGE commits to: Delta takes the snapshot of the
-transaction for every scan of its table (`OptimisticTransaction.getDeltaScanGenerator`), and takes what was read into
-account when it looks for conflicts (`test_a_merge_whose_source_reads_the_target...`).
+The MERGE's source reads the table itself, in the version that the MERGE commits to: Delta uses the transaction's
+snapshot for every scan of the table (`OptimisticTransaction.getDeltaScanGenerator`), and its search for conflicts
+includes what was read (`test_a_merge_whose_source_reads_the_target...`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _SHOWN = (VALID_FROM, VALID_TO, IS_CURRENT)
 
 
 def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[Column, ...]:
-    """Of the table.
+    """The table's columns.
 
     Args:
-        there: the columns that it has already; None: there is no table yet.
+        there: the columns that the table has already; None: there is no table yet.
     """
     at = pipeline.valid_from.type
     own = [Column("valid_at", at)]
@@ -48,10 +48,10 @@ def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[C
 
 
 def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """All changes: nothing becomes one row here but what a transform has made twice.
+    """All changes. Rows become one row only where a transform has made the same change twice.
 
     Args:
-        rows: as `dispositions` gives them.
+        rows: as `dispositions` returns them.
 
     Columns: DISPOSITION and the numbers; a change also has the target's columns, without those that are computed, and
     `_lakemark` as the table has it.
@@ -63,7 +63,7 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     changes = rows.select(*names, F.struct(*own).alias(LINEAGE), *OF_DISPOSITION)
     if pipeline.transform is None:
         return changes
-    # Of rows that a transform has made of one record for one key any would do, if it is the same one always.
+    # A transform may make several rows for one key from one record: any of them will do, if it is always the same one.
     keys, whole = [spark_name(name) for name in pipeline.change.keys], F.struct(*names, LINEAGE)
     found = changes.groupBy(*keys, DISPOSITION, f"{LINEAGE}.change_order").agg(
         F.max_by(whole, F.to_json(whole)).alias(_WHOLE), *tallied()
@@ -72,14 +72,14 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, lineage: str, again: Batch | None) -> DataFrame:
-    """The rows that MERGE has to write: changes that the table lacks, and rows that show something else for them.
+    """The rows that MERGE has to write: changes that the table lacks, and rows that show something else after them.
 
     Args:
-        table: the target. changes: as `folded` makes them. lineage: type of the table's lineage.
-        again: the batch, if some of its changes may be there already: they are written anew where they differ, and
-            what is there of it and is none of its changes any more goes.
+        table: the target. changes: as `folded` makes them. lineage: the type of the table's lineage.
+        again: the batch, if some of its changes may be there already. Those that differ are written again, and rows
+            of the batch that are no longer among its changes are deleted.
 
-    Columns: the table's, and `_lakemark_gone`, whether the row goes.
+    Columns: the table's, and `_lakemark_gone`, whether the row is deleted.
     """
     keys = [spark_name(name) for name in pipeline.change.keys]
     names = [spark_name(column.name) for column in pipeline.columns]
@@ -106,8 +106,8 @@ def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, lineage: s
 
 
 def _one_of_two(rows: DataFrame, in_order: WindowSpec, again: Batch | None) -> DataFrame:
-    """A change that is there already is in both: it is taken as it was, or as it is decoded today. (What it was is
-    known either way.)"""
+    """A change that is there already is in both frames: this takes the old row, or the row as it is decoded today. (The
+    old row's values are known either way.)"""
     order = F.col(f"{LINEAGE}.change_order")
     before, after = F.lag(order).over(in_order), F.lead(order).over(in_order)
     was = F.coalesce(_WAS, F.when(before == order, F.lag(_WAS).over(in_order)))
@@ -125,12 +125,12 @@ def _is_of(batch: Batch) -> Expression:
 
 
 def _late(lineage: str) -> dict[str, str]:
-    """Columns that the table got when it had rows, by their names in small letters."""
+    """The columns that were added when the table had rows, by their names in small letters."""
     return {name.lower(): name for name in struct_fields(struct_fields(lineage).get(KNOWS, ""))}
 
 
 def _lineage_in(lineage: str, pipeline: Pipeline) -> Expression:
-    """The lineage of changes as the table has it: fields of columns are the table's, whatever the file says today."""
+    """The lineage of changes in the table's form. Its fields about columns are the table's, not today's file's."""
     declared = {column.name.lower() for column in pipeline.columns}
     of_columns = {
         KNOWS: F.struct(*(F.lit(name in declared).alias(own) for name, own in _late(lineage).items())),
@@ -143,7 +143,7 @@ def _lineage_in(lineage: str, pipeline: Pipeline) -> Expression:
 
 
 def _with_images(rows: DataFrame, pipeline: Pipeline, late: Collection[str], in_order: WindowSpec) -> DataFrame:
-    """Columns that a change leaves out are what they were after the change before it."""
+    """Fills the columns that a change leaves out with their values after the change before it."""
     if not pipeline.partial_columns:
         return rows
     until_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -162,7 +162,7 @@ def _with_images(rows: DataFrame, pipeline: Pipeline, late: Collection[str], in_
 
 
 def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> DataFrame:
-    """Which rows show a state, and since when and until when it holds: the columns that history adds."""
+    """Adds the columns of history: which rows show a state, since when it holds, and until when."""
     tracked = pipeline.change.track_columns or [column.name for column in pipeline.columns]
     state = F.struct(*_comparable(pipeline, tracked), F.col(f"{LINEAGE}.deleted"))
     at = F.col(f"{LINEAGE}.valid_at")
@@ -183,14 +183,14 @@ def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> 
 
 
 def _comparable(pipeline: Pipeline, names: Iterable[str], of: str = "") -> list[Expression]:
-    """Columns as they can be compared: Spark compares no maps."""
+    """Columns in a form that can be compared: Spark cannot compare maps."""
     types = {column.name: column.type.upper() for column in pipeline.columns}
     columns = {name: F.col(f"{of}{spark_name(name)}") for name in names}
     return [F.to_json(F.struct(column)) if "MAP" in types[name] else column for name, column in columns.items()]
 
 
 def merge_statement(table: str, source: str, pipeline: Pipeline, within: str | None = None) -> str:
-    """MERGE that writes what `spliced` found.
+    """The MERGE that writes what `spliced` found.
 
     Args:
         within: a condition on `target` that every match fulfils.

@@ -1,8 +1,8 @@
-"""Truncates, applied: one at a place in the order deletes every row that was there before it, whenever they come.
+"""Applies truncates: a truncate deletes every row that comes before it in the change order, whenever the row arrives.
 
-The row without keys remembers the newest truncate; it is hidden as tombstones are. A truncate is to every key what a
-delete at its place is: rows of the table that are older become tombstones, and of a change that is older and comes
-later nothing is left either (I9).
+The row without keys remembers the newest truncate; it is hidden, as tombstones are. For every key a truncate is a
+delete at the truncate's place in the order. Older rows of the table become tombstones, and nothing is left of an older
+change that comes later (I9).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _AT = f"{LINEAGE}_truncated_at"
 
 
 def with_truncates(table: DataFrame, folded: DataFrame, pipeline: Pipeline, set_at: str) -> DataFrame:
-    """What MERGE gets, truncates taken into account.
+    """The rows that MERGE gets, with truncates applied.
 
     Args:
         table: the target, in the version that the MERGE commits to. folded: as `scd1.folded` makes them; the row of a
-            truncate has no keys. set_at: of its columns, the struct of orders by partial column.
+            truncate has no keys. set_at: the name of the column with the orders of partial columns.
     """
     keys = pipeline.change.keys
     order = F.col(f"{LINEAGE}.change_order")
     no_keys = reduce(and_, (F.col(spark_name(name)).isNull() for name in keys))
     own = folded.where(no_keys).agg(F.max(order).alias(_AT))
     known = table.where(no_keys).select(order.alias(_AT)).union(own).agg(F.max(_AT).alias(_AT))
-    # A row of nulls where there was no truncate: nothing is older than that.
+    # A row of nulls if there was no truncate: nothing is older than that.
     changed = folded.crossJoin(F.broadcast(known))
     is_older = ~no_keys & F.coalesce(order < F.col(_AT), F.lit(False))
     of_changes = changed.select(*_deleted(pipeline, is_older, set_at))
@@ -45,13 +45,13 @@ def with_truncates(table: DataFrame, folded: DataFrame, pipeline: Pipeline, set_
 
 
 def _base_of(pipeline: Pipeline) -> Column:
-    """The lineage of a row of the table, without what its kind adds."""
+    """The lineage of the table's row, without the fields that the table's kind adds."""
     names = [field.name for field in lineage_fields(pipeline)]
     return F.struct(*(F.col(f"{LINEAGE}.{name}").alias(name) for name in names)).alias(LINEAGE)
 
 
 def _deleted(pipeline: Pipeline, when: Column, set_at: str) -> list[Column]:
-    """The columns of what MERGE gets, as if a delete at the truncate's place had come, too."""
+    """The columns that MERGE gets, as if a delete at the truncate's place had come, too."""
     keys, partial = pipeline.change.keys, pipeline.partial_columns
     gone = F.col(LINEAGE).withField("deleted", F.lit(True)).withField("change_order", F.col(_AT))
 

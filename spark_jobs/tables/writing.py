@@ -1,4 +1,4 @@
-"""The Delta tables of a pipeline: how they are made and written."""
+"""Creates and writes the Delta tables of a pipeline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from spark_jobs.tables.pruning import key_condition
 from spark_jobs.tables.truncates import with_truncates
 
 _CHANGES = "lakemark_changes"
-# A MERGE reads its source twice and so keeps it first, unless told that somebody else does.
+# A MERGE reads its source twice, so it first makes a copy. This says that the attempt has kept the source already.
 _KEPT_SOURCE = {"spark.databricks.delta.merge.materializeSource": "none"}
 _QUARANTINE_COLUMNS = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, reason STRING, "
@@ -39,21 +39,24 @@ def ensure_target(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: s
     """Creates the target if there is none, and adds columns that it lacks.
 
     Args:
-        name: of another table of its kind, that a route names.
+        name: the name of a route's table, if it is not the target itself.
 
     Raises:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
     """
-    _ensure(spark, uri, pipeline, name or pipeline.target.table, _kind(pipeline))
+    _ensure(spark, uri, pipeline, name=name or pipeline.target.table, kind=_kind(pipeline))
 
 
 def ensure_history(spark: SparkSession, uri: LakeUri, pipeline: Pipeline) -> None:
     """The same for the table of history beside the target."""
-    _ensure(spark, uri, pipeline, pipeline.target.history_table or "", scd2)
+    _ensure(spark, uri, pipeline, name=pipeline.target.history_table or "", kind=scd2)
 
 
 def _ensure(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, kind: ModuleType) -> None:
-    """Deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them."""
+    """Creates a table of a kind, or adds the columns that it lacks.
+
+    It has deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them.
+    """
     cluster_by = ", ".join(map(spark_name, pipeline.target.cluster_by))
     create_table(
         spark,
@@ -74,13 +77,13 @@ def _ensure(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, ki
 
 
 def tell_keys(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, anew: bool = False) -> None:
-    """The table keeps by what its rows are known.
+    """Records the key columns in the table's properties.
 
     Args:
-        anew: its rows were replaced by others, which may be known by other columns.
+        anew: the table's rows were replaced by others, which may have other key columns.
 
     Raises:
-        SchemaChanged: its rows are known by other columns than the pipeline file says.
+        SchemaChanged: the table has other key columns than the pipeline file.
     """
     table = open_table(uri)
     assert table is not None, "it has been created"
@@ -99,18 +102,19 @@ def _keys(pipeline: Pipeline) -> str:
 
 def _missing_columns(uri: LakeUri, pipeline: Pipeline, name: str, kind: ModuleType) -> tuple[Added, ...]:
     found = _columns_of(uri)
-    return columns_to_add(pipeline.name, name, kind.columns(pipeline, found), found, pipeline.change.on_schema_change)
+    declared, policy = kind.columns(pipeline, found), pipeline.change.on_schema_change
+    return columns_to_add(pipeline.name, name, declared=declared, found=found, policy=policy)
 
 
 def _columns_of(uri: LakeUri) -> dict[str, str]:
-    """Of a table that is there, by name, their types."""
+    """The types of an existing table's columns, by name."""
     table = open_table(uri)
     assert table is not None, "it has been created"
     return {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
 
 
 def _kind(pipeline: Pipeline) -> ModuleType:
-    """What makes and merges a table of the target's kind."""
+    """The module that makes and merges tables of the target's kind."""
     return scd2 if pipeline.change.history == "scd2" else scd1
 
 
@@ -119,10 +123,10 @@ def _definitions(columns: Iterable[Column]) -> str:
 
 
 def create_table(spark: SparkSession, uri: LakeUri, definition: str) -> None:
-    """Two who create it at once are no error, though Delta gives one of them one.
+    """Creates a table if there is none. If two processes create it at once, Delta fails one of them; here none fails.
 
     Raises:
-        TerminalError: it would lie in the folder of another table, or around one.
+        TerminalError: the table would lie within another table's folder, or around one.
     """
     if not log_store_of(uri).exists():
         verify_alone(uri)
@@ -136,7 +140,7 @@ def create_table(spark: SparkSession, uri: LakeUri, definition: str) -> None:
 def folded(
     judged: DataFrame, pipeline: Pipeline, mine: Expression | None = None, kind: ModuleType | None = None
 ) -> DataFrame:
-    """What becomes of a batch's records, as a table's MERGE gets it: see the kinds, `scd1` and `scd2`.
+    """A batch's records, folded for a table's MERGE: see the kinds, `scd1` and `scd2`.
 
     Args:
         mine: whether a record's changes are for the table; default: for the target. kind: the table's; default: the
@@ -147,7 +151,7 @@ def folded(
 
 
 def prepared(judged: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """What the target's MERGE gets of a batch."""
+    """The rows that the target's MERGE gets from a batch."""
     return changes_in(folded(judged, pipeline))
 
 
@@ -159,17 +163,18 @@ def merge_changes(
     metadata: CommitMetadata,
     prunes: bool = False,
 ) -> bool:
-    """MERGEs prepared changes into the target, only where they are newer than what is there (I9).
+    """MERGEs prepared changes into the target, only where they are newer than the target's rows (I9).
 
-    A backfill's chunk also replaces what came from the very same record: it may be decoded otherwise today.
+    A backfill's chunk also replaces a row from the very same record, which may be decoded differently today.
 
     Args:
-        changes: kept by the attempt. prunes: the table is large, so that it pays to look where the keys can be.
+        changes: kept by the attempt. prunes: the table is large, so it pays to look where the keys can be.
 
     Returns:
-        True when this call's commit is the batch's; False when Delta saw that the marker was there already.
+        True if this call's commit is the batch's; False if Delta found the marker there already.
     """
-    merge = _merge(spark, uri, changes, pipeline, metadata, metadata.batch.is_chunk, prunes)
+    again = metadata.batch.is_chunk
+    merge = _merge(spark, uri, changes, pipeline, metadata=metadata, again=again, prunes=prunes)
     with marked_write(spark, metadata), settings_of(spark, merge.settings):
         return bool(spark.sql(merge.statement).collect())
 
@@ -186,10 +191,11 @@ def merge_beside(
     """MERGEs prepared changes into a table beside the target: its history, or a route's.
 
     Args:
-        replaces: the batch is there already, as an earlier attempt decoded it: what differs is written anew (I11).
+        replaces: the batch is there already, as an earlier attempt decoded it: what differs is written again (I11).
         changes, prunes: as for `merge_changes`.
     """
-    merge = _merge(spark, uri, changes, pipeline, metadata, replaces or metadata.batch.is_chunk, prunes)
+    again = replaces or metadata.batch.is_chunk
+    merge = _merge(spark, uri, changes, pipeline, metadata=metadata, again=again, prunes=prunes)
     marked = with_metadata(spark, metadata.dumps()) if replaces else marked_write(spark, metadata)
     with marked, settings_of(spark, merge.settings):
         spark.sql(merge.statement).collect()
@@ -200,7 +206,7 @@ class _Merge:
     """A MERGE whose source is the view of the changes."""
 
     statement: str
-    settings: Mapping[str, str] = field(default_factory=dict)  # of the session, around it
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the session, while it runs
 
 
 def _merge(
@@ -212,25 +218,25 @@ def _merge(
     again: bool,
     prunes: bool,
 ) -> _Merge:
-    """The MERGE of a table's kind."""
+    """The MERGE for a table's kind."""
     within = key_condition(changes, pipeline, "target") if prunes else None
     lineage = _columns_of(uri)[LINEAGE]
     if metadata.of_history:
         table = spark.read.format("delta").load(str(uri)).alias("target").where(within or "true")
-        changes = scd2.spliced(table, changes, pipeline, lineage, metadata.batch if again else None)
+        changes = scd2.spliced(table, changes, pipeline, lineage, again=metadata.batch if again else None)
         merge = _Merge(scd2.merge_statement(spark_table(uri), _CHANGES, pipeline, within))
     elif pipeline.change.truncates == "apply":
         changes = with_truncates(spark.read.format("delta").load(str(uri)), changes, pipeline, scd1.SET_AT)
-        merge = _Merge(scd1.merge_statement(spark_table(uri), _CHANGES, pipeline, lineage, again))
+        merge = _Merge(scd1.merge_statement(spark_table(uri), _CHANGES, pipeline, lineage, again=again))
     else:
-        statement = scd1.merge_statement(spark_table(uri), _CHANGES, pipeline, lineage, again, within)
+        statement = scd1.merge_statement(spark_table(uri), _CHANGES, pipeline, lineage, again=again, within=within)
         merge = _Merge(statement, _KEPT_SOURCE)
     changes.createOrReplaceTempView(_CHANGES)
     return merge
 
 
 def append_once(spark: SparkSession, uri: LakeUri, rows: DataFrame, metadata: CommitMetadata, **options: str) -> None:
-    """Appends a batch's rows under its marker; a second call for the batch does nothing."""
+    """Appends a batch's rows under its marker. A second call for the batch does nothing."""
     try:
         with marked_write(spark, metadata):
             rows.write.format("delta").mode("append").options(**options).save(str(uri))
@@ -240,14 +246,14 @@ def append_once(spark: SparkSession, uri: LakeUri, rows: DataFrame, metadata: Co
 
 
 def append_quarantine(spark: SparkSession, uri: LakeUri, judged: DataFrame, metadata: CommitMetadata) -> None:
-    """Keeps the records that are not merged, each with its reason and every rule that it breaks; a second call for a
+    """Appends the records that are set aside, each with its reason and every rule that it breaks. A second call for a
     batch does nothing."""
     create_table(spark, uri, f"({_QUARANTINE_COLUMNS}) USING delta")
     append_once(spark, uri, _set_aside(judged, metadata), metadata, mergeSchema="true")
 
 
 def replace_quarantine(spark: SparkSession, uri: LakeUri, judged: DataFrame, metadata: CommitMetadata) -> None:
-    """Puts what this attempt sets aside in the place of what an earlier attempt at the batch did."""
+    """Replaces what an earlier attempt at the batch set aside by what this attempt sets aside."""
     batch = metadata.batch
     of_batch = f"generation = {batch.generation} AND batch_id = {batch.batch_id}"
     with with_metadata(spark, metadata.dumps()):

@@ -1,0 +1,93 @@
+"""Says where a change belongs: its order, its lineage, its old keys, since when it holds, and which route takes it."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from include.pipeline_file import LINEAGE, OrderField, Pipeline
+from include.pipeline_file.debezium import INSTANTS
+from include.protocol.batch import Batch
+from spark_jobs.changes.conditions import is_true
+from spark_jobs.changes.dispositions import ALL_TABLES
+from spark_jobs.formats.contract import POSITION, PREVIOUS, RECORD, field
+from spark_jobs.formats.moments import moment
+
+DELETED = f"{LINEAGE}_deleted"  # boolean: the change deletes its row
+BARE = f"{LINEAGE}_bare"  # boolean: the change deletes a key and holds nothing else
+TAKES = f"{LINEAGE}_takes"  # array: the answer of every route's condition, as `conditions.asked` gives it
+
+
+def lineage_of(pipeline: Pipeline, batch: Batch) -> Column:
+    """The struct that says where a row's present state comes from, and how it is ordered (I9)."""
+    position = {name: F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")}
+    return F.struct(
+        F.lit(batch.generation).alias("generation"),
+        F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
+        *(column.alias(name) for name, column in position.items()),
+        F.struct(
+            *(column.alias(name) for name, column in order_of(pipeline).items()),
+            *(column.alias(f"_{name}") for name, column in position.items()),
+        ).alias("change_order"),
+        F.col(DELETED).alias("deleted"),
+    ).alias(LINEAGE)
+
+
+def moved_from(pipeline: Pipeline) -> Column:
+    """The row's keys as they were, if the change is one of the keys."""
+    keys, named = pipeline.change.keys, pipeline.change.previous_keys
+    if named:
+        before = {key: F.col(f"`{column}`") for key, column in named.items()}
+    elif pipeline.moves_keys:
+        columns = {column.name for column in pipeline.source.value_columns}
+        before = {key: F.col(PREVIOUS)[key] for key in keys if key in columns}
+    else:
+        before = {}
+    type_of = {column.name: column.type for column in pipeline.columns}
+    types = ", ".join(f"`{key}`: {type_of[key]}" for key in keys)
+    if not before:
+        return F.lit(None).cast(f"STRUCT<{types}>")
+    old = {key: F.coalesce(before[key], F.col(f"`{key}`")) if key in before else F.col(f"`{key}`") for key in keys}
+    differs = reduce(or_, (old[key] != F.col(f"`{key}`") for key in before))
+    return F.when(differs, F.struct(*(value.alias(key) for key, value in old.items())))
+
+
+def route_of(pipeline: Pipeline) -> Column:
+    """The first route that takes a change, by its place in the pipeline file."""
+    if not pipeline.target.routes:
+        return F.lit(None).cast("int")
+    found = F.when(F.col(BARE), ALL_TABLES)
+    for place in range(len(pipeline.target.routes)):
+        found = found.when(is_true(F.get(TAKES, F.lit(place))), place)
+    return found
+
+
+def valid_at(pipeline: Pipeline) -> Column:
+    """Since when the change holds; null without history."""
+    if not pipeline.keeps_history:
+        return F.lit(None)
+    order = pipeline.valid_from
+    found = _position(order)
+    if order.of != "position" or order.name not in INSTANTS:
+        return found
+    return moment(found, F.lit(INSTANTS[order.name]))
+
+
+def order_of(pipeline: Pipeline) -> dict[str, Column]:
+    """What the pipeline file orders changes by, by name."""
+    return {order.name: _position(order) for order in pipeline.order}
+
+
+def _position(order: OrderField) -> Column:
+    match order.of:
+        case "kafka":
+            return F.col(f"{RECORD}.timestamp")
+        case "position":
+            return field(POSITION, order.name)
+        case "column":
+            return F.col(f"`{order.name}`")
+        case "field":
+            return F.col(".".join(f"`{part}`" for part in order.name.split(".")))
