@@ -1,0 +1,33 @@
+"""Lines of CSV, and plain texts."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.support.decoding import read
+
+
+def test_fields_of_csv_are_as_strict(spark: SparkSession) -> None:
+    undecodable = "not decodable with the declared schema"
+    lines: dict[str | bytes, str | None] = {
+        "1,2024-01-01,1.5,2e3": None,
+        "1,,,": None,
+        "1,10:20:30,1,1": "column at is no TIMESTAMP",
+        "1,2024-01-01,1e999999999,1": "column amount is no DECIMAL(12,2)",
+        "1,2024-01-01,1,1e400": "column x is no DOUBLE",
+        "1,2024-01-01,1,12d": "column x is no DOUBLE",
+        "1,2024-01-01,1,2\n2,2024-01-01,1,2": undecodable,
+        b"1,\xff,1,2": undecodable,
+        "": undecodable,
+        ",".join("1" * 30_000): undecodable,
+        "," * 200_000: undecodable,
+    }
+    found = read(spark, "id BIGINT, at TIMESTAMP, amount DECIMAL(12,2), x DOUBLE", list(lines), format="csv")
+    assert {line: reason for line, (reason, _) in zip(lines, found, strict=True)} == lines
+
+
+def test_i8_what_is_null_is_not_what_it_was_for_the_record_before(spark: SparkSession) -> None:
+    """Spark hands a function of a catalog the last value of a CASE that is null."""
+    found = read(spark, "id BIGINT, name STRING", ["1,a", "", "2,b", "\n", "3,c"] * 3, format="csv")
+    unread = ("not decodable with the declared schema", None)
+    assert found == [(None, "a"), unread, (None, "b"), unread, (None, "c")] * 3
