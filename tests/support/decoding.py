@@ -18,10 +18,11 @@ from tests.support.records import RECORDS
 SENT_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def a_pipeline(schema: str, change: dict[str, Any], **source: Any) -> Pipeline:
+def a_pipeline(schema: str, change: dict[str, Any] | None = None, **source: Any) -> Pipeline:
     given = {"bootstrap_servers": "k", "topics": ["t"], "schema": schema, **source}
+    decided = {"keys": ["id"], **(change or {})}
     return Pipeline.model_validate(
-        {"name": "p", "source": given, "change": {"keys": ["id"], **change}, "target": {"table": "lake://silver/p"}}
+        {"name": "p", "source": given, "change": decided, "target": {"table": "lake://silver/p"}}
     )
 
 
@@ -35,6 +36,11 @@ def decoded(spark: SparkSession, pipeline: Pipeline, records: list[tuple[Any, An
     batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, len(rows)),), {"t": "id"}, "cluster")
     found = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).orderBy("offset").collect()
     return [row.asDict(recursive=True) for row in found]
+
+
+def values(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A row's columns, without its lineage."""
+    return tuple(value for name, value in row["row"].items() if name != "_lakemark")
 
 
 def shown(value: Any) -> Any:
@@ -64,7 +70,7 @@ def read(spark: SparkSession, schema: str, texts: list[str | bytes], **source: A
 
 
 def of_debezium(schema: str, change: dict[str, Any] | None = None, **source: Any) -> Pipeline:
-    return a_pipeline(schema, change or {}, **{"format": "debezium-json", **source})
+    return a_pipeline(schema, change, **{"format": "debezium-json", **source})
 
 
 CONNECT, TIME = "org.apache.kafka.connect.data.", "io.debezium.time."

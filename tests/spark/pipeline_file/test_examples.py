@@ -298,7 +298,7 @@ def test_archived(world: World) -> None:
 
 
 def test_every_example_is_run() -> None:
-    """Here, in test_transform.py (order_lines), test_routes.py (routed) and test_more_formats.py."""
+    """Here, in test_transform.py (order_lines), test_routes.py (routed) and test_schema_registry.py."""
     elsewhere = {"order_lines", "routed", "avro", "debezium_avro", "protobuf"}
     run_here = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert {path.stem for path in EXAMPLES.glob("*.yaml")} <= run_here | elsewhere
