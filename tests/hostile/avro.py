@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from tests.hostile.accidents import hurt
 from tests.hostile.avro_schemas import Avro, plain, record
 from tests.hostile.avro_values import valid
-from tests.hostile.generator import MEGABYTE, Record, hurt
+from tests.hostile.generator import MEGABYTE, Record
 
 
 def varint(number: int) -> bytes:

@@ -6,8 +6,9 @@ import struct
 from random import Random
 from typing import Any
 
+from tests.hostile.accidents import ENCODINGS
 from tests.hostile.avro_schemas import Avro, plain
-from tests.hostile.generator import ENCODINGS, PLAIN
+from tests.hostile.lexemes import PLAIN
 
 # Values
 

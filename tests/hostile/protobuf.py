@@ -7,9 +7,11 @@ import struct
 from collections.abc import Iterator
 from random import Random
 
+from tests.hostile.accidents import ENCODINGS, hurt
 from tests.hostile.avro import CLAIMS, framed
 from tests.hostile.avro import varint as zigzag
-from tests.hostile.generator import ENCODINGS, MEGABYTE, PLAIN, Record, hurt
+from tests.hostile.generator import MEGABYTE, Record
+from tests.hostile.lexemes import PLAIN
 from tests.hostile.types import Schema, Type, decimal
 
 MESSAGES = """
