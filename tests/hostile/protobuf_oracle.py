@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.hostile import json_oracle, oracle
-from tests.hostile.avro_oracle import unframed
+from tests.hostile.avro_reader import unframed
 from tests.hostile.oracle import NoRow, Number, Row, Unclear
 from tests.hostile.protobuf import COLOURS, KINDS, ONE_OF, PACKED, PLACES, WIRE
 from tests.hostile.types import Schema

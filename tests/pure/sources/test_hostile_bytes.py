@@ -18,7 +18,7 @@ from include.sources.avro_schema import AvroSchema
 from include.sources.protobuf_schema import ProtobufSchema, json_decoder
 from tests.hostile.avro import AvroRecords, framed
 from tests.hostile.avro import varint as zigzag
-from tests.hostile.avro_oracle import Held, Reader
+from tests.hostile.avro_reader import Held, Reader
 from tests.hostile.avro_schemas import AVRO_COLUMNS, logical, record, row_schema
 from tests.hostile.protobuf import MESSAGES
 
