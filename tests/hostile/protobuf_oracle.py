@@ -11,7 +11,7 @@ from typing import Any
 from tests.hostile import json_oracle, oracle
 from tests.hostile.avro_reader import unframed
 from tests.hostile.oracle import NoRow, Number, Row, Unclear
-from tests.hostile.protobuf import COLOURS, KINDS, ONE_OF, PACKED, PLACES, WIRE
+from tests.hostile.protobuf_messages import COLOURS, KINDS, ONE_OF, PACKED, PLACES, WIRE
 from tests.hostile.types import Schema
 
 _DEPTH_SURE, _DEPTH_MAX = 90, 110  # messages within messages: all read so many, none more than those

@@ -20,7 +20,7 @@ from tests.hostile.avro import AvroRecords, framed
 from tests.hostile.avro import varint as zigzag
 from tests.hostile.avro_reader import Held, Reader
 from tests.hostile.avro_schemas import AVRO_COLUMNS, logical, record, row_schema
-from tests.hostile.protobuf import MESSAGES
+from tests.hostile.protobuf_messages import MESSAGES
 
 _MESSAGE = b"\x08\x05\x10\x06"  # id, seq
 

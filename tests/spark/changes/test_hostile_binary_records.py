@@ -18,7 +18,8 @@ from tests.hostile.avro import AvroRecords, DebeziumAvroRecords, framed, varint
 from tests.hostile.avro_schemas import AVRO_COLUMNS, row_schema
 from tests.hostile.generator import Record
 from tests.hostile.oracle import Doubtful, Row
-from tests.hostile.protobuf import MESSAGES, PROTOBUF_COLUMNS, ProtobufRecords
+from tests.hostile.protobuf import ProtobufRecords
+from tests.hostile.protobuf_messages import MESSAGES, PROTOBUF_COLUMNS
 from tests.hostile.protobuf_oracle import protobuf_row
 from tests.support.hostile import FRESH, SEEDS, a_pipeline, assert_same, decoded, differences
 from tests.support.schema_registry import RegistryServer, schema_registry
