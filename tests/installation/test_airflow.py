@@ -20,7 +20,8 @@ from include.table_events import BatchEvent
 from tests.support.installed import Installed, job_of
 from tests.support.receivers import Lineage, Mail
 from tests.support.s3_server import S3Server
-from tests.support.world import as_dict, newest_by_key, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import as_dict, newest_by_key
 
 
 def orders(count: int, seq: int) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import psutil
 from include.fault_points import FAULT_POINTS
 from tests.soak.victim import NEW_KEYS, PARTITIONS, RUN_SECONDS_MAX, Victim
 from tests.support.advice import advised, follow
-from tests.support.world import wait_until
+from tests.support.waiting import wait_until
 
 Fault = Callable[[Victim], bool]
 

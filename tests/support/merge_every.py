@@ -6,7 +6,8 @@ import json
 
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
-from tests.support.world import Sent, World, as_dict, changes, newest_by_key, read_table
+from tests.support.topics import Sent
+from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
 
 def lazy(world: World, merge_every: int = 3, **sections: object) -> Pipeline:

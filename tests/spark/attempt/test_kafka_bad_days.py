@@ -22,7 +22,8 @@ from include.protocol.errors import RetryableError
 from include.protocol.planning import Idle
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.sources.kafka import records_of, source_extent
-from tests.support.world import World, as_dict, changes, newest_by_key, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import World, as_dict, changes, newest_by_key
 
 
 def send(world: World, topic: str, values: list[dict[str, Any]], **options: Any) -> None:
