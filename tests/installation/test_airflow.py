@@ -8,10 +8,9 @@ import pytest
 
 from include.table_events import BatchEvent
 from tests.support.installed import Installed
-from tests.support.orders import orders
 from tests.support.receivers import Lineage
 from tests.support.waiting import wait_until
-from tests.support.world import as_dict, newest_by_key
+from tests.support.world import as_dict, changes, newest_by_key
 
 
 def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed, lineage: Lineage) -> None:
@@ -19,7 +18,7 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     topic = world.topic()
     pipeline = world.pipeline(topic, "orders", source={"limits": {"records_per_batch_max": 40}})
     dag_id = installed.dag(pipeline)
-    world.produce(topic, orders(100, 1))
+    world.produce(topic, changes(range(100), 1))
     first, state = installed.run(dag_id)  # three batches, one after the other in one job
     assert state == "success"
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
@@ -75,16 +74,16 @@ def test_with_merge_every_runs_land_and_every_so_often_one_merges(installed: Ins
         found = installed.states(dag_id, run_id)
         return {found[task] for task in landing}, {found[task] for task in merging}
 
-    world.produce(pipeline.source.topics[0], orders(30, 1))
+    world.produce(pipeline.source.topics[0], changes(range(30), 1))
     first, state = installed.run(dag_id)
     assert state == "success"
     assert states(first) == ({"success"}, {"success", "skipped"})  # landed, and not merged
     assert world.rows(pipeline) == []
-    world.produce(pipeline.source.topics[0], orders(40, 2))
+    world.produce(pipeline.source.topics[0], changes(range(40), 2))
     second, state = installed.run(dag_id)
     assert (state, *states(second)) == ("success", {"success"}, {"success"})
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
-    world.produce(pipeline.source.topics[0], orders(20, 3))
+    world.produce(pipeline.source.topics[0], changes(range(20), 3))
     third, _ = installed.run(dag_id)
     version = world.version(pipeline)
     api.clear(dag_id, first, "land")  # and all that follows: what waits since the third run is merged or waits on
@@ -112,8 +111,8 @@ def test_data_starts_a_run_and_the_table_starts_the_next(installed: Installed) -
     downstream = world.pipeline(second, "after_flights", schedule={"tables": ["lake://silver/flights"]})
     dag_id, after_id = installed.dag(upstream), installed.dag(downstream)
     api.unpause("lakemark_example_downstream")
-    world.produce(second, orders(10, 1))
-    sent = world.produce(topic, [{**order, "dep_delay": order["id"]} for order in orders(100, 1)])
+    world.produce(second, changes(range(10), 1))
+    sent = world.produce(topic, [{**order, "dep_delay": order["id"]} for order in changes(range(100), 1)])
 
     def done(of: str) -> dict[str, Any] | None:
         return next((run for run in api.runs(of) if run["state"] == "success"), None)

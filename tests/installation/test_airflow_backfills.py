@@ -10,10 +10,9 @@ import pytest
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from tests.support.installed import Installed
-from tests.support.orders import orders
 from tests.support.s3_server import S3Server
 from tests.support.waiting import wait_until
-from tests.support.world import as_dict, newest_by_key
+from tests.support.world import as_dict, changes, newest_by_key
 
 
 def refill(installed: Installed, pipeline: Pipeline, **form: Any) -> tuple[str, str]:
@@ -30,7 +29,7 @@ def filled(installed: Installed, name: str) -> Pipeline:
     pipeline = world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 40}})
     installed.dag(pipeline)
     wait_until(lambda: installed.api.dag_exists(f"lakemark__{name}__backfill"), 90)
-    world.produce(topic, orders(100, 1))
+    world.produce(topic, changes(range(100), 1))
     installed.lakemark("run", name, "--until-caught-up")
     with world.session() as spark:
         spark.sql(f"UPDATE delta.`{world.coordinator(pipeline).tables.target}` SET name = 'spoiled'").collect()
@@ -63,7 +62,7 @@ def test_a_failed_gate_is_told_and_the_quarantine_is_replayed_from_the_form(
         return world.pipeline(topic, "gated", quality={"suite": "gated", "on_fail": on_fail})
 
     pipeline = gated("fail", rule)
-    world.produce(topic, [*orders(5, 1), {"id": 9, "seq": 1}])
+    world.produce(topic, [*changes(range(5), 1), {"id": 9, "seq": 1}])
     dag_id = installed.dag(pipeline)
     run_id, state = installed.run(dag_id)
     assert state == "failed"
@@ -112,7 +111,7 @@ def test_backfills_whole_life(installed: Installed) -> None:
 
     assert refill(installed, pipeline, what="everything, into a new table")[1] == "success"
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
-    world.produce(pipeline.source.topics[0], orders(10, 2))
+    world.produce(pipeline.source.topics[0], changes(range(10), 2))
     assert installed.run("lakemark__refilled_whole")[1] == "success"
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert json.loads(installed.lakemark("audit", pipeline.name, "--json"))[0]["findings"] == []

@@ -13,9 +13,8 @@ import pytest
 from include.demo.airflow_api import AirflowApi
 from include.protocol.errors import RetryableError
 from tests.support.installed import Installed, job_of
-from tests.support.orders import orders
 from tests.support.waiting import wait_until
-from tests.support.world import as_dict, newest_by_key
+from tests.support.world import as_dict, changes, newest_by_key
 
 
 @pytest.mark.slow
@@ -28,10 +27,10 @@ def test_tasks_are_cleared_at_random_in_any_order_and_twice_at_once(installed: I
     dag_id = installed.dag(pipeline)
     runs = []
     for seq in (1, 2):
-        world.produce(topic, orders(60, seq))
+        world.produce(topic, changes(range(60), seq))
         runs.append(installed.run(dag_id)[0])
     for number in range(rounds):
-        world.produce(topic, orders(20, 3 + number))
+        world.produce(topic, changes(range(20), 3 + number))
         runs.append(api.trigger(dag_id))  # and clear what has ended, and what runs
         for _ in range(2 if rounds == 1 else 4):
             clear_twice_at_once(api, dag_id, random.choice(runs), random.choice(["plan", "merge", "settle"]))
@@ -67,7 +66,7 @@ def test_whoever_is_killed_no_orphan_does_harm(installed: Installed, victim: str
     topic, name = world.topic(), f"orphan_of_{victim}"
     pipeline = world.pipeline(topic, name)
     dag_id = installed.dag(pipeline)
-    world.produce(topic, orders(100, 1))
+    world.produce(topic, changes(range(100), 1))
     run_id = api.trigger(dag_id)
     job = wait_until(lambda: job_of(pipeline), 90)
     wait_until(lambda: world.coordinator(pipeline).ledger.state().batches[0].attempts)
@@ -88,7 +87,7 @@ def test_airflow_retries_a_killed_job(installed: Installed) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic, "killed_job")
     dag_id = installed.dag(pipeline)
-    world.produce(topic, orders(100, 1))
+    world.produce(topic, changes(range(100), 1))
     run_id = api.trigger(dag_id)
 
     process = wait_until(lambda: job_of(pipeline), 90)

@@ -10,10 +10,9 @@ import pytest
 
 from include.protocol.errors import RetryableError
 from tests.support.installed import Installed
-from tests.support.orders import orders
 from tests.support.receivers import Mail
 from tests.support.waiting import wait_until
-from tests.support.world import as_dict, newest_by_key
+from tests.support.world import as_dict, changes, newest_by_key
 
 
 @pytest.mark.slow
@@ -40,7 +39,7 @@ def test_a_stale_table_is_told_once_and_so_is_its_end(installed: Installed, mail
     world = installed.world
     topic = world.topic()
     pipeline = world.pipeline(topic, "forgotten", stale_after_minutes=0.001)
-    world.produce(topic, orders(10, 1))
+    world.produce(topic, changes(range(10), 1))
     installed.api.unpause("lakemark_watch")  # runs every minute from now on, and whenever it is asked to
     installed.run("lakemark_watch")
     [text] = wait_until(lambda: mail.of("Lakemark: forgotten is stale"))
@@ -58,7 +57,7 @@ def test_i5_a_reset_from_airflow_begins_one_generation_however_often_it_is_clear
     world, api = installed.world, installed.api
     topic = world.topic()
     pipeline = world.pipeline(topic, "begun_again")
-    world.produce(topic, orders(10, 1))
+    world.produce(topic, changes(range(10), 1))
     installed.lakemark("run", "begun_again", "--until-caught-up")
     dag_id = "lakemark__begun_again__reset"
     wait_until(lambda: api.dag_exists(dag_id), 90)
@@ -78,7 +77,7 @@ def test_the_maintenance_dag_keeps_every_pipelines_tables(installed: Installed) 
     topic = world.topic()
     pipeline = world.pipeline(topic, "kept", maintenance={"small_files_max": 1})
     for seq in (1, 2, 3):
-        world.produce(topic, [{**order, "id": order["id"] + 100 * seq} for order in orders(30, seq)])
+        world.produce(topic, [{**order, "id": order["id"] + 100 * seq} for order in changes(range(30), seq)])
         installed.lakemark("run", "kept")
     wait_until(lambda: api.dag_exists("lakemark__kept"), 90)
     api.unpause("lakemark_maintenance")  # last night's run starts by itself
@@ -100,7 +99,7 @@ def test_i1_i5_a_dag_run_and_the_command_line_at_once(installed: Installed) -> N
     topic = world.topic()
     pipeline = world.pipeline(topic, "raced", source={"limits": {"records_per_batch_max": 60}})
     dag_id = installed.dag(pipeline)
-    world.produce(topic, orders(100, 1))
+    world.produce(topic, changes(range(100), 1))
     environment = {**installed.stack.addresses(), **installed.stack.airflow.environment()}
     second = world.start(str(Path(sys.executable).parent / "airflow"), "dags", "test", dag_id, **environment)
     run_id = installed.api.trigger(dag_id)
@@ -133,7 +132,7 @@ def test_the_command_line_leaves_the_same_ledger(installed: Installed) -> None:
     world = installed.world
     topic = world.topic()
     pipeline = world.pipeline(topic, "by_hand", source={"limits": {"records_per_batch_max": 60}})
-    world.produce(topic, orders(100, 1))
+    world.produce(topic, changes(range(100), 1))
     preview = json.loads(installed.lakemark("plan", "by_hand", "--dry-run", "--json"))
     assert (preview["plan"], preview["recorded"], preview["lag_records"]) == ("new", False, 40)
     assert world.coordinator(pipeline).ledger.rows() == []
