@@ -60,4 +60,4 @@ def world_in(folder: Path, stack: Stack) -> World:
     (folder / "pipelines").mkdir(exist_ok=True, parents=True)
     places = {"LAKEMARK_LAKE": str(folder / "lake"), "LAKEMARK_PIPELINES": str(folder / "pipelines")}
     settings = settings_in(stack.settings.home, **places, **stack.addresses(("kafka", "spark")))
-    return World(settings, stack.broker.bootstrap_servers)
+    return World(stack.broker.bootstrap_servers, settings=settings)

@@ -33,7 +33,9 @@ from include.protocol.ranges import OffsetRange
 from tests.conftest import settings_in
 from tests.support.installed import Installed, job_of
 from tests.support.spark_cluster import standalone_cluster
-from tests.support.world import Sent, as_dict, newest_by_key, wait_until
+from tests.support.topics import Sent
+from tests.support.waiting import wait_until
+from tests.support.world import as_dict, newest_by_key
 
 ON_DATA = {"on_data": {"records": 500, "seconds": 5}}
 KEYS = 500

@@ -14,7 +14,8 @@ from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from tests.conftest import world_in
 from tests.support.jvm_faults import JvmPoint, own_driver
-from tests.support.world import Sent, World, as_dict, as_states, newest_by_key, read_table, states_by_key
+from tests.support.topics import Sent
+from tests.support.world import World, as_dict, as_states, newest_by_key, read_table, states_by_key
 
 # What passes the points that `lakemark run` does not.
 _COMMANDS = {"generation.fenced": ("reset", "--reason=test"), "rebuild.set_aside": ("ledger", "rebuild")}

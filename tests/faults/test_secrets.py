@@ -13,7 +13,8 @@ from confluent_kafka import KafkaException
 from include.installation.broker import Broker
 from include.installation.stack import Stack, free_port
 from tests.conftest import world_in
-from tests.support.world import World, changes, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import World, changes
 
 USER, PASSWORD = "lake", 'pl"anted-5ecret'
 LOGIN = {

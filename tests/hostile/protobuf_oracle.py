@@ -8,10 +8,10 @@ import struct
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.hostile import oracle
-from tests.hostile.avro_oracle import unframed
+from tests.hostile import json_oracle, oracle
+from tests.hostile.avro_reader import unframed
 from tests.hostile.oracle import NoRow, Number, Row, Unclear
-from tests.hostile.protobuf import COLOURS, KINDS, ONE_OF, PACKED, PLACES, WIRE
+from tests.hostile.protobuf_messages import COLOURS, KINDS, ONE_OF, PACKED, PLACES, WIRE
 from tests.hostile.types import Schema
 
 _DEPTH_SURE, _DEPTH_MAX = 90, 110  # messages within messages: all read so many, none more than those
@@ -93,7 +93,7 @@ def protobuf_row(value: bytes | None, schemas: dict[int, Any], columns: Schema) 
     if path not in PLACES:
         raise NoRow("no such message")
     message = _as_json(PLACES[path], _parsed(PLACES[path], bare[reader.at :], {}, 1))
-    return {name: oracle.of_json(message.get(name), type_, None) for name, type_ in columns.items()}
+    return {name: json_oracle.of_json(message.get(name), type_, None) for name, type_ in columns.items()}
 
 
 def _index(reader: Reader) -> int:

@@ -11,7 +11,8 @@ from include.jobs.cluster_job import ClusterJob
 from tests.conftest import settings_in
 from tests.support.installed import Installed
 from tests.support.spark_cluster import standalone_cluster
-from tests.support.world import as_dict, changes, newest_by_key, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import as_dict, changes, newest_by_key
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,8 @@ import requests
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
 from tests.support.installed import Installed
-from tests.support.world import changes, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import changes
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]

@@ -23,8 +23,9 @@ from typing import Any
 from include.audit.auditor import audit
 from include.installation.stack import Stack
 from tests.conftest import stack_in, world_in
-from tests.soak.faults import KINDS, PARTITIONS, Victim, can_suffer
+from tests.soak.faults import KINDS, can_suffer
 from tests.soak.load import Expected, changes
+from tests.soak.victim import PARTITIONS, Victim
 from tests.support.world import World, as_dict, read_table
 
 CHECK_EVERY = 25  # rounds

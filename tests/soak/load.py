@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.world import Sent
+from tests.support.topics import Sent
 
 # Records of which nothing can be made, whatever a parser thinks of them.
 HOSTILE = [

@@ -20,7 +20,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
-from tests.hostile import oracle
+from tests.hostile import sameness
 from tests.hostile.generator import Record
 from tests.hostile.oracle import Doubtful, NoRow, Row, Unclear
 from tests.hostile.types import Schema, ddl
@@ -90,7 +90,7 @@ def different(record: Record, expected: Callable[[Record], Row | None], held: Ro
         return None if reason is None else (_short(record), f"set aside ({reason}), but is to be left out")
     if held is None:
         return (_short(record), f"set aside ({reason}), but is a row")
-    wrong = [name for name, value in row.items() if not oracle.is_same(value, held[name])]
+    wrong = [name for name, value in row.items() if not sameness.is_same(value, held[name])]
     return (_short(record), *((name, _short(row[name]), _short(held[name])) for name in wrong)) if wrong else None
 
 

@@ -16,7 +16,8 @@ from include.demo.airflow_api import AirflowApi
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
 from tests.conftest import settings_in, stack_in
-from tests.support.world import World, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import World
 
 NETWORK_WATCH = Path(__file__).with_name("network_watch")
 LAKEMARK = [str(Path(sys.executable).parent / "lakemark")]
@@ -57,7 +58,7 @@ class Installed:
         self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines"), **self.metrics.environment, **watched, **settings}
         self.stack = stack_in(home, **self.places)
         self.facts = json.loads(self.lakemark("up", "--json"))
-        self.world = World(settings_in(home, **self.places), self.facts["KAFKA_BOOTSTRAP_SERVERS"])
+        self.world = World(self.facts["KAFKA_BOOTSTRAP_SERVERS"], settings=settings_in(home, **self.places))
         user, password = self.facts["login"].split(" / ")
         self.api = AirflowApi.login(self.facts["LAKEMARK_AIRFLOW_URL"], user, password)
 

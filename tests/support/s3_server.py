@@ -16,7 +16,7 @@ from include.installation.jars import jar_paths
 from include.installation.java import find_java
 from include.installation.stack import free_port
 from include.settings import Settings
-from tests.support.world import wait_until
+from tests.support.waiting import wait_until
 
 IDENTITY, SECRET = "lakemark", "a-secret-of-tests"
 

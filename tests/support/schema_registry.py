@@ -17,7 +17,7 @@ from include.installation.jars import jar_paths
 from include.installation.java import find_java
 from include.installation.stack import free_port
 from include.settings import Settings
-from tests.support.world import wait_until
+from tests.support.waiting import wait_until
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from include.installation.jars import pyspark_home
 from include.installation.java import find_java
 from include.installation.stack import free_port
 from include.settings import Settings
-from tests.support.world import wait_until
+from tests.support.waiting import wait_until
 
 # A small executor, and a driver that fits beside it.
 SMALL_JOBS = {"spark.executor.memory": "600m", "spark.driver.memory": "800m"}

@@ -7,7 +7,7 @@ import subprocess
 
 import psutil
 
-from tests.support.world import wait_until
+from tests.support.waiting import wait_until
 
 
 def family(process: subprocess.Popen) -> list[psutil.Process]:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import groupby, zip_longest
+from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import yaml
-from confluent_kafka import Producer
-from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
@@ -34,110 +29,14 @@ from include.settings import PROJECT_ROOT, Settings
 from spark_jobs.attempt.attempt import Attempt, AttemptResult
 from spark_jobs.engine.session import open_session
 from spark_jobs.tables.writing import ensure_target
+from tests.support.topics import Sent, Topics
 
-T = TypeVar("T")
 LAKEMARK = str(Path(sys.executable).parent / "lakemark")
 
 
-@dataclass(frozen=True)
-class Sent:
-    """A record as Kafka has it."""
-
-    topic: str
-    partition: int
-    offset: int
-    value: Any
-
-
 @dataclass
-class World:
-    settings: Settings
-    bootstrap_servers: str
-    sent: list[Sent] = field(default_factory=list)
-    login: Mapping[str, str] = field(default_factory=dict)  # what librdkafka needs beside the address
-
-    # Kafka
-
-    def topic(self, partitions: int = 2, **config: str) -> str:
-        name = f"t-{uuid.uuid4().hex[:10]}"
-        self.create_topic(name, partitions, **config)
-        return name
-
-    def create_topic(self, name: str, partitions: int, **config: str) -> None:
-        topic = NewTopic(name, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()})
-        self.admin.create_topics([topic])[name].result()
-        wait_until(lambda: self.leaders_of(name) == partitions)
-
-    def recreate_topic(self, name: str, partitions: int) -> None:
-        self.admin.delete_topics([name])[name].result()
-        wait_until(lambda: name not in self.admin.list_topics(timeout=10).topics)
-        self.create_topic(name, partitions)
-
-    def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """What retention does."""
-        for future in self.admin.delete_records([KafkaPartition(topic, partition, offset)]).values():
-            future.result()
-
-    def leaders_of(self, name: str) -> int:
-        topic = self.admin.list_topics(name, timeout=10).topics[name]
-        return sum(p.leader >= 0 for p in topic.partitions.values()) if topic.error is None else 0
-
-    @cached_property  # kept: a client that is collected takes its unanswered calls with it
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self.login})
-
-    def produce(
-        self,
-        topic: str,
-        values: Iterable[Any],
-        partitions: int = 2,
-        transaction: str | None = None,
-        keys: Iterable[Any] = (),
-        headers: list[tuple[str, bytes]] | None = None,
-    ) -> list[Sent]:
-        """Sends values, with Kafka keys if any are given (dicts become JSON; bytes and None go as they are); a key's
-        changes share a partition."""
-        options = {"transactional.id": transaction} if transaction else {}
-        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self.login, **options})
-        if transaction:
-            producer.init_transactions()
-            producer.begin_transaction()
-        sent: list[Sent] = []
-        for n, (value, key) in enumerate(zip_longest(values, keys)):
-            raw = _raw(value)
-            has_number = isinstance(value, dict) and isinstance(value.get("id"), int)
-            partition = (value["id"] if has_number else n) % partitions
-
-            def delivered(error: object, message: Any, value: Any = value) -> None:
-                assert error is None, error
-                sent.append(Sent(topic, message.partition(), message.offset(), value))
-
-            producer.produce(topic, raw, _raw(key), partition=partition, on_delivery=delivered, headers=headers)
-        if transaction == "aborted":
-            producer.flush()
-            producer.abort_transaction()
-            return []
-        if transaction:
-            producer.commit_transaction()
-        producer.flush()
-        self.sent += sent
-        return sent
-
-    @contextmanager
-    def open_transaction(self, topic: str, values: Iterable[Any], commit: bool = False) -> Iterator[None]:
-        """Sends values in a transaction that stays open for a while, and is aborted then unless told otherwise."""
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "transactional.id": uuid.uuid4().hex}
-        )
-        producer.init_transactions()
-        producer.begin_transaction()
-        for value in values:
-            producer.produce(topic, json.dumps(value).encode(), partition=0)
-        producer.flush()
-        try:
-            yield
-        finally:
-            producer.commit_transaction() if commit else producer.abort_transaction()
+class World(Topics):
+    settings: Settings = field(kw_only=True)
 
     # pipelines
 
@@ -259,10 +158,6 @@ class World:
         return DeltaTable(str(self.coordinator(pipeline).tables.target)).version()
 
 
-def _raw(part: Any) -> bytes | None:
-    return json.dumps(part).encode() if isinstance(part, dict) else part
-
-
 def changes(ids: range, seq: int, name: str = "n", op: str = "u") -> list[dict[str, Any]]:
     return [{"id": i, "seq": seq, "name": f"{name}{i}", "op": op} for i in ids]
 
@@ -319,13 +214,4 @@ def as_dict(rows: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
             continue
         assert row["id"] not in found, f"two rows of id {row['id']}"
         found[row["id"]] = {name: value for name, value in row.items() if name != "_lakemark"}
-    return found
-
-
-def wait_until(ready: Callable[[], T], seconds: float = 60.0) -> T:
-    """Polls until `ready` returns something true."""
-    deadline = time.monotonic() + seconds
-    while not (found := ready()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.1)
     return found

@@ -25,7 +25,7 @@ from include.installation.supervisor import (
 )
 from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT, Settings
-from tests.support.world import wait_until
+from tests.support.waiting import wait_until
 
 
 def test_the_bundled_java_needs_no_system_java(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from include.quality.evidence import Subject, forget, judgements, record
 from include.quality.suite import Rule, Suite
 from include.quality.verdict import Verdict, result_of_figure, result_of_rows, with_samples
 from include.settings import Settings
-from tests.support.world import wait_until
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+"""A pipeline file: what is good, and what is refused, by file, field, allowed and found."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -8,7 +10,7 @@ import yaml
 
 from include.pipeline_file import find_pipeline, load_pipeline
 from include.pipeline_file.explain import explanation, markdown
-from include.pipeline_file.schema_ddl import Column, SchemaError, parse_ddl
+from include.pipeline_file.schema_ddl import Column
 from include.protocol.errors import PipelineFileError
 from include.settings import PROJECT_ROOT
 
@@ -214,37 +216,6 @@ def test_a_pipeline_that_is_not_there_names_the_ones_that_are(tmp_path: Path) ->
     written(tmp_path, GOOD)
     with pytest.raises(PipelineFileError, match="orders"):
         find_pipeline("order", tmp_path, {})
-
-
-INJECTED = [
-    "a STRUCT<x: INT>) USING csv LOCATION '/etc' --<>",
-    "a STRUCT<x: INT) USING csv --, y: INT>",
-    "a INT) USING csv --",
-    "a INT COMMENT 'x\\' ) USING csv --'",
-    "a MAP<INT>",
-    "a ARRAY<INT, INT>",
-    "a ARRAY<>",
-    "a STRUCT<x INT; DROP TABLE y>",
-    "a DECIMAL(1, 2) DROP",
-]
-
-
-@pytest.mark.parametrize(
-    ("ddl", "columns"),
-    [
-        ("a INT", [("a", "INT")]),
-        ("a int NOT NULL, `b c` DECIMAL(10, 2) COMMENT 'x, y'", [("a", "int"), ("b c", "DECIMAL(10, 2)")]),
-        ("a STRUCT<x: INT, y: MAP<INT, INT>>, b INT", [("a", "STRUCT<x: INT, y: MAP<INT, INT>>"), ("b", "INT")]),
-    ],
-)
-def test_ddl(ddl: str, columns: list[tuple[str, str]]) -> None:
-    assert [(c.name, c.type) for c in parse_ddl(ddl)] == columns
-
-
-@pytest.mark.parametrize("ddl", ["", "a", "a INT, A STRING", "a ARRAY<INT", "a NUMBER", "1a INT", "a ARRAY", *INJECTED])
-def test_ddl_that_spark_would_refuse(ddl: str) -> None:
-    with pytest.raises(SchemaError):
-        parse_ddl(ddl)
 
 
 def test_positions_and_tombstones_go_with_what_the_records_hold(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""A machine that argues with the protocol: Hypothesis interleaves planners, attempts, zombies, lost answers, settles,
-resets, skips, lost ledgers and rebuilds over the pure functions, and a tiny model says what must never be.
+"""A machine that argues with the protocol (one state machine, so more than 300 lines).
 
-The model knows only records: how often each was applied, and by which generation; which were given up by a person. The
-world between the pure functions (a log with markers, a ledger with compare-and-swap, Kafka's offsets) is in memory, and
-every place where a process can stop is a rule of its own.
+Hypothesis interleaves planners, attempts, zombies, lost answers, settles, resets, skips, lost ledgers and rebuilds over
+the pure functions. A tiny model says what must never be. It knows only records: how often each was applied and by
+which generation, and which of them a person gave up. The world between the pure functions is in memory: a log with
+markers, a ledger with compare-and-swap, Kafka's offsets. Every place where a process can stop is a rule of its own.
 """
 
 from __future__ import annotations

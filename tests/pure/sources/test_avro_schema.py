@@ -10,7 +10,7 @@ import fastavro
 import pytest
 
 from include.sources.avro_schema import AvroField, AvroSchema
-from tests.hostile.avro import logical
+from tests.hostile.avro_schemas import logical
 
 
 def named(name: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:

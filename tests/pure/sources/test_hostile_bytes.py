@@ -16,10 +16,11 @@ from include.installation.spark_server import driver_options
 from include.settings import PROJECT_ROOT
 from include.sources.avro_schema import AvroSchema
 from include.sources.protobuf_schema import ProtobufSchema, json_decoder
-from tests.hostile.avro import AVRO_COLUMNS, AvroRecords, framed, logical, record, row_schema
+from tests.hostile.avro import AvroRecords, framed
 from tests.hostile.avro import varint as zigzag
-from tests.hostile.avro_oracle import Held, Reader
-from tests.hostile.protobuf import MESSAGES
+from tests.hostile.avro_reader import Held, Reader
+from tests.hostile.avro_schemas import AVRO_COLUMNS, logical, record, row_schema
+from tests.hostile.protobuf_messages import MESSAGES
 
 _MESSAGE = b"\x08\x05\x10\x06"  # id, seq
 

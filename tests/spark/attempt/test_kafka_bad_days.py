@@ -23,7 +23,8 @@ from include.protocol.planning import Idle
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.sources.kafka import source_extent
 from include.sources.kafka_records import records_of
-from tests.support.world import World, as_dict, changes, newest_by_key, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import World, as_dict, changes, newest_by_key
 
 
 def send(world: World, topic: str, values: list[dict[str, Any]], **options: Any) -> None:

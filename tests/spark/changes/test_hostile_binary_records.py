@@ -13,11 +13,13 @@ from pyspark.sql import SparkSession
 
 from include.installation.stack import Stack
 from tests.conftest import world_in
-from tests.hostile import avro, avro_oracle, oracle
-from tests.hostile.avro import AVRO_COLUMNS, AvroRecords, DebeziumAvroRecords, framed, row_schema, varint
+from tests.hostile import avro, avro_oracle, avro_schemas, oracle
+from tests.hostile.avro import AvroRecords, DebeziumAvroRecords, framed, varint
+from tests.hostile.avro_schemas import AVRO_COLUMNS, row_schema
 from tests.hostile.generator import Record
 from tests.hostile.oracle import Doubtful, Row
-from tests.hostile.protobuf import MESSAGES, PROTOBUF_COLUMNS, ProtobufRecords
+from tests.hostile.protobuf import ProtobufRecords
+from tests.hostile.protobuf_messages import MESSAGES, PROTOBUF_COLUMNS
 from tests.hostile.protobuf_oracle import protobuf_row
 from tests.support.hostile import FRESH, SEEDS, a_pipeline, assert_same, decoded, differences
 from tests.support.schema_registry import RegistryServer, schema_registry
@@ -78,18 +80,18 @@ _ODD: dict[str, tuple[Any, bytes, Any]] = {
     "counts as many names": ({"type": "map", "values": "long"}, varint(2**31 - 9) + b"\0\0", None),
     "tags nothing, many times": ({"type": "array", "items": "null"}, varint(2**31 - 9) + b"\0", None),
     "money 2^64 + 5": (
-        avro.logical("bytes", "decimal", precision=12, scale=2),
+        avro_schemas.logical("bytes", "decimal", precision=12, scale=2),
         varint(9) + (2**64 + 5).to_bytes(9, "big"),
         None,
     ),
-    "money 60 digits": (avro.logical("bytes", "decimal", precision=60, scale=2), b"\2\5", None),
+    "money 60 digits": (avro_schemas.logical("bytes", "decimal", precision=60, scale=2), b"\2\5", None),
     "size the last long": ("long", varint(2**63 - 1), None),
     "size a long that a double has": ("long", varint(2**62), 2.0**62),
-    "at a time of the day": (avro.logical("int", "time-millis"), varint(5), None),
-    "at a day": (avro.of_connect("int", "io.debezium.time.Date"), varint(5), None),
-    "day a time of the day": (avro.logical("int", "time-millis"), varint(5), None),
-    "day a moment": (avro.of_connect("long", "io.debezium.time.MicroTimestamp"), varint(5), None),
-    "day a day": (avro.of_connect("int", "io.debezium.time.Date"), varint(5), date(1970, 1, 6)),
+    "at a time of the day": (avro_schemas.logical("int", "time-millis"), varint(5), None),
+    "at a day": (avro_schemas.of_connect("int", "io.debezium.time.Date"), varint(5), None),
+    "day a time of the day": (avro_schemas.logical("int", "time-millis"), varint(5), None),
+    "day a moment": (avro_schemas.of_connect("long", "io.debezium.time.MicroTimestamp"), varint(5), None),
+    "day a day": (avro_schemas.of_connect("int", "io.debezium.time.Date"), varint(5), date(1970, 1, 6)),
     "tags no text, in one of several": (
         ["null", {"type": "array", "items": "bytes"}, "long"],
         varint(1) + varint(1) + varint(1) + b"\xff\0",
@@ -103,7 +105,9 @@ def test_avro_that_once_ended_spark_or_was_another_row(
 ) -> None:
     records = []
     for name, (schema, value, _) in _ODD.items():
-        number = registry.register(name.replace(" ", "-"), avro.record("Odd", {"id": "long", name.split()[0]: schema}))
+        number = registry.register(
+            name.replace(" ", "-"), avro_schemas.record("Odd", {"id": "long", name.split()[0]: schema})
+        )
         records.append(Record(None, framed(number, varint(7) + value)))
     columns = {name: AVRO_COLUMNS[name] for name in ("id", *dict.fromkeys(name.split()[0] for name in _ODD))}
     pipeline = a_pipeline(columns, {"order_by": []}, format="avro", registry={"url": registry.url}, timestamps="millis")

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from include.pipeline_file import Pipeline
-from tests.hostile import oracle
+from tests.hostile import csv_oracle, json_oracle, oracle
 from tests.hostile.generator import CsvRecords, JsonRecords, Record
 from tests.hostile.oracle import NoRow, Row, Unclear
 from tests.hostile.types import FLAT, SCHEMA, ddl
@@ -100,8 +100,8 @@ def test_json_end_to_end(world: World, stamp: int) -> None:
     made = JsonRecords("fixed end", SCHEMA, ids=200, key="json").records(800)
 
     def expected(record: Record) -> Row | None:
-        row = oracle.json_row(record.value, SCHEMA, None)
-        key = oracle.of_key(record.key, "json", SCHEMA["id"], "id", None)
+        row = json_oracle.json_row(record.value, SCHEMA, None)
+        key = json_oracle.of_key(record.key, "json", SCHEMA["id"], "id", None)
         return oracle.completed(row, key, ("id",), ("seq",))
 
     clear = [record for record in made if _is_small(record) and _is_clear(record, expected)]
@@ -117,7 +117,7 @@ def test_csv_end_to_end(world: World) -> None:
     )
 
     def expected(record: Record) -> Row | None:
-        return oracle.completed(oracle.csv_row(record.value, FLAT, "micros"), None, ("id",), ("seq",))
+        return oracle.completed(csv_oracle.csv_row(record.value, FLAT, "micros"), None, ("id",), ("seq",))
 
     made = CsvRecords("fixed end", FLAT, ids=200).records(1_500)
     records = [record for record in made if _is_small(record) and _is_clear(record, expected)]

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from include.installation.stack import Stack
 from tests.conftest import world_in
-from tests.hostile import oracle
+from tests.hostile import csv_oracle, debezium_oracle, json_oracle, oracle
 from tests.hostile.generator import CsvRecords, DebeziumRecords, JsonRecords, Record
 from tests.hostile.oracle import Row
 from tests.hostile.types import FLAT, SCHEMA, Type, decimal
@@ -35,7 +35,7 @@ def test_json(spark: SparkSession, tmp_path: Path, seed: str, unit: str | None) 
     pipeline = a_pipeline(SCHEMA, **({"timestamps": unit} if unit else {}))
 
     def expected(record: Record) -> Row:
-        return oracle.completed(oracle.json_row(record.value, SCHEMA, unit), None, ("id",), ("seq",))
+        return oracle.completed(json_oracle.json_row(record.value, SCHEMA, unit), None, ("id",), ("seq",))
 
     assert_same(differences(records, decoded(spark, pipeline, records, tmp_path), expected))
 
@@ -47,8 +47,8 @@ def test_kafkas_keys(spark: SparkSession, tmp_path: Path, seed: str, key: str) -
     records = JsonRecords(f"{seed} {key}", schema, key=key).records(1_000)
 
     def expected(record: Record) -> Row:
-        row = oracle.json_row(record.value, schema, None)
-        return oracle.completed(row, oracle.of_key(record.key, key, schema["id"], "id", None), ("id",), ("seq",))
+        row = json_oracle.json_row(record.value, schema, None)
+        return oracle.completed(row, json_oracle.of_key(record.key, key, schema["id"], "id", None), ("id",), ("seq",))
 
     assert_same(differences(records, decoded(spark, a_pipeline(schema, key=key), records, tmp_path), expected))
 
@@ -60,7 +60,7 @@ def test_csv(spark: SparkSession, tmp_path: Path, seed: str, unit: str | None) -
     source = {"format": "csv", "csv": {"delimiter": ";"}, **({"timestamps": unit} if unit else {})}
 
     def expected(record: Record) -> Row:
-        return oracle.completed(oracle.csv_row(record.value, FLAT, unit), None, ("id",), ("seq",))
+        return oracle.completed(csv_oracle.csv_row(record.value, FLAT, unit), None, ("id",), ("seq",))
 
     assert_same(differences(records, decoded(spark, a_pipeline(FLAT, **source), records, tmp_path), expected))
 
@@ -88,7 +88,7 @@ def test_debezium_json(spark: SparkSession, tmp_path: Path, seed: str, unit: str
     pipeline = a_pipeline(FLAT, format="debezium-json", debezium={"timestamps": unit})
 
     def expected(record: Record) -> Row | None:
-        row = oracle.debezium_row(record.value, FLAT, unit)
+        row = debezium_oracle.debezium_row(record.value, FLAT, unit)
         return row and oracle.completed(row, None, ("id",), ("seq",))
 
     assert_same(differences(records, decoded(spark, pipeline, records, tmp_path), expected))
@@ -135,7 +135,7 @@ def test_the_smallest_records_that_once_were_other_rows(
     schema = {"id": Type("BIGINT"), "seq": Type("BIGINT"), "x": type_}
     record = Record(None, f'{{"id": 1, "seq": 1, {fields}}}'.encode())
     [row] = decoded(spark, a_pipeline(schema), [record], tmp_path)
-    assert_same(differences([record], [row], lambda record: oracle.json_row(record.value, schema, None)))
+    assert_same(differences([record], [row], lambda record: json_oracle.json_row(record.value, schema, None)))
 
 
 def test_a_number_is_kept_as_it_is_written(spark: SparkSession, tmp_path: Path) -> None:

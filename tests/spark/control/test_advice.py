@@ -22,7 +22,8 @@ from include.protocol.ledger_events import BatchPlanned
 from tests.spark.changes.test_quality import CHEAP, rule, send, with_suite
 from tests.spark.changes.test_quality import SCHEMA as COLUMNS
 from tests.support.advice import advised, follow
-from tests.support.world import Sent, World, as_dict, changes, newest_by_key
+from tests.support.topics import Sent
+from tests.support.world import World, as_dict, changes, newest_by_key
 
 SLOW = pytest.mark.slow
 

@@ -16,7 +16,8 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TerminalError
 from include.protocol.ranges import OffsetRange
 from spark_jobs.commands.promote import promote
-from tests.support.world import World, as_dict, changes, newest_by_key, read_table, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
 
 def planned(world: World, pipeline: Pipeline, request: BackfillRequest, request_id: str = "r") -> Backfill:

@@ -1,63 +1,25 @@
-"""Reset, skip and rebuild on a real broker, real Spark, real Delta: I5, I7, I10."""
+"""Reset and skip on a real broker, real Spark, real Delta: I5, I7, I9."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from include.audit.auditor import audit
-from include.cli.main import main
 from include.control.quarantine import Chosen, Quarantine
-from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import (
-    BatchMismatch,
     FencedGeneration,
-    LedgerBehindTarget,
     OffsetsExpired,
-    TableDamaged,
     TargetBehindLedger,
     TerminalError,
     TopicRecreated,
 )
 from include.protocol.ranges import TopicPartition
+from tests.support.generations import assert_right, two_batches
 from tests.support.world import World, as_dict, changes, newest_by_key
-
-
-@pytest.fixture
-def lakemark(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
-    """The command, in this process: returns its JSON; fails if the exit code is another one."""
-    for name, value in world.settings.child_environment().items():
-        monkeypatch.setenv(name, value)
-
-    def run(*arguments: str, code: int = 0) -> Any:
-        capsys.readouterr()
-        assert main([*arguments, "--json"]) == code
-        return json.loads(capsys.readouterr().out)
-
-    return run
-
-
-def two_batches(world: World, **sections: Any) -> tuple[str, Pipeline]:
-    """A pipeline with one batch in the table and one that is planned; 10 records each, in one partition."""
-    topic = world.topic(partitions=1)
-    limits = {"limits": {"records_per_batch_max": 10}}
-    pipeline = world.pipeline(topic, **{"source": limits, **sections})
-    world.produce(topic, changes(range(10), 1) + changes(range(5, 15), 2), 1)
-    world.run_batch(pipeline)
-    world.coordinator(pipeline).plan()
-    return topic, pipeline
-
-
-def assert_right(world: World, pipeline: Pipeline) -> None:
-    world.drain(pipeline)
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
-    assert audit(world.settings, pipeline).findings == ()
 
 
 def test_i5_an_attempt_of_a_generation_that_was_reset_never_lands(world: World, lakemark) -> None:
@@ -225,113 +187,6 @@ def test_i3_a_replaced_target_is_noticed_and_filled_again(world: World, lakemark
     assert_right(world, pipeline)
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "deleted",
-        pytest.param("an old copy", marks=SLOW),
-        pytest.param("torn", marks=SLOW),
-        pytest.param("emptied", marks=SLOW),
-        pytest.param("a gap", marks=SLOW),
-    ],
-)
-def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
-    world: World, lakemark, how: str, tmp_path: Path
-) -> None:
-    topic, pipeline = two_batches(world)
-    ledger = world.coordinator(pipeline).ledger
-    shutil.copytree(str(ledger.uri), tmp_path / "copy")
-    world.drain(pipeline)
-    world.produce(topic, changes(range(3), 3), 1)
-    world.run_batch(pipeline)
-    world.produce(topic, changes(range(3), 4), 1)
-    world.coordinator(pipeline).plan()
-    assert lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "the ledger is sound"
-    log = sorted(Path(str(ledger.uri), "_delta_log").glob("*.json"))
-    if how == "torn":
-        log[-1].write_bytes(log[-1].read_bytes()[:-20])
-    elif how == "emptied":
-        log[-1].write_bytes(b"")
-    elif how == "a gap":
-        log[-2].unlink()  # after the newest checkpoint: before it nobody would miss one
-    else:
-        shutil.rmtree(str(ledger.uri))
-        if how == "an old copy":
-            (tmp_path / "copy").rename(str(ledger.uri))
-    with pytest.raises((LedgerBehindTarget, TableDamaged), match="ledger rebuild"):
-        world.coordinator(pipeline).plan()
-    versions = world.version(pipeline)
-    facts = lakemark("ledger", "rebuild", pipeline.name, "--reason", how)
-    assert (facts["origin"], facts["start_offsets"][0]["offset"]) == ("commit metadata", 23)
-    assert (facts["old_ledger"] is None) == (how == "deleted")
-    assert world.version(pipeline) == versions + 1  # the fence
-    assert world.rows(pipeline)
-    events = [row["event"] for row in world.coordinator(pipeline).ledger.rows()]
-    assert events == [*["planned", "committed"] * 3, "generation_started"]
-    with pytest.raises(FencedGeneration):  # of the plan that the lost ledger held
-        world.attempt(pipeline, 2, key=BatchKey(1, 3))
-    assert world.drain(pipeline) == 1
-    assert_right(world, pipeline)
-
-
-def test_i10_a_plan_of_the_lost_ledger_that_lands_after_all_is_taken_over(
-    world: World, lakemark, tmp_path: Path
-) -> None:
-    """The ledger is replaced by a copy from before the plan, another batch 1 is planned, and then the old one lands."""
-    topic = world.topic(partitions=1)
-    pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 10}})
-    world.produce(topic, changes(range(10), 1) + changes(range(5, 15), 2), 1)
-    world.run_batch(pipeline)
-    ledger = world.coordinator(pipeline).ledger
-    shutil.copytree(str(ledger.uri), tmp_path / "copy")
-    world.coordinator(pipeline).plan()
-
-    @contextmanager
-    def replaced_meanwhile():
-        shutil.rmtree(str(ledger.uri))
-        (tmp_path / "copy").rename(str(ledger.uri))
-        smaller = world.pipeline(topic, pipeline.name, source={"limits": {"records_per_batch_max": 4}})
-        assert world.coordinator(smaller).plan().batch.width == 4
-        with world.session() as spark:
-            yield spark
-
-    assert world.attempt(pipeline, 1, open_session=replaced_meanwhile).outcome == "applied"
-    with pytest.raises(BatchMismatch):
-        world.coordinator(pipeline).plan()
-    facts = lakemark("ledger", "rebuild", pipeline.name)
-    assert facts["start_offsets"][0]["offset"] == 20
-    assert_right(world, pipeline)
-
-
-@pytest.mark.slow
-def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> None:
-    """Delta's log clean-up, by hand: a checkpoint, and the commits before it gone."""
-    topic, pipeline = two_batches(world)
-    world.drain(pipeline)
-    path = str(world.coordinator(pipeline).tables.target)
-    with world.session() as spark:
-        for n in range(10):  # Delta writes a checkpoint every ten commits
-            spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('note' = '{n}')")
-    [checkpoint, *_] = sorted(Path(path, "_delta_log").glob("*.checkpoint*.parquet"), reverse=True)
-    version = int(checkpoint.name[:20])
-    for file in Path(path, "_delta_log").glob("*.json"):
-        if int(file.name[:20]) < version:
-            file.unlink()
-    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
-    facts = lakemark("ledger", "rebuild", pipeline.name)
-    assert (facts["origin"], facts["start_offsets"][0]["offset"]) == ("rows", 20)
-    world.produce(topic, changes(range(3), 3), 1)
-    assert_right(world, pipeline)
-
-
-def test_there_is_nothing_to_rebuild_from_without_a_target(world: World, lakemark) -> None:
-    _, pipeline = two_batches(world)
-    ledger = world.coordinator(pipeline).ledger
-    Path(sorted(Path(str(ledger.uri), "_delta_log").glob("*.json"))[-1]).write_text("")
-    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
-    assert lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "there is nothing to rebuild the ledger from"
-
-
 def test_a_skip_must_start_where_the_pipeline_stands(world: World, lakemark) -> None:
     topic, pipeline = two_batches(world)
     said = lakemark("ledger", "skip", pipeline.name, "--range", f"{topic}-0:3-12", "--reason", "x", code=1)
@@ -339,17 +194,3 @@ def test_a_skip_must_start_where_the_pipeline_stands(world: World, lakemark) -> 
     assert world.coordinator(pipeline).ledger.state().generation == 1
     with pytest.raises(TerminalError):
         world.attempt(pipeline, 7)
-
-
-def test_the_ledger_can_be_looked_at(world: World, lakemark, capsys: pytest.CaptureFixture) -> None:
-    _, pipeline = two_batches(world)
-    lakemark("reset", pipeline.name, "--reason", "because")
-    assert [row["event"] for row in lakemark("ledger", "show", pipeline.name, "--last", "2")] == [
-        "planned",
-        "generation_started",
-    ]
-    capsys.readouterr()
-    assert main(["ledger", "show", pipeline.name]) == 0
-    said = capsys.readouterr().out
-    assert "because" in said
-    assert "10 applied" in said

@@ -10,55 +10,14 @@ import pytest
 from deltalake import DeltaTable
 
 from include.audit.auditor import audit
-from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
-from include.protocol.errors import FencedGeneration, OffsetsExpired, RetryableError, TableDamaged, TargetBehindLedger
+from include.protocol.errors import FencedGeneration, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
 from spark_jobs.commands.unmerged import unmerged_view
 from tests.support.advice import follow
-from tests.support.world import Sent, World, as_dict, changes, newest_by_key, read_table
-
-
-def lazy(world: World, merge_every: int = 3, **sections: object) -> Pipeline:
-    """A pipeline with one partition and batches of ten records."""
-    topic = world.topic(partitions=1)
-    source = {"limits": {"records_per_batch_max": 10}}
-    sections = {"archive": f"lake://bronze/{topic}", "merge_every": merge_every, **sections}
-    return world.pipeline(topic, source=source, **sections)
-
-
-def send(world: World, pipeline: Pipeline, batches: int, seq: int) -> None:
-    """So many batches, each with changes of the same keys and of one of its own."""
-    for n in range(batches):
-        made = [*changes(range(9), seq + n, f"s{seq + n}."), *changes(range(100 + seq + n, 101 + seq + n), seq)]
-        world.produce(pipeline.source.topics[0], made, 1)
-
-
-def run(world: World, pipeline: Pipeline, *options: str) -> list[dict]:
-    """What `lakemark run` did, by halves."""
-    done = world.lakemark("run", pipeline.name, *options, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def assert_right(world: World, pipeline: Pipeline, deep: bool = True) -> None:
-    run(world, pipeline, "--until-caught-up")
-    sent = world.sent_to(pipeline)
-    good = [record for record in sent if isinstance(record.value, dict)]
-    assert as_dict(world.rows(pipeline)) == newest_by_key(good)
-    assert archived(world, pipeline) == positions(sent)
-    for half in pipeline.halves:
-        assert audit(world.settings, half, deep=deep and half is pipeline).findings == ()
-
-
-def archived(world: World, pipeline: Pipeline) -> list[tuple]:
-    rows = read_table(world.coordinator(pipeline).tables.archive or "")
-    return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
-
-
-def positions(sent: list[Sent]) -> list[tuple]:
-    return sorted((record.topic, record.partition, record.offset) for record in sent)
+from tests.support.merge_every import archived, assert_right, lazy, positions, run, send
+from tests.support.world import World, as_dict, changes, newest_by_key
 
 
 def test_several_batches_are_merged_by_one(world: World) -> None:
@@ -216,32 +175,6 @@ def test_a_landing_that_reads_again_changes_nothing_in_the_target(world: World) 
 
 
 @pytest.mark.slow
-def test_a_pipeline_that_merged_from_kafka_goes_on_from_the_archive_and_back(world: World) -> None:
-    topic = world.topic(partitions=1)
-    sections = {"source": {"limits": {"records_per_batch_max": 10}}, "archive": f"lake://bronze/{topic}"}
-    plain = world.pipeline(topic, **sections)
-    send(world, plain, 2, 1)
-    world.run_batch(plain)
-    world.coordinator(plain).plan()  # from Kafka, and not merged
-    pipeline = world.pipeline(topic, plain.name, **sections, merge_every=2)
-    with pytest.raises(RetryableError, match="__landing"):
-        world.attempt(pipeline, 1)
-    send(world, pipeline, 1, 5)
-    run(world, pipeline, "--until-caught-up")
-    assert_right(world, pipeline)
-    assert [r.batch.width for r in world.coordinator(pipeline).ledger.state().batches] == [10, 10, 10]
-    back = world.pipeline(topic, plain.name, **sections)
-    send(world, back, 1, 7)
-    run(world, back)
-    assert as_dict(world.rows(back)) == newest_by_key(world.sent_to(back))
-    again = world.pipeline(topic, plain.name, **sections, merge_every=2)
-    send(world, again, 1, 8)
-    run(world, again, "--until-caught-up")
-    assert as_dict(world.rows(again)) == newest_by_key(world.sent_to(again))
-    assert audit(world.settings, again, deep=True).findings == ()
-
-
-@pytest.mark.slow
 def test_topics_that_begin_late_and_backfills_of_the_archive(world: World) -> None:
     topic = world.topic(partitions=1)
     world.produce(topic, changes(range(5), 1, "before"), 1)
@@ -256,93 +189,6 @@ def test_topics_that_begin_late_and_backfills_of_the_archive(world: World) -> No
     done = world.lakemark("backfill", pipeline.name, "--from-archive")
     assert done.returncode == 0, done.stderr
     assert_right(world, pipeline, deep=False)
-
-
-def kept(world: World, merge_every: int | None = None, archive: bool = True, name: str | None = None, topic: str = ""):
-    """A pipeline whose file says `merge_every` or does not; batches of ten records, one partition."""
-    topic = topic or world.topic(partitions=1)
-    more = {"archive": f"lake://bronze/{topic}"} if archive else {}
-    more |= {"merge_every": merge_every} if merge_every else {}
-    return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 10}}, **more)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("until", ["settled", "landed"])
-def test_i7_a_landing_goes_on_behind_what_the_pipeline_has_archived_itself(world: World, until: str) -> None:
-    """The line is taken out and put back, and Kafka has dropped meanwhile what was merged without it."""
-    first = kept(world, merge_every=2)
-    name, topic = first.name, first.source.topics[0]
-    send(world, first, 2, 1)
-    run(world, first, "--until-caught-up")
-    plain = kept(world, None, True, name, topic)
-    send(world, plain, 2, 4)
-    assert world.run_batch(plain) is not None
-    world.coordinator(plain).plan()
-    world.attempt(plain, 2)
-    if until == "settled":
-        world.settle(plain, 2)
-    world.delete_before(topic, 0, 40)
-
-    again = kept(world, 2, True, name, topic)
-    landing = again.landing
-    assert landing is not None
-    if until == "settled":
-        assert isinstance(world.coordinator(landing).preview(), Idle)
-    send(world, again, 2, 8)
-    assert_right(world, again, deep=False)  # the archive holds every position once
-    assert world.rows(again)
-    state = world.coordinator(landing).ledger.state()
-    assert (state.generation, state.generations[0].origin, state.generations[0].skipped) == (2, "archive", ())
-    [offset] = state.generations[0].start_offsets.values()
-    assert offset == 40
-    assert audit(world.settings, landing).on_record == ()
-    shutil.rmtree(str(world.coordinator(again).tables.target))  # all of it is in the archive
-    done = world.lakemark("reset", name, "--from", "earliest", "--reason", "lost")
-    assert done.returncode == 0, done.stderr
-    assert_right(world, again, deep=False)
-
-
-@pytest.mark.slow
-def test_i7_what_the_archive_lacks_a_landing_reads_from_kafka(world: World) -> None:
-    """The file had no `archive` for a while."""
-    first = kept(world, merge_every=2)
-    name, topic = first.name, first.source.topics[0]
-    send(world, first, 2, 1)
-    run(world, first, "--until-caught-up")
-    bare = kept(world, None, False, name, topic)
-    send(world, bare, 1, 4)
-    assert world.run_batch(bare) is not None
-    plain = kept(world, None, True, name, topic)
-    send(world, plain, 1, 5)
-    assert world.run_batch(plain) is not None
-    again = kept(world, 2, True, name, topic)
-    send(world, again, 1, 8)
-    run(world, again, "--until-caught-up")
-    assert as_dict(world.rows(again)) == newest_by_key(world.sent_to(again))
-    assert sorted(set(archived(world, again))) == positions(world.sent_to(again))
-    assert audit(world.settings, again, deep=True).findings == ()
-
-
-@pytest.mark.slow
-def test_i7_what_only_the_archive_holds_is_merged_by_putting_the_line_back(world: World) -> None:
-    """It was taken out before all that had landed was merged, and Kafka has dropped it."""
-    first = kept(world, merge_every=9)
-    name, topic = first.name, first.source.topics[0]
-    send(world, first, 2, 1)
-    run(world, first)
-    run(world, first)
-    assert world.rows(first) == []
-    world.delete_before(topic, 0, 20)
-    plain = kept(world, None, True, name, topic)
-    with pytest.raises(OffsetsExpired, match="put `merge_every` back") as failure:
-        world.coordinator(plain).plan()
-    assert "skip" not in failure.value.action
-    again = kept(world, 9, True, name, topic)
-    assert_right(world, again, deep=False)
-    plain = kept(world, None, True, name, topic)
-    send(world, plain, 1, 5)
-    run(world, plain)
-    assert as_dict(world.rows(plain)) == newest_by_key(world.sent_to(plain))
 
 
 @pytest.mark.slow

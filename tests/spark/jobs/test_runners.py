@@ -15,7 +15,8 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
 from include.settings import Settings
 from tests.support.spark_cluster import standalone_cluster
-from tests.support.world import World, as_dict, changes, newest_by_key, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import World, as_dict, changes, newest_by_key
 
 
 def with_runner(settings: Settings, **changes: str) -> Settings:

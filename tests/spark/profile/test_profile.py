@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tests.support.world import World, changes, wait_until
+from tests.support.waiting import wait_until
+from tests.support.world import World, changes
 
 
 def test_a_batchs_time_is_told_by_step(world: World, tmp_path: Path) -> None:
