@@ -62,17 +62,17 @@ class Pipeline(Declaration):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about what is allowed, but may not be intended."""
-        said = [
+        found = [
             f"change.keys has {column.name}, which is {column.type}: two numbers that differ beyond its digits become "
             "one key. Declare DECIMAL"
             for column in self.columns
             if column.name in self.change.keys and column.word in FLOATS
         ]
         if not self.change.order_by and self.change.keys != tuple(KAFKA_POSITION):
-            said.append(
+            found.append(
                 "change.order_by is empty: offsets alone order the changes of a key. When a topic gets more "
                 "partitions, keys move to other partitions, and their offsets cannot be compared: an older change may "
                 f"then win. Name a column or position that orders changes (or {KAFKA_TIMESTAMP}), unless partitions "
                 "are never added"
             )
-        return tuple(said)
+        return tuple(found)

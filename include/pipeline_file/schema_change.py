@@ -53,7 +53,7 @@ def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str |
             f"{table}, change.keys",
             ", ".join(old),
             ", ".join(declared),
-            f"declare the old keys again; or {_anew(pipeline)}",
+            f"declare the old keys again; or {_into_new_table(pipeline)}",
         )
     return False
 
@@ -87,7 +87,7 @@ def columns_to_add(
             f"columns {', '.join(left)}, which the file does not declare",
             f"columns {', '.join(column.path[0] for column in added)}, which the table lacks",
             "one may be the new name of the other, and only you can know. If so, rename it in the table, or "
-            f"{_anew(pipeline)}; if not, declare the old columns too, or drop them "
+            f"{_into_new_table(pipeline)}; if not, declare the old columns too, or drop them "
             "from the table, and then add the new ones",
         )
     if added and policy == "fail":
@@ -149,10 +149,10 @@ def of_delta(type_: JsonMapping | str) -> str:
 
 
 def _other_type(pipeline: str, where: str, old: str, new: str) -> SchemaChanged:
-    return _changed(where, old, new, f"declare the old type again; or {_anew(pipeline)}")
+    return _changed(where, old, new, f"declare the old type again; or {_into_new_table(pipeline)}")
 
 
-def _anew(pipeline: str) -> str:
+def _into_new_table(pipeline: str) -> str:
     return (
         "fill a new table as the file declares it, which then takes this one's place: "
         f"`lakemark backfill {pipeline} --into-new-table`"

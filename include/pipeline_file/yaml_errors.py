@@ -8,6 +8,6 @@ import re
 def yaml_problem(error: Exception) -> str:
     """The problem and its place. It shows no lines of the text, as the YAML library does, and no words of it."""
     mark = getattr(error, "problem_mark", None)
-    said = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
+    problem = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
     at = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return re.sub(r"'(?!<)[^']{2,}'", "'...'", said or type(error).__name__) + at
+    return re.sub(r"'(?!<)[^']{2,}'", "'...'", problem or type(error).__name__) + at
