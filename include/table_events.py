@@ -1,4 +1,4 @@
-"""What a settled batch tells the world: the `extra` of an asset event in Airflow, and how to read exactly its version.
+"""The event of a settled batch: the `extra` of an asset event in Airflow, and how to read exactly its version.
 
 for event in context["triggering_asset_events"][Asset("lake://silver/orders")]:
     batch = BatchEvent.from_json(event.extra)
@@ -25,14 +25,14 @@ EVENT_FORMAT = 1
 
 @dataclass(frozen=True)
 class BatchEvent:
-    """One settled batch of a table. Events come at least once: a task that is cleared sends its batches' again."""
+    """One settled batch of a table. Events come at least once: a cleared task sends the events of its batches again."""
 
     pipeline: str
     table: str  # lake://layer/table
     generation: int
     batch_id: int
     ranges: tuple[str, ...]  # TOPIC-PARTITION:START-END, END exclusive
-    table_version: int | None  # None when Delta's log clean-up had removed the commit before it was settled
+    table_version: int | None  # None if Delta's log clean-up had removed the commit before it was settled
     table_id: str | None
     committed_at: str | None  # ISO 8601, UTC
     counts: Mapping[str, int] | None  # read, applied, superseded, stale, quarantined, filtered
@@ -41,7 +41,7 @@ class BatchEvent:
 
     @classmethod
     def of(cls, pipeline: Pipeline, record: BatchRecord) -> Self:
-        """Of a batch that is settled."""
+        """The event of a batch, which must be settled."""
         batch, commit = record.batch, record.commit
         assert commit is not None
         return cls(
@@ -63,31 +63,31 @@ class BatchEvent:
 
     @classmethod
     def from_json(cls, data: JsonMapping) -> Self:
-        """Raises TerminalError for what is no event of a settled batch."""
+        """Reads an event. Raises TerminalError if it is not from a settled batch."""
         if data.get("lakemark") != EVENT_FORMAT:
             raise TerminalError(
                 what="this is not the event of a settled batch",
                 where="an asset event's extra",
                 expected=f"the key lakemark with the value {EVENT_FORMAT}",
                 found=", ".join(sorted(data)) or "nothing",
-                action="somebody else updated the asset (Airflow's UI can): leave the event out",
+                action="something else updated the asset (Airflow's UI can do that): ignore this event",
             )
         return cls(**{**{k: v for k, v in data.items() if k != "lakemark"}, "ranges": tuple(data["ranges"])})
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """What names the batch among all."""
+        """Identifies the batch among all batches."""
         return self.pipeline, self.generation, self.batch_id
 
     def open(self, settings: Settings | None = None) -> OpenedTable:
-        """The table at exactly this version, whatever has landed since.
+        """Opens the table at exactly this version, whatever has landed since.
 
         Raises:
-            TargetBehindLedger: another table lies there now. TerminalError: the version is not to be had any more.
+            TargetBehindLedger: another table lies there now. TerminalError: the version is no longer there.
         """
         uri = table_uri(settings or Settings.from_environment(), self.table)
         if self.table_version is None:
-            raise self._gone(uri, "an event without a version: Delta's log clean-up was faster")
+            raise self._gone(uri, "an event without a version: Delta's log clean-up had removed the commit")
         try:
             table = open_table(uri, self.table_version)
         except TerminalError as error:
@@ -106,19 +106,19 @@ class BatchEvent:
         return table
 
     def query(self, sql: str, settings: Settings | None = None) -> list[Row]:
-        """Rows of a query (DataFusion's SQL) over exactly this version, which is called `t`. Raises as `open`."""
+        """The rows of a query (DataFusion's SQL) over exactly this version, which it calls `t`. Raises as `open`."""
         return query(self.open(settings), sql)
 
     @property
     def changed(self) -> str:
-        """SQL condition for the rows that this batch changed last, tombstones (`_lakemark.deleted`) included."""
+        """SQL condition for the rows that this batch changed last, including tombstones (`_lakemark.deleted`)."""
         return f"{LINEAGE}['generation'] = {self.generation} and {LINEAGE}['batch_id'] = {self.batch_id}"
 
     def _gone(self, uri: LakeUri, found: str) -> TerminalError:
         return TerminalError(
-            what="this version of the table cannot be read any more",
+            what="this version of the table can no longer be read",
             where=f"{self.table} version {self.table_version} at {uri}",
-            expected="its files: VACUUM and log clean-up keep a week unless told otherwise",
+            expected="its files: by default, VACUUM and log clean-up keep them for a week",
             found=found,
-            action="read the newest version instead, which has the batch's rows unless newer changes replaced them",
+            action="read the newest version instead: it has the batch's rows, unless newer changes have replaced them",
         )

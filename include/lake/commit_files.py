@@ -1,9 +1,9 @@
-"""The newest commits of a Delta table's log, read one by one, without listing the log's folder.
+"""Reads the newest commits of a Delta table's log one by one, without listing the log's folder.
 
-Who opens a table lists that folder, and its listing is most of it once there are ten thousand commits with their
-checksum files. Delta names where the newest checkpoint is (`_last_checkpoint`), a commit's file is named after its
-version, and versions have no gaps (Delta protocol, "Delta Log Entries", "Last Checkpoint File"): so what is newest can
-be asked for by name.
+To open a table means to list that folder. With ten thousand commits and their checksum files, the listing takes most of
+the time. Delta records where the newest checkpoint is (`_last_checkpoint`), a commit's file is named after its version,
+and versions have no gaps (Delta protocol, "Delta Log Entries", "Last Checkpoint File"). So the newest commits can be
+read by name.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.json_data import JsonObject
 
-_COMMITS_MAX = 200  # since the checkpoint; a table with more of them has writers that make none, and is opened instead
+_COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none, and is opened instead
 _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
 
 
 @dataclass(frozen=True)
 class LogTail:
-    """A table's commits from its newest checkpoint on, as of the moment of asking."""
+    """A table's commits after its newest checkpoint, at the moment of reading."""
 
     uri: LakeUri
     checkpoint: int  # version
@@ -35,7 +35,7 @@ class LogTail:
 
     @classmethod
     def of(cls, uri: LakeUri) -> Self | None:
-        """None where it takes more to say: no checkpoint, one of several parts, a gap behind what seems the newest."""
+        """None where this is not enough: no checkpoint, a checkpoint in parts, or a gap after the seemingly newest."""
         log = log_store_of(uri)
         hint = log.last_checkpoint()
         try:
@@ -51,7 +51,7 @@ class LogTail:
         return cls(uri, checkpoint, version)
 
     def marker(self, app_id: str) -> int | None:
-        """The last version that was set under an appId, None if these commits set none."""
+        """The last version that these commits set under an appId; None if they set none."""
         for action in self._actions("txn"):
             if action["appId"] == app_id:
                 return int(action["version"])
@@ -67,7 +67,7 @@ class LogTail:
         return str(found["id"])
 
     def _actions(self, kind: str) -> Iterator[JsonObject]:
-        """Of a kind, newest first."""
+        """The actions of a kind, newest first."""
         for commit in self._commits:
             yield from (action[kind] for action in reversed(commit) if kind in action)
 
@@ -76,8 +76,8 @@ class LogTail:
         """Actions by commit, newest commit first.
 
         Raises:
-            TableDamaged: see `_actions`; or a commit is gone that was there a moment ago, and no older one may speak
-            in its place.
+            TableDamaged: see `_actions`; or a commit is gone that was there a moment ago. An older commit must not
+                answer in its place.
         """
         found = []
         for version in range(self.version, self.checkpoint, -1):
@@ -89,8 +89,8 @@ class LogTail:
 
 
 def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterator[JsonObject]:
-    """What the newest commits up to a version say of themselves (`commitInfo`, with their version; a commit need not
-    have one), newest first; as far back as clean-up has left them."""
+    """The `commitInfo` of the newest commits up to a version, each with its version, newest first, as far back as log
+    clean-up has left them. A commit need not have one."""
     first = 0 if limit is None else max(0, version - limit + 1)
     for number in range(version, first - 1, -1):
         actions = _actions(uri, number)
@@ -100,7 +100,7 @@ def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterat
 
 
 def _actions(uri: LakeUri, version: int) -> list[JsonObject] | None:
-    """What a commit says beside its files; None if it is not there any more.
+    """The actions of a commit, without those about files; None if the commit is no longer there.
 
     Raises:
         TableDamaged: the file is empty, or not JSON.
@@ -110,7 +110,7 @@ def _actions(uri: LakeUri, version: int) -> list[JsonObject] | None:
         return None
     lines, name = content.splitlines(), commit_file(version)
     try:
-        json.loads(lines[-1])  # a file that was cut short ends in the middle of an action
+        json.loads(lines[-1])  # a file that is cut short ends in the middle of an action
         return [json.loads(line) for line in lines if _WANTED.match(line)]
     except (IndexError, ValueError) as error:
         raise damaged(uri, f"{name} is empty" if not lines else f"{name} is cut short") from error

@@ -1,4 +1,4 @@
-"""Opens and reads Delta tables without a JVM, and tells a table that is not there from one that is damaged."""
+"""Opens and reads Delta tables without a JVM, and distinguishes a missing table from a damaged one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
 _APPEND_TRIES = 5
-_COMPACTED_BYTES = 1 << 20  # a file of that size is left alone: the next compaction, and who reads the newest, skip it
+_COMPACTED_BYTES = 1 << 20  # files of that size are left alone: later compactions and readers of new rows skip them
 OpenedTable = DeltaTable  # a table as of one version
-Row = dict[str, Any]  # of a query: whoever wrote the query knows its columns and their types
-_RECENT_COMMITS = 200  # whose files are looked at for emptiness; a checkpoint has taken in what is older
+Row = dict[str, Any]  # a row of a query; only the query's author knows its columns and their types
+_RECENT_COMMITS = 200  # the commits whose files must not be empty; older ones are in a checkpoint
 
 
 def open_table(uri: LakeUri, version: int | None = None) -> OpenedTable | None:
-    """The table as of now (or of a version), None if there is none.
+    """The table as it is now (or at a version); None if there is none.
 
     Raises:
         TableDamaged: its log has a gap, or a file that is empty, cut short or not readable.
@@ -47,11 +47,11 @@ def open_table(uri: LakeUri, version: int | None = None) -> OpenedTable | None:
 
 
 def verify_alone(uri: LakeUri) -> None:
-    """That a table, or a folder that is to become one, has its folder for itself: VACUUM of the outer one of two tables
-    removes the files of the inner one.
+    """Checks that no other table shares the folder of a table, or of one that is to be made. VACUUM of the outer one of
+    two tables would remove the files of the inner one.
 
     Raises:
-        TerminalError: it lies in the folder of another table, or another one lies in its folder.
+        TerminalError: it lies in the folder of another table, or another table lies in its folder.
     """
     if (other := next(files_at(uri).tables_around(uri), None)) is not None:
         raise TerminalError(
@@ -64,7 +64,7 @@ def verify_alone(uri: LakeUri) -> None:
 
 
 def query(table: OpenedTable, sql: str) -> list[Row]:
-    """Rows of a query (DataFusion's SQL) over the table, which is called `t` there.
+    """The rows of a query (DataFusion's SQL) over the table. The query calls it `t`.
 
     Raises:
         TableDamaged: a data file is missing or not readable.
@@ -79,7 +79,8 @@ def query(table: OpenedTable, sql: str) -> list[Row]:
 def query_arrow(table: OpenedTable, sql: str) -> pa.Table:
     """The same as an Arrow table.
 
-    Not by `to_pyarrow_table`: with pyarrow 26 it leaves threads that abort the interpreter at its exit (seen here).
+    It does not use `to_pyarrow_table`: with pyarrow 26, that leaves threads that abort the interpreter when it exits
+    (seen here).
 
     Raises:
         DeltaError, OSError, ValueError: a data file is missing or not readable.
@@ -95,8 +96,8 @@ def uri_of(table: OpenedTable) -> LakeUri:
 def file_of_int96(table: OpenedTable) -> str | None:
     """The first data file that holds timestamps as INT96; None if there is none, as in every table without timestamps.
 
-    Readers on Arrow (deltalake, Polars, pyarrow) take INT96 for nanoseconds of 64 bits: before 1677-09-21 and after
-    2262-04-11 they see other times than were written. Reads the footers of all files of the newest version.
+    Readers that use Arrow (deltalake, Polars, pyarrow) take INT96 as 64-bit nanoseconds. Before 1677-09-21 and after
+    2262-04-11 they see other times than were written. This reads the footers of all files of the newest version.
 
     Raises:
         TableDamaged: a data file is missing or not readable.
@@ -116,7 +117,7 @@ def file_of_int96(table: OpenedTable) -> str | None:
 
 
 def rows_at_most(uri: LakeUri) -> int:
-    """How many rows the files of a table hold, those that deletion vectors hide included; 0 if there is none."""
+    """How many rows the files of a table hold, including those that deletion vectors hide; 0 if there is no table."""
     table = open_table(uri)
     if table is None:
         return 0
@@ -124,14 +125,14 @@ def rows_at_most(uri: LakeUri) -> int:
 
 
 def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | None = None) -> None:
-    """Adds rows to a table of small appends, which is made if there is none, and keeps its files few.
+    """Adds rows to a table of small appends, and keeps its files few. Makes the table if there is none.
 
     Args:
-        what: is written down, for the error. marker: appId and version that the commit carries, so that it lands once;
-            where it has landed, nothing is done.
+        what: what the rows are, for the error. marker: appId and version that the commit carries, so that it lands
+            once; if it has landed, nothing happens.
 
     Raises:
-        RetryableError: the file system refuses it. TableDamaged: see `open_table`.
+        RetryableError: the file system refused the write. TableDamaged: see `open_table`.
     """
     for tries_left in reversed(range(_APPEND_TRIES)):
         if marker and (table := open_table(uri)) and table.transaction_version(marker[0]) is not None:
@@ -141,47 +142,47 @@ def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | No
             properties = CommitProperties(app_transactions=markers)
             write_deltalake(str(uri), rows, mode="append", commit_properties=properties)
             break
-        except (DeltaError, OSError) as error:  # of two who create it, or who append at once, one finds the other there
+        except (DeltaError, OSError) as error:  # two writers may create it or append at once: one fails
             if not tries_left:
                 raise RetryableError(
-                    what=f"{what} could not be written down",
+                    what=f"{what} could not be recorded",
                     where=str(uri),
-                    expected="a folder that may be written, and room in it",
+                    expected="a folder that this user may write to, with space left",
                     found=" ".join(str(error).split())[:500],
-                    action="mend that and do it again (or rerun the task); nothing is done twice",
+                    action="fix that and run the same again (or rerun the task); nothing is done twice",
                 ) from error
     if (table := open_table(uri)) is not None:
         keep_few_files(table)
 
 
 def replace_rows(uri: LakeUri, rows: pa.Table) -> None:
-    """Makes a table of these rows, in place of one that is there."""
+    """Makes a table of these rows. It replaces a table that is there."""
     write_deltalake(str(uri), rows, mode="overwrite")
 
 
 def delete_rows(table: OpenedTable, condition: str) -> int:
-    """Removes the rows that fulfil a condition; returns how many. A race that is lost to another writer removes none:
-    the next time does."""
+    """Removes the rows for which a condition is true, and returns how many. If another writer is faster, it removes
+    none, and the next call does."""
     with suppress(CommitFailedError):
         return int(table.delete(condition)["num_deleted_rows"] or 0)
     return 0
 
 
 def keep_few_files(table: OpenedTable, files_max: int = 100) -> None:
-    """Makes one file of many small ones: a table of years of small appends stays as quick to read as one of hours.
-    Changes no row; a race that is lost to another writer is made up for later."""
+    """Makes one file of many small ones, so that years of small appends stay as quick to read as hours. Changes no row.
+    If another writer is faster, a later call does it."""
     if len(table.file_uris()) > files_max:
         with suppress(CommitFailedError):
             table.optimize.compact(target_size=_COMPACTED_BYTES)
 
 
 def commit_markers(table: OpenedTable, markers: Mapping[str, int], metadata: str) -> bool:
-    """Commits markers (by appId) and metadata without rows, as the very next version; False if there is one already, or
-    was (log clean-up makes its name free again, and nobody reads what is written under it then).
+    """Commits markers (by appId) and metadata without rows, as the next version. False if that version exists, or has
+    existed: log clean-up makes its name free again, and nobody would read a commit under that name.
 
-    A compare-and-swap on the whole table. Written by hand, since deltalake writes no table that is clustered: two kinds
-    of action, `commitInfo` and `txn`, of which no table feature asks anything but those that are refused here (Delta
-    protocol, "Transaction Identifiers" and "Commit Provenance Information").
+    It is a compare-and-swap on the whole table. The commit is written by hand, since deltalake cannot write to a
+    clustered table. It has two kinds of action, `commitInfo` and `txn`. Only the table features that are refused here
+    demand anything of these (Delta protocol, "Transaction Identifiers" and "Commit Provenance Information").
 
     Raises:
         TerminalError: the table has such a feature.
@@ -214,19 +215,19 @@ def commit_markers(table: OpenedTable, markers: Mapping[str, int], metadata: str
 
 
 def _refuse_empty_commits(uri: LakeUri, version: int) -> None:
-    """Delta takes an empty commit file for a commit of nothing. A file system that lost power may leave such files, and
-    the rows of that commit would be gone without a word."""
+    """Delta reads an empty commit file as an empty commit. A file system that lost power may leave such files, and the
+    rows of that commit would be lost without an error."""
     log = log_store_of(uri)
     for number in range(version, max(-1, version - _RECENT_COMMITS), -1):
         size = log.size(number)
         if size is None:
-            return  # log clean-up has removed it and all before it
+            return  # log clean-up has removed it and all older ones
         if size == 0:
             raise damaged(uri, f"{commit_file(number)} is empty")
 
 
 def damaged(uri: LakeUri, found: str) -> TableDamaged:
-    """The error of a table whose log or files are not whole."""
+    """The error for a table whose log or files are incomplete."""
     return TableDamaged(
         what="a table cannot be read",
         where=str(uri),
@@ -238,9 +239,9 @@ def damaged(uri: LakeUri, found: str) -> TableDamaged:
 
 def _way_out(uri: LakeUri) -> str:
     if (uri.parent.parent.name, uri.parent.name) == ("_lakemark", "ledger"):
-        return f"`lakemark ledger rebuild {uri.name}` makes the ledger anew from the target's own commits"
+        return f"`lakemark ledger rebuild {uri.name}` makes the ledger again from the target's own commits"
     return (
-        "if it is a target, move its folder away, and `lakemark reset NAME --from earliest --reason ...` (NAME: of its "
+        "if it is a target, move its folder away, and `lakemark reset NAME --from earliest --reason ...` (NAME: its "
         "pipeline) fills a new one from Kafka"
     )
 

@@ -1,4 +1,4 @@
-"""What Lakemark asks of the files and folders of a lake. A kind of store (POSIX, say) is one class that does this."""
+"""What Lakemark needs from the files and folders of a lake. Every kind of store (such as POSIX) is one class."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Files(Protocol):
         ...
 
     def list(self, folder: LakeUri) -> Iterator[FileInfo]:
-        """All files below a folder, in no order; none if there is no such folder."""
+        """All files below a folder, in any order; none if there is no such folder."""
         ...
 
     def open(self, file: LakeUri) -> BinaryIO:
-        """The file, to be read from any position.
+        """Opens the file for reading from any position.
 
         Raises:
             OSError: it is not there, or not readable.
@@ -38,7 +38,7 @@ class Files(Protocol):
         ...
 
     def make_folder(self, folder: LakeUri) -> None:
-        """Makes a folder and those above it; nothing happens where it is there, or where a store has no folders."""
+        """Makes a folder and those above it. Does nothing if the folder exists, or if the store has no folders."""
         ...
 
     def move(self, folder: LakeUri, to: LakeUri) -> None:
@@ -46,9 +46,9 @@ class Files(Protocol):
         ...
 
     def delete(self, folder: LakeUri) -> None:
-        """Deletes a folder with all that is in it."""
+        """Deletes a folder with everything in it."""
         ...
 
     def tables_around(self, folder: LakeUri) -> Iterator[LakeUri]:
-        """Delta tables in whose folder this one lies, then those that lie in this one. Links are followed."""
+        """The Delta tables whose folders contain this folder, then those inside it. Follows links."""
         ...

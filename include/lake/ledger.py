@@ -1,11 +1,11 @@
 """The ledger's table: one append-only Delta table per pipeline, one row per event, written without a JVM.
 
 Columns: sequence bigint (0, 1, 2 ...), recorded_at timestamp (UTC), generation bigint, batch_id bigint, event string,
-attempt_id string, details string (JSON). Every append carries Delta's `txn` action with the ledger's own appId: of
-two writers that read the same state, Delta lets one commit and refuses the other, who reads again and decides anew.
-That makes the append a compare-and-swap on the whole state, and a plan put-if-absent (I1).
+attempt_id string, details string (JSON). Every append carries Delta's `txn` action with the ledger's own appId. If two
+writers read the same state, Delta lets one of them commit and refuses the other, which reads again and decides again.
+So an append is a compare-and-swap on the whole state, and a plan is put-if-absent (I1).
 
-Every so many batches the state itself is recorded, and who plans or settles reads on from there.
+After every few batches the state itself is recorded. Planning and settling read from there on.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ LEDGER_SCHEMA = pa.schema(
 )
 APP_ID = "lakemark-ledger"
 _RACES_MAX = 20
-# What deltalake calls it when another writer was faster: an append, a second creation of the table (two processes that
-# find none may both create it, and the later creation is a change of its metadata), or so many that the log has
-# forgotten what was decided on.
+# Texts of deltalake's error when another writer was faster. That writer has appended; or it has created the table too
+# (two processes may both create it, and the later creation changes its metadata); or there were so many commits that
+# the log has forgotten the version that was decided on.
 _OVERTAKEN = ("oncurrent", "changed since last commit", "Invalid table version")
-_FILES_MAX = 100  # every append is a small file; above this many they become one
-SNAPSHOT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest event that keeps a state
+_FILES_MAX = 100  # every append makes a small file; above this number they become one
+SNAPSHOT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest snapshot
 SNAPSHOT_EVERY = 5  # batches
-# A table of very many small commits: what it takes to open it and to commit must stay little, and both list its log.
-# Nobody reads older versions; a writer that has slept for longer decides anew.
+# The table has very many small commits. Opening it and committing to it both list its log, and must stay cheap. Nobody
+# reads older versions, and a writer that has slept for longer decides again.
 CONFIGURATION = {
     "delta.appendOnly": "true",
     "delta.checkpointInterval": "10",
@@ -67,18 +67,18 @@ class Ledger:
     """The ledger of one pipeline.
 
     Args:
-        uri: where its table lies, or will.
+        uri: where its table lies, or will lie.
     """
 
     uri: LakeUri
 
     def state(self) -> LedgerState:
-        """The fold of all events; an empty state if there is no ledger yet."""
+        """The state after all events; an empty state if there is no ledger yet."""
         return fold(self.events())
 
     def recent(self, key: BatchKey | None = None) -> LedgerState:
-        """The state as far as planning and settling need it: from the newest state that was kept on, if that knows the
-        batch. Costs the same after years."""
+        """The state that planning and settling need: from the newest snapshot on, if the snapshot knows the batch. It
+        costs the same after years."""
         return _Read.of(open_table(self.uri), key).state
 
     def events(self) -> list[Event]:
@@ -86,11 +86,11 @@ class Ledger:
         return [from_row(row) for row in self.rows()]
 
     def changed_at(self) -> int | None:
-        """When its log last changed, in ns since 1970; None if there is no ledger yet. Far cheaper than its state."""
+        """When its log last changed, in ns since 1970; None if there is no ledger yet. Far cheaper than the state."""
         return log_store_of(self.uri).changed_at()
 
     def rows(self) -> list[Row]:
-        """All events as rows, `details` as data, in order."""
+        """All events as rows, in order, with `details` as data."""
         table = open_table(self.uri)
         return _rows(table) if table is not None else []
 
@@ -98,10 +98,10 @@ class Ledger:
         """Records what `decide` returns for the present state, and returns the state after it.
 
         Args:
-            about: what `decide` wants to know: all, or as of `recent`.
+            about: what `decide` needs to know: everything, or the same as for `recent`.
 
-        `decide` is called again with the new state whenever another writer was faster; it must not write. The state
-        is folded before anything is written, so an event that cannot follow is refused, not recorded.
+        If another writer was faster, `decide` is called again with the new state; it must not write. The events are
+        folded before anything is written, so an event that cannot follow is refused and not recorded.
 
         Raises:
             RetryableError: other writers were faster every time, or the file system refused the write.
@@ -118,7 +118,7 @@ class Ledger:
                 events = [*events, after.snapshot()]
             if table is None:
                 self._create()
-                continue  # somebody else may have created it too, and recorded something
+                continue  # another writer may have created it too, and recorded something
             if self._commit(table, read.next_sequence, events):
                 return after
         raise RetryableError(
@@ -130,12 +130,12 @@ class Ledger:
         )
 
     def keep_few_files(self) -> None:
-        """Makes one file of many; for somebody whom nobody waits for."""
+        """Makes one file of many. Only for callers that nobody waits for."""
         if (table := open_table(self.uri)) is not None:
             keep_few_files(table, _FILES_MAX)
 
     def set_aside(self) -> LakeUri | None:
-        """Moves a ledger that is to be made anew out of the way; returns where it lies now, None if there was none."""
+        """Moves a ledger away before a rebuild. Returns where it lies now; None if there was none."""
         if not files_at(self.uri).exists(self.uri):
             return None
         aside = self.uri.beside(f"{self.uri.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
@@ -154,7 +154,7 @@ class Ledger:
             raise self._refused(error) from error
 
     def _commit(self, table: DeltaTable, sequence: int, events: Sequence[Event]) -> bool:
-        """False when another writer was faster."""
+        """Appends the events. False if another writer was faster."""
         now = datetime.now(UTC)
         rows = [
             {"sequence": sequence + n, "recorded_at": now, **row, "details": json.dumps(row["details"])}
@@ -165,7 +165,7 @@ class Ledger:
             Transaction(SNAPSHOT_ID, sequence + n) for n, e in enumerate(events) if isinstance(e, LedgerSnapshot)
         ]
         marker = CommitProperties(app_transactions=markers)
-        # The snapshot in `table` is what was decided on: the commit is checked against everything after it.
+        # The decision was based on the version in `table`: Delta checks the commit against everything after it.
         try:
             write_deltalake(table, pa.Table.from_pylist(rows, LEDGER_SCHEMA), mode="append", commit_properties=marker)
         except (DeltaError, OSError) as error:
@@ -177,13 +177,13 @@ class Ledger:
     def _holds(self, rows: Sequence[Row], version: int) -> bool:
         """Whether rows that were committed as this version are part of the ledger.
 
-        Its log is kept for minutes, so the name of a commit that others have made becomes free again: a writer that has
-        stood still before its hard link may give that name to a commit which nobody will ever read.
+        The log is kept for minutes only, so the file names of older commits become free again. A writer that stood
+        still before its hard link may give such a name to its commit, and nobody would ever read that commit.
         """
         table = open_table(self.uri)
         if table is None:
             return False
-        if table.version() == version:  # what is newest hides nothing
+        if table.version() == version:  # the newest version is always read
             return True
         condition = f"where sequence >= {rows[0]['sequence']} and sequence <= {rows[-1]['sequence']}"
         return [
@@ -191,8 +191,8 @@ class Ledger:
         ] == [(r["recorded_at"], r["details"]) for r in rows]
 
     def _refused(self, error: Exception) -> RetryableError:
-        """Nobody acts on an event before its append has returned, and the next append decides on what is there: so it
-        does not matter whether this one landed."""
+        """The error for a failed write. Whether the append landed does not matter: nobody acts on an event before its
+        append has returned, and the next append decides on what is there."""
         return RetryableError(
             what="the ledger could not be written",
             where=str(self.uri),
@@ -204,7 +204,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class _Read:
-    """What was read of a ledger, and what it adds up to."""
+    """The events that were read from a ledger, and their state."""
 
     events: list[Event]
     state: LedgerState
@@ -216,7 +216,7 @@ class _Read:
 
     @classmethod
     def of(cls, table: DeltaTable | None, key: BatchKey | None) -> Self:
-        """From the newest kept state on; all if there is none, or if that does not know the batch."""
+        """Reads from the newest snapshot on; everything if there is none, or if it does not know the batch."""
         snapshot_at = table.transaction_version(SNAPSHOT_ID) if table is not None else None
         if table is None or snapshot_at is None or (key is not None and key.generation < 0):
             return cls.all(table)
@@ -227,7 +227,7 @@ class _Read:
     def _from(cls, table: DeltaTable, condition: str) -> Self:
         rows = _rows(table, condition)
         events = [from_row(row) for row in rows]
-        last = table.transaction_version(APP_ID)  # every append says so, that of an event which is left out here, too
+        last = table.transaction_version(APP_ID)  # every append sets it, also for events that are left out here
         if last is None:
             last = rows[-1]["sequence"] if rows else -1
         return cls(events, fold(events), last + 1)

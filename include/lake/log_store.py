@@ -1,7 +1,7 @@
-"""What Lakemark asks of the log of one Delta table. A kind of store (POSIX, say) is one class that does this.
+"""What Lakemark needs from the log of one Delta table. Every kind of store (such as POSIX) is one class.
 
-Delta's protocol asks one thing of a store above all: of two writers who create the commit of one version, one wins, and
-the other is told ("Delta Transaction Log Protocol: Delta Log Entries"). Everything else here is reading.
+Delta's protocol demands one thing above all: if two writers create the commit of the same version, one of them wins and
+the other learns that it has lost ("Delta Transaction Log Protocol: Delta Log Entries"). Everything else here reads.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ class LogStore(Protocol):
         ...
 
     def read(self, version: int) -> bytes | None:
-        """The actions of a commit, one JSON object a line; None if there is no such commit (any more)."""
+        """The actions of a commit, one JSON object per line; None if there is no such commit (any more)."""
         ...
 
     def has(self, version: int) -> bool:
-        """Whether the commit is there; cheaper than to read it."""
+        """Whether the commit is there. Cheaper than reading it."""
         ...
 
     def size(self, version: int) -> int | None:
-        """Bytes of a commit; None if there is no such commit (any more)."""
+        """The size of a commit in bytes; None if there is no such commit (any more)."""
         ...
 
     def create(self, version: int, content: bytes) -> bool:
-        """Creates a commit: in full or not at all, and lasting once this returns. False if the version is taken."""
+        """Creates a commit, in full or not at all. It is durable once this returns. False if the version is taken."""
         ...
 
     def last_checkpoint(self) -> bytes | None:
-        """What `_last_checkpoint` holds: a hint that may be stale; None if there is none."""
+        """The content of `_last_checkpoint`, a hint that may be stale; None if there is none."""
         ...
 
     def has_checkpoint(self, version: int) -> bool:
-        """Whether the checkpoint of a version is there, as one file."""
+        """Whether the checkpoint of a version is there as one file."""
         ...
 
     def read_checkpoint(self, version: int, columns: Sequence[str]) -> pa.Table:
-        """Columns of a checkpoint (`metaData.id`).
+        """Reads columns of a checkpoint (such as `metaData.id`).
 
         Raises:
             OSError: it is not there, or not readable.
@@ -52,9 +52,9 @@ class LogStore(Protocol):
         ...
 
     def changed_at(self) -> int | None:
-        """When the log last changed, in ns since 1970; None if there is none. Far cheaper than to read it.
+        """When the log last changed, in ns since 1970; None if there is none. Far cheaper than reading it.
 
-        The clock may be coarse: within one tick, two changes look like one.
+        The clock may be coarse: two changes within one tick look like one.
         """
         ...
 
@@ -64,10 +64,10 @@ class LogStore(Protocol):
 
 
 def commit_file(version: int) -> str:
-    """What the file of a commit is called (Delta protocol, "Delta Log Entries")."""
+    """The name of a commit's file (Delta protocol, "Delta Log Entries")."""
     return f"{version:020}.json"
 
 
 def checkpoint_file(version: int) -> str:
-    """What a checkpoint in one file is called (Delta protocol, "Checkpoints")."""
+    """The name of a checkpoint in one file (Delta protocol, "Checkpoints")."""
     return f"{version:020}.checkpoint.parquet"

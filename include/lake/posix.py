@@ -23,8 +23,7 @@ _LOG = "_delta_log"
 
 @dataclass(frozen=True)
 class PosixLogStore:
-    """A log whose commits are created by a hard link: it is there in full or not at all, and of two
-    writers one wins."""
+    """A log whose commits are hard links: a commit is there in full or not at all, and one of two writers wins."""
 
     table: LakeUri
 

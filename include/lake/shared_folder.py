@@ -1,6 +1,6 @@
-"""Folders of the lake that every machine of a cluster reaches, and where processes append to each other's files.
+"""Folders of the lake that every machine of a cluster can reach, and where processes append to files.
 
-Only a POSIX file system has such folders; an object store appends to nothing.
+Only a POSIX file system has such folders: an object store cannot append.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from include.lake.uri import LakeUri
 
 
 def shared_folder(lake: LakeUri, name: str) -> Path:
-    """A folder of Lakemark's own in the lake, made if there is none."""
+    """A folder of Lakemark's own in the lake. It is made if there is none."""
     folder = posix_path(lake / "_lakemark" / name)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

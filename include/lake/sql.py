@@ -1,4 +1,4 @@
-"""Names and texts inside SQL, for the engines that read the lake. Pure.
+"""Writes names and texts into SQL, for the engines that read the lake. Pure.
 
 Spark quotes a name with backticks and escapes a text with backslashes. DuckDB and DataFusion follow the standard:
 a name stands in double quotes, and a quote inside a name or a text is doubled.
@@ -15,7 +15,7 @@ def spark_name(name: str) -> str:
 
 
 def spark_table(table: LakeUri) -> str:
-    """A Delta table that Spark's SQL names by its place."""
+    """A Delta table in Spark's SQL, named by its place."""
     return f"delta.{spark_name(str(table))}"
 
 

@@ -1,4 +1,4 @@
-"""Which kind of store serves a URI: the one place that names the kinds."""
+"""Finds the kind of store that serves a URI. Only this module names the kinds."""
 
 from __future__ import annotations
 

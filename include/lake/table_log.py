@@ -1,4 +1,4 @@
-"""Reads what a table's Delta log says of batches: markers and commit metadata. No JVM, no Spark."""
+"""Reads what a table's Delta log says about batches: markers and commit metadata. No JVM, no Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.settlement import LandedCommit, TargetView
 
-# What these do to a table changes no row that a reader sees.
+# These operations change no row that a reader sees.
 _CHANGE_NO_ROW = (
     "ADD COLUMNS",
     "ADD CONSTRAINT",
@@ -47,21 +47,21 @@ class LogEntry:
     at: str  # ISO 8601, UTC
     operation: str
     engine: str
-    own: bool  # it carries metadata of Lakemark's
-    landed: LandedCommit | None  # if it is the commit of a batch
-    begun: GenerationStarted | None  # if it is a fence: what it made way for
+    own: bool  # it carries Lakemark's metadata
+    landed: LandedCommit | None  # if it is a batch's commit
+    begun: GenerationStarted | None  # if it is a fence: the generation that it starts
 
     @property
     def is_foreign(self) -> bool:
-        """Another writer changed rows: what Lakemark guarantees does not cover them."""
+        """Whether another writer changed rows. Lakemark's guarantees do not cover these."""
         return not self.own and not self.operation.startswith(_CHANGE_NO_ROW)
 
 
 @dataclass(frozen=True)
 class TableLog:
-    """The log of one table, as of the moment of opening.
+    """The log of one table, at the moment of opening.
 
-    What every batch asks is nearly always said by the newest commits, which are read by name; for all else the table
+    The newest commits nearly always hold what a batch needs, and they are read by name. For everything else the table
     is opened as it was at that moment (see `commit_files`).
     """
 
@@ -72,7 +72,7 @@ class TableLog:
 
     @classmethod
     def open(cls, uri: LakeUri) -> TableLog | None:
-        """None when there is no such table yet; raises TableDamaged."""
+        """None if there is no such table yet. Raises TableDamaged."""
         tail = LogTail.of(uri)
         if tail is not None:
             return cls(uri, tail.version, tail)
@@ -90,11 +90,11 @@ class TableLog:
         return self.tail.table_id if self.tail else str(self.table.metadata().id)
 
     def marker(self, pipeline: str, generation: int) -> int | None:
-        """The last batch id that the table holds of a generation, None if none."""
+        """The last batch id of a generation that the table holds; None if there is none."""
         return self._marker(app_id(pipeline, generation))
 
     def marker_of(self, batch: Batch) -> int | None:
-        """The marker under the batch's appId, None if there is none."""
+        """The marker under the batch's appId; None if there is none."""
         return self._marker(batch.app_id)
 
     def _marker(self, app_id: str) -> int | None:
@@ -102,36 +102,36 @@ class TableLog:
         return found if found is not None else self.table.transaction_version(app_id)
 
     def landed(self, batch: Batch) -> LandedCommit | None:
-        """The commit of a batch, newest first; None if it never landed or clean-up removed its metadata."""
+        """The commit of a batch; None if it never landed, or if log clean-up removed its metadata."""
         return self.landed_as(batch.pipeline, batch.generation, batch.batch_id)
 
     def landed_as(self, pipeline: str, generation: int, batch_id: int) -> LandedCommit | None:
-        """The commit that carries this marker."""
+        """The newest commit that carries this marker."""
         commits = self.landed_commits(pipeline, generation)
         return next((commit for commit in commits if commit.metadata.batch.batch_id == batch_id), None)
 
     def landed_commits(
         self, pipeline: str, generation: int | None = None, limit: int | None = None
     ) -> Iterator[LandedCommit]:
-        """All commits of a pipeline's batches (of one generation) that the log still has, newest first."""
+        """All commits of a pipeline's batches (or of one generation) that the log still has, newest first."""
         for entry in self._history(limit):
             metadata = CommitMetadata.loads(entry.get("userMetadata"))
             if metadata and metadata.batch.pipeline == pipeline and generation in (None, metadata.batch.generation):
                 yield self._landed_commit(entry, metadata)
 
     def entries(self, pipeline: str) -> list[LogEntry]:
-        """All commits that the log still has, oldest first, and what they say of a pipeline."""
+        """All commits that the log still has, oldest first, with what they say about a pipeline."""
         return self.newest_entries(pipeline, None)[::-1]
 
     def newest_entries(self, pipeline: str, limit: int | None) -> list[LogEntry]:
-        """The newest commits, newest first, and what they say of a pipeline."""
+        """The newest commits, newest first, with what they say about a pipeline."""
         return [self._entry(entry, pipeline) for entry in self._history(limit)]
 
     def _history(self, limit: int | None = None) -> Iterator[JsonObject]:
-        """What commits say of themselves, newest first, with the versions that their files are named after.
+        """The `commitInfo` of commits, newest first, with the versions that their files are named after.
 
-        Not by `DeltaTable.history`: it reads from the newest commit on and counts down from the version that was
-        opened, so that every number is wrong once somebody has committed in between (deltalake 1.6.6).
+        It does not use `DeltaTable.history`, which reads from the newest commit on and counts down from the version
+        that was opened. So every number is wrong if somebody has committed in between (deltalake 1.6.6).
         """
         return newest_infos(self.uri, self.version, limit)
 
@@ -149,7 +149,7 @@ class TableLog:
         )
 
     def begun(self, pipeline: str, generation: int) -> GenerationStarted | None:
-        """How a generation began, as the fence of the one before it says; None if the log has no such fence."""
+        """How a generation began, from the fence of the one before it; None if the log has no such fence."""
         for entry in self._history():
             started = fenced_for(entry.get("userMetadata"), pipeline)
             if started is not None and started.generation == generation:
@@ -157,14 +157,18 @@ class TableLog:
         return None
 
     def newest_generation(self, pipeline: str, at_least: int) -> int:
-        """The generation that is not fenced, given one that has been."""
+        """The generation that is not fenced, given one that has existed."""
         generation = max([at_least, *(c.metadata.batch.generation for c in self.landed_commits(pipeline))])
         while self.marker(pipeline, generation) == FENCE:
             generation += 1
         return generation
 
     def view(self, pipeline: str, generation: int, since_version: int | None) -> TargetView:
-        """The log for a planner. since_version: what is newer is searched for a RESTORE; None: nothing is."""
+        """What a planner needs from the log.
+
+        Args:
+            since_version: newer commits are searched for a RESTORE; None: none are.
+        """
         return TargetView(self.marker(pipeline, generation), self.table_id, self._restored(since_version))
 
     def _restored(self, since_version: int | None) -> tuple[int, int | None] | None:
@@ -198,7 +202,7 @@ class TableLog:
 
 
 def landed_and_marker(uri: LakeUri, batch: Batch) -> tuple[int | None, LandedCommit | None]:
-    """The marker under the batch's appId in a table, and the batch's own commit; Nones without a table."""
+    """A table's marker under the batch's appId, and the batch's own commit; both None if there is no table."""
     log = TableLog.open(uri)
     if log is None:
         return None, None

@@ -1,4 +1,4 @@
-"""Upkeep of tables that needs no Spark: what a table is made of, and the ledger's own files."""
+"""The part of maintenance that needs no Spark: measuring a table, and keeping the ledger's files few."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _APPENDED_FILES_MAX = 20
 
 
 def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
-    """What a table is made of now, None if there is none.
+    """Measures a table as it is now; None if there is none.
 
     Args:
-        keep_hours: how long files are kept that the newest version does not need.
+        keep_hours: how long files that the newest version does not need are kept.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -56,28 +56,28 @@ def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
 
 
 def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:
-    """Compacts a table that is written without Spark (a ledger, what suites said) if it has many small files, removes
-    files and log entries that are older than `keep_hours` and no longer needed. Returns what was done; changes no row.
-    """
+    """Maintains a table that is written without Spark (a ledger, the results of suites). It compacts many small files,
+    and removes files and log entries that are older than `keep_hours` and no longer needed. Returns what it did.
+    Changes no row."""
     table = open_table(uri)
     if table is None:
         return []
     done = []
-    with suppress(DeltaError):  # a writer was faster: the next time
+    with suppress(DeltaError):  # a writer was faster: the next run does it
         if len(table.file_uris()) > _APPENDED_FILES_MAX:
             keep_few_files(table, _APPENDED_FILES_MAX)
             done.append("compacted")
         table = DeltaTable(str(uri))
         table.create_checkpoint()
         table.cleanup_metadata()
-        # The log forgets removed files sooner than that; `full` finds them in the folder.
+        # The log forgets removed files sooner than that, so `full` looks for them in the folder.
         removed = table.vacuum(retention_hours=int(keep_hours), dry_run=False, full=True)
         done += ["checkpoint"] + ([f"removed {len(removed)} files"] if removed else [])
     return done
 
 
 def _data_files(table: LakeUri) -> Iterator[FileInfo]:
-    """Data files and deletion vectors, of every version that is still there."""
+    """Data files and deletion vectors of all versions that are still there."""
     for file in files_at(table).list(table):
         if file.name.endswith((".parquet", ".bin")) and "_delta_log" not in file.name.split("/"):
             yield file

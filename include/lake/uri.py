@@ -10,13 +10,13 @@ class LakeUri:
     """The place of a table, a folder or a file in the lake: a path of a POSIX file system.
 
     It is neither a `str` nor an `os.PathLike`, so `open` and `Path` refuse it: only `include.lake` and Spark open what
-    it names. `str(uri)` is what Spark, deltalake and people are given.
+    it names. Spark, deltalake and people get `str(uri)`.
     """
 
     text: str
 
     def __truediv__(self, name: str) -> LakeUri:
-        """What lies below, by a relative name (`silver/orders`)."""
+        """The place below this one with a relative name (`silver/orders`)."""
         return LakeUri(f"{self.text.rstrip('/')}/{name}")
 
     def __str__(self) -> str:
@@ -24,7 +24,7 @@ class LakeUri:
 
     @property
     def scheme(self) -> str:
-        """Which kind of store it lies in; `file` for a bare path."""
+        """The kind of store that it lies in; `file` for a bare path."""
         scheme, found, _ = self.text.partition("://")
         return scheme if found else "file"
 
@@ -37,5 +37,5 @@ class LakeUri:
         return LakeUri(self.text.rstrip("/").rpartition("/")[0])
 
     def beside(self, name: str) -> LakeUri:
-        """What lies in the same folder, under another name."""
+        """The place in the same folder with another name."""
         return self.parent / name

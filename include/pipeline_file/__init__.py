@@ -1,7 +1,7 @@
 """The pipeline file: one YAML file per pipeline, checked in full before anything runs.
 
-`Pipeline.model_json_schema()` is the schema for editors. What later versions will understand (other formats,
-histories ...) is refused by name here, never ignored. Imports `settings`, `lake` (for places) and `protocol`.
+`Pipeline.model_json_schema()` is the schema for editors. Fields and values that only a later version understands are
+errors that name them; they are never ignored. Imports `settings`, `lake` (for places) and `protocol`.
 """
 
 from include.pipeline_file.change import OrderField

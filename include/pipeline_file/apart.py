@@ -1,7 +1,7 @@
-"""Tables stay apart: none lies in the folder of another one, and none has two writers.
+"""Keeps tables apart: none lies in the folder of another one, and none has two writers.
 
-VACUUM removes what its table's log does not name, so also the files of a table in its folder. And a table that two
-pipelines write is neither one's: a promotion, a reset or an audit of the one would be wrong about the other's rows.
+VACUUM removes all files that its table's log does not name, also the files of another table in its folder. And if two
+pipelines write one table, a promotion, a reset or an audit of one pipeline is wrong about the rows of the other.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class Place(NamedTuple):
 
     field: str
     table: str  # lake://layer/table
-    is_written: bool  # else only read
+    is_written: bool  # otherwise it is only read
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """From the lake down. Some file systems take capital letters for small ones."""
+        """The path below the lake, in lower case: some file systems ignore case."""
         return tuple(self.table.removeprefix("lake://").casefold().split("/"))
 
 
 def places_in(data: JsonMapping) -> Iterator[Place]:
-    """The tables of a pipeline file's data; what is not of the right form is left out."""
+    """The tables that a pipeline file's data names. Parts that do not have the right form are left out."""
     target, transform = (
         part if isinstance(part := data.get(name), Mapping) else {} for name in ("target", "transform")
     )
@@ -46,7 +46,7 @@ def places_in(data: JsonMapping) -> Iterator[Place]:
 
 
 def clash(one: Place, other: Place) -> bool:
-    """Whether the two may not both be. The same table may be read by the one and written by the other."""
+    """Whether the two may not exist together. One pipeline may read the table that another one writes."""
     a, b = one.folders, other.folders
     if a == b:
         return one.is_written and other.is_written
@@ -54,12 +54,12 @@ def clash(one: Place, other: Place) -> bool:
 
 
 def clash_within(places: Iterator[Place]) -> Place | None:
-    """The first one that clashes with one before it."""
+    """The first place that clashes with one before it."""
     return next((other for one, other in combinations(places, 2) if clash(one, other)), None)
 
 
 def clashes(places: Mapping[str, Sequence[Place]]) -> Mapping[str, set[str]]:
-    """Which pipelines each pipeline clashes with, by their names; in time that grows with how many there are."""
+    """The pipelines that each pipeline clashes with, by name. The time grows with their number."""
     by_folders: dict[tuple[str, ...], list[tuple[str, Place]]] = defaultdict(list)
     for name, of_one in places.items():
         for place in of_one:

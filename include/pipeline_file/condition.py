@@ -1,4 +1,4 @@
-"""Which columns a condition in SQL speaks of."""
+"""Finds the columns that a condition in SQL names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _TEXT = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|--[^\n]*|/\*.*?\*/"""
 
 
 def columns_in(condition: str) -> frozenset[str]:
-    """Their names in small letters. Of a condition that only Spark understands: all words outside of texts."""
-    import sqlglot  # it takes a while to load, and most who read pipeline files never ask
+    """The names of the columns in a condition, in lower case. If only Spark understands it: all words outside texts."""
+    import sqlglot  # it loads slowly, and most readers of pipeline files do not need it
 
     try:
         parsed = sqlglot.parse_one(condition, read="spark", into=sqlglot.exp.Condition)

@@ -1,4 +1,4 @@
-"""What Debezium's envelope holds, as far as a pipeline file speaks of it.
+"""What Debezium's envelope holds, as far as a pipeline file names it.
 
 Source: Debezium's documentation of its connectors for PostgreSQL, MySQL, SQL Server and Oracle, "Data change events".
 """
@@ -9,8 +9,8 @@ from include.pipeline_file.schema_ddl import Column, nested, split, word_of
 
 UNAVAILABLE = "__debezium_unavailable_value"  # stands for a large value that the database did not send (TOAST)
 
-# Positions by which changes can be ordered: `source.NAME` of the source block, and the envelope's own. None of them is
-# `source.gtid`: it is a text in which transaction 10 comes before 9.
+# Positions that can order changes: `source.NAME` in the source block, and those of the envelope. `source.gtid` is not
+# one of them: it is a text, in which transaction 10 comes before 9.
 POSITIONS: dict[str, str] = {
     **{f"source.{name}": "BIGINT" for name in ("lsn", "txId", "pos", "ts_ms", "ts_us", "ts_ns", "event_serial_no")},
     **{f"source.{name}": "STRING" for name in ("file", "commit_lsn", "change_lsn")},
@@ -20,14 +20,14 @@ POSITIONS: dict[str, str] = {
     "ts_ns": "BIGINT",
 }
 
-# Those of them that are moments, since 1970.
+# The positions that are times, since 1970.
 INSTANTS = {
     f"{block}{name}": unit
     for block in ("", "source.")
     for name, unit in (("ts_ms", "millis"), ("ts_us", "micros"), ("ts_ns", "nanos"))
 }
 
-# How the schema that a record may bring along names what a number means.
+# The unit of a number, by the name of the schema that a record may carry.
 UNIT_BY_SCHEMA = {
     "io.debezium.time.Timestamp": "millis",
     "io.debezium.time.MicroTimestamp": "micros",
@@ -36,24 +36,24 @@ UNIT_BY_SCHEMA = {
 }
 
 DATES = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
-OF_TIME = ("io.debezium.time.", "org.apache.kafka.connect.data.")  # how the names of such schemas begin
+OF_TIME = ("io.debezium.time.", "org.apache.kafka.connect.data.")  # names of schemas for times begin so
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def is_date(connect_name: str | None) -> bool:
-    """Whether a number of that schema is a day, counted since 1970."""
+    """Whether a number with that schema is a date, in days since 1970."""
     return connect_name in DATES
 
 
 def counts_other(connect_name: str | None, logical_type: str | None) -> bool:
-    """Whether a schema says that a number is a day, a time of a day, a year, a span: anything but a moment."""
+    """Whether a schema says that a number is a date, a time of day, a year or a duration: anything but a timestamp."""
     is_of_time = (connect_name or "").startswith(OF_TIME)
     is_moment = connect_name in UNIT_BY_SCHEMA
     return (is_of_time and not is_moment) or (logical_type or "").startswith("time-")
 
 
 def may_be_unavailable(column: Column) -> bool:
-    """Whether the placeholder can stand in its place: only large values of variable length are left out."""
+    """Whether the placeholder can stand for this column. Only large values of variable length are left out."""
     match nested(column.type):
         case None:
             return column.word in ("STRING", "BINARY")

@@ -30,23 +30,23 @@ class Declaration(Section):
     stale_after_minutes: float | None = Field(
         default=None,
         gt=0,
-        description="The table is stale, and an alert is sent, when a record waits longer than this.",
+        description="When a record waits longer than this, the table is stale and an alert is sent.",
     )
     source: Source
-    transform: Transform | None = Field(default=None, description="What is made of decoded records; null: nothing.")
+    transform: Transform | None = Field(default=None, description="How decoded records are transformed; null: not.")
     change: Change
     target: Target
     archive: str | None = Field(
         default=None,
         pattern=TABLE,
-        description="lake://layer/table, which gets every record as Kafka has it, before all else.",
+        description="lake://layer/table, which gets every record as Kafka has it, before everything else.",
     )
     merge_every: int | None = Field(
         default=None,
         ge=2,
         le=1000,
-        description="Batches land in the archive, each at once, and so many of them are merged by one MERGE; fewer "
-        "when Kafka has nothing new. Null: every batch is merged by itself.",
+        description="Batches land in the archive, each at once, and one MERGE merges so many of them; fewer when Kafka "
+        "has nothing new. Null: every batch has its own MERGE.",
     )
     quality: Quality = Quality()
     maintenance: Upkeep = Upkeep()
@@ -56,7 +56,7 @@ class Declaration(Section):
     @model_validator(mode="before")
     @classmethod
     def _generated_keys(cls, data: Any) -> Any:
-        """`keys: generated` is short for columns of Kafka's own position, which are the keys."""
+        """Replaces `keys: generated`. It stands for columns with Kafka's position, which are the keys."""
         change, source = (data.get(name) if isinstance(data, Mapping) else None for name in ("change", "source"))
         if not isinstance(change, Mapping) or not isinstance(source, Mapping) or change.get("keys") != "generated":
             return data
@@ -70,24 +70,26 @@ class Declaration(Section):
     @classmethod
     def _leaves_dag_names_alone(cls, name: str) -> str:
         if "__" in name:
-            raise PydanticCustomError("name", "a name without two underscores in a row: `__` parts the names of DAGs")
+            raise PydanticCustomError(
+                "name", "a name without two underscores in a row: `__` separates the parts of a DAG's name"
+            )
         return name
 
     @property
     def places(self) -> Iterator[Place]:
-        """All tables that the file names, but those that it only waits for."""
+        """All tables that the file names, without those that it only waits for."""
         return places_in(self.model_dump(include={"target", "archive", "transform"}))
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Of the target: the source's, or what the transform makes of them."""
+        """The target's columns: those of the source, or those that the transform returns."""
         if self.transform is not None:
             return self.transform.columns
         return (*self.source.columns, *([Column(RESCUED, "STRING")] if self.rescues else []))
 
     @property
     def rescues(self) -> bool:
-        """Whether what the declared columns do not hold is kept."""
+        """Whether values that fit no declared column are kept."""
         return self.change.on_schema_change == "rescue"
 
     @property
@@ -96,7 +98,7 @@ class Declaration(Section):
 
     @property
     def tombstones(self) -> Literal["quarantine", "ignore", "delete"]:
-        """What becomes of records without a value."""
+        """What happens to records without a value."""
         return self.change.tombstones or ("ignore" if self.source.is_debezium else "quarantine")
 
     @property
@@ -106,8 +108,8 @@ class Declaration(Section):
 
     @property
     def deciding_columns(self) -> frozenset[str]:
-        """Columns of which a record must not lose one, even where others are rescued: they decide which row it is of,
-        which change wins, and what becomes of it."""
+        """The columns that a record must not lose, even where others are rescued. They decide which row it belongs to,
+        which change wins, and what happens to it."""
         spoken_of = set[str]()
         for condition in (self.source.filter, self.change.delete_when, *(route.when for route in self.target.routes)):
             spoken_of |= columns_in(condition or "")
@@ -116,8 +118,8 @@ class Declaration(Section):
 
     @property
     def beyond_deletes(self) -> tuple[str, ...]:
-        """Columns that are null in a change which `delete_when` takes for a delete and which holds a key and nothing
-        else: what it may hold beside its keys is what orders it, and what the condition speaks of."""
+        """The columns that are null in a delete that holds only its key. Beside the key it may hold what orders it, and
+        the columns in `delete_when`."""
         change = self.change
         kafkas = self.source.metadata if self.transform is None else ()
         spoken_of = columns_in(change.delete_when or "")
@@ -128,43 +130,43 @@ class Declaration(Section):
 
     @property
     def seen_by_readers(self) -> str:
-        """SQL condition for the rows of the target that are there for its readers."""
+        """SQL condition for the rows of the target that readers should see."""
         if self.change.history == "scd2":
             return f"{VALID_FROM} IS NOT NULL"
         return f"NOT coalesce({LINEAGE}.deleted, false)"
 
     @property
     def order(self) -> tuple[OrderField, ...]:
-        """What orders changes before topic, partition and offset do."""
+        """The fields that order changes, before topic, partition and offset decide."""
         return tuple(field for name in self.change.order_by if (field := self.order_field(name)))
 
     @property
     def positions(self) -> tuple[str, ...]:
-        """Of Debezium, those that the file names."""
+        """The positions of Debezium that the file names."""
         named = dict.fromkeys(self.change.placed_by)
         return tuple(name for name in named if (field := self.order_field(name)) and field.of == "position")
 
     @property
     def moves_keys(self) -> bool:
-        """Whether a change may be one of a row's keys."""
+        """Whether a change may change the key of a row."""
         return bool(self.change.previous_keys) or (self.source.is_debezium and self.transform is None)
 
     @property
     def valid_from(self) -> OrderField:
-        """Since when a state holds, of a pipeline that keeps history."""
+        """The field with the start of a state. Only for a pipeline that keeps history."""
         found = self.order_field(self.change.valid_from or self.change.order_by[0])
         assert found is not None, "it has been checked"
         return found._replace(type="TIMESTAMP") if found.of == "position" and found.name in INSTANTS else found
 
     @property
     def value_columns(self) -> tuple[Column, ...]:
-        """Those of `source.value_columns`, of which keys, new and old, are taken only exactly."""
+        """The columns of `source.value_columns`. Values of new and old keys must fit their types exactly."""
         keys = self.change.all_keys
         return tuple(column._replace(exact=column.name in keys) for column in self.source.value_columns)
 
     @property
     def partial_columns(self) -> tuple[str, ...]:
-        """Columns that a change may not hold, and that then keep what they were."""
+        """The columns that a change may leave out, and that then keep their values."""
         is_kept = self.source.is_debezium and self.transform is None
         if (self.change.absent or ("keep" if is_kept else "nulls")) == "nulls":
             return ()
@@ -177,9 +179,11 @@ class Declaration(Section):
 
     @property
     def schema_field(self) -> str:
+        """The field of the file that declares the target's columns."""
         return "source.schema" if self.transform is None else "transform.schema"
 
     def order_field(self, name: str) -> OrderField | None:
+        """The part of the change order with that name; None if there is no such column or position."""
         if (type_ := type_at(self.columns, name)) is not None:
             return OrderField(name, type_, "column" if name in (c.name for c in self.columns) else "field")
         if name == KAFKA_TIMESTAMP:

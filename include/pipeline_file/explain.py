@@ -15,8 +15,8 @@ _DELETES = (
 
 
 def explanation(pipeline: Pipeline) -> JsonObject:
-    """The pipeline as data: what each step does, every part's guarantee, the weakest part. Texts are as the file has
-    them."""
+    """The pipeline as data: what each step does, the guarantee of every part, and the weakest part. Texts are as in the
+    file."""
     rows = [f"{column.name} {column.type}" for column in _columns(pipeline)] + [LINEAGE]
     pipeline = pipeline.for_people
     source, change = pipeline.source, pipeline.change
@@ -34,8 +34,8 @@ def explanation(pipeline: Pipeline) -> JsonObject:
         )
         steps = {"land": f"{land}same commit", **steps}
         steps["plan"] = (
-            f"takes what has landed in the archive and is not merged, once that is {pipeline.merge_every} batches, or "
-            "Kafka has nothing new"
+            "takes what has landed in the archive and is not merged yet, once that is "
+            f"{pipeline.merge_every} batches or Kafka has nothing new"
         )
     if source.filter:
         steps["merge"] += f"; leaves out records unless `{source.filter}`"
@@ -60,7 +60,7 @@ def explanation(pipeline: Pipeline) -> JsonObject:
 
 
 def _columns(pipeline: Pipeline) -> tuple[Column, ...]:
-    """Those of the target; as the file has them, where a variable brought some."""
+    """The target's columns; as the file has them, if a variable brought some."""
     decoded, shown = (p.transform or p.source for p in (pipeline, pipeline.for_people))
     if decoded.schema_ == shown.schema_:
         return pipeline.columns
@@ -77,7 +77,7 @@ def _what_lands(pipeline: Pipeline, order: list[str]) -> str:
 
 
 def _beside(pipeline: Pipeline) -> list[str]:
-    """Tables that a batch writes before the target."""
+    """The tables that a batch writes before the target."""
     found = [f"the archive {pipeline.archive}"] if pipeline.archive and pipeline.merge_every is None else []
     found += [f"the history {pipeline.target.history_table}"] if pipeline.target.history_table else []
     return found + [f"{route.table} ({route.when or ', '.join(route.topics)})" for route in pipeline.target.routes]
@@ -96,8 +96,8 @@ def parts(pipeline: Pipeline) -> list[Part]:
         Part(
             f"source {pipeline.source.topics_in_words}",
             "exactly_once",
-            "replayable: frozen offset ranges, read again by every attempt; only while Kafka retains them, and a range "
-            "that it has lost stops the pipeline",
+            "replayable: every attempt reads the same frozen offset ranges, while Kafka retains them; a range that "
+            "Kafka has lost stops the pipeline",
         ),
         *(
             [Part(f"archive {pipeline.archive}", "exactly_once", "one append per batch, carrying marker and offsets")]
@@ -123,6 +123,6 @@ def markdown(pipeline: Pipeline) -> str:
     return (
         f"### {pipeline.name}\n\n{pipeline.description}\n\nRuns {facts['schedule']}.\n\n{steps}\n\n"
         f"**Guarantee, end to end: {facts['guarantee'].replace('_', ' ')}.** Any task may be cleared, retried or run "
-        "twice at any time: a batch that has landed is found so and changes nothing.\n\n"
+        "twice at any time: a batch that has landed is recognized and changes nothing.\n\n"
         f"| part | guarantee | because |\n| --- | --- | --- |\n{rows}\n"
     )

@@ -1,4 +1,4 @@
-"""Finds, reads and checks pipeline files; an error names file, field, what is allowed there and what was found."""
+"""Finds, reads and checks pipeline files. An error names file, field, what is allowed there and what was found."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
     `${NAME}` in any string is replaced from `environment`; `${NAME:-default}` has a default, as in a shell.
 
     Raises:
-        PipelineFileError: names file, field, what is allowed there and what was found; every problem of the file. It
-            shows the file as it is written, and never what a variable holds.
+        PipelineFileError: names every problem of the file, with field, what is allowed there and what was found. It
+            shows the file as it is written, and never the value of a variable.
     """
     try:
         text = path.read_text()
@@ -41,7 +41,7 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
         raise _invalid(path, [("file", "a readable text file", str(error))]) from error
     try:
         data = read_yaml(text)
-    except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
+    except (yaml.YAMLError, ValueError) as error:  # a ValueError: a date that does not exist
         allowed = error.allowed if isinstance(error, NotTaken) else "valid YAML"
         raise _invalid(path, [("file", allowed, yaml_problem(error))]) from None
     if not isinstance(data, dict):
@@ -52,11 +52,11 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
         problems.append((at, f"the environment variable {name} set, or a default: ${{{name}:-...}}", "not set"))
     pipeline, findings = _checked(written.interpolated())
     if findings:
-        problems += _told(findings, written)
+        problems += _shown(findings, written)
     elif pipeline is not None and pipeline.name != path.stem:
-        problems.append(("name", f"{path.stem}, as the file is called {path.name}", str(written.at("name"))))
+        problems.append(("name", f"{path.stem}, since the file's name is {path.name}", str(written.at("name"))))
     if problems or pipeline is None:
-        raise _invalid(path, problems)  # caused by nothing: a traceback would show what was checked
+        raise _invalid(path, problems)  # without a cause: a traceback would show the checked values
     return pipeline.shown_as(written.shown())
 
 
@@ -67,9 +67,11 @@ def pipeline_files(folder: Path, name: str = "*") -> list[Path]:
 def load_pipelines(
     folder: Path, environment: Mapping[str, str], name: str = "*"
 ) -> tuple[list[Pipeline], list[PipelineFileError]]:
-    """Every file of the folder, or the one of that name: the valid pipelines, and what is wrong with the others.
+    """Reads every file of the folder, or the one with that name. Returns the valid pipelines, and the errors of the
+    others.
 
-    Of pipelines whose tables are not apart all are wrong: whichever ran would harm the other's table.
+    If the tables of pipelines are not apart, all of these pipelines are invalid: each would harm the tables of the
+    others.
     """
     pipelines, errors = [], []
     others = _clashes(folder, environment)
@@ -84,11 +86,11 @@ def load_pipelines(
 
 
 def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pipeline:
-    """The pipeline of that name, or the landing of one (`NAME__landing`).
+    """The pipeline with that name, or the landing of one (`NAME__landing`).
 
     Raises:
-        PipelineFileError: the file is not valid, or its tables are not apart from another's; with the nearest names if
-            there is none.
+        PipelineFileError: the file is not valid, or its tables are not apart from another pipeline's; or there is no
+            such file, with the nearest names.
     """
     if name.endswith(LANDING):
         pipeline = find_pipeline(name.removesuffix(LANDING), folder, environment)
@@ -107,19 +109,19 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
 
 
 def _clashes(folder: Path, environment: Mapping[str, str]) -> Mapping[str, set[str]]:
-    """Files whose tables may not be apart, by name. They are only skimmed: who looks for one pipeline, as every job
-    does, does not pay for a check of all files."""
+    """The files whose tables may not be apart, by name. It only skims them, so that a job, which needs one pipeline,
+    does not pay for a check of all files."""
     return clashes({path.stem: list(_skimmed(path, environment)) for path in pipeline_files(folder)})
 
 
 def _skimmed(path: Path, environment: Mapping[str, str]) -> Iterator[Place]:
-    with suppress(FileNotFoundError):  # it has just been removed
+    with suppress(FileNotFoundError):  # the file has just been removed
         yield from places_in(Written(_with_tables(path, path.stat().st_mtime_ns), environment).interpolated())
 
 
 @lru_cache(maxsize=10_000)
 def _with_tables(path: Path, changed_at: int) -> JsonObject:
-    """The sections of a file that name tables, as written; none of a file that cannot be read."""
+    """The sections of a file that name tables, as written; none if the file cannot be read."""
     try:
         data = read_yaml(path.read_text())
     except (OSError, ValueError, yaml.YAMLError):
@@ -131,8 +133,8 @@ def _with_tables(path: Path, changed_at: int) -> JsonObject:
 def _verify_apart(
     pipeline: Pipeline, path: Path, others: Mapping[str, set[str]], environment: Mapping[str, str]
 ) -> None:
-    """Raises PipelineFileError for the first table that is not apart from those of a valid file: one that is not valid
-    does not run, and its own error comes first."""
+    """Raises PipelineFileError for the first table that is not apart from the tables of a valid file. A file that is
+    not valid does not run, and its own error comes first."""
     for name in sorted(others.get(pipeline.name, ())):
         other_path = path.with_name(f"{name}.yaml")
         try:
@@ -142,18 +144,18 @@ def _verify_apart(
         mine, theirs = (zip(p.places, p.for_people.places, strict=True) for p in (pipeline, other))
         for (place, shown), (there, shown_there) in product(mine, theirs):
             if clash(place, there):
-                allowed = "a table that no other pipeline writes, and that lies neither in one of another nor around it"
+                allowed = "a table that no other pipeline writes, and that lies neither inside nor around another one's"
                 found = f"{shown.table!r}, while {other_path.name} has {shown_there.table!r} as {there.field}"
                 raise _invalid(path, [(place.field, allowed, found)])
 
 
 def variables_of(path: Path) -> set[str]:
-    """The variables of the environment that a pipeline's file names."""
+    """The environment variables that a pipeline file names."""
     return {match[1] for match in VARIABLE.finditer(path.read_text())}
 
 
 def _written_secrets(data: JsonObject) -> list[tuple[str, str, str]]:
-    """A password that stands in the file itself, where version control would keep it."""
+    """The problems of passwords that stand in the file itself, where version control would keep them."""
     source = data.get("source")
     if not isinstance(source, dict):
         return []
@@ -168,24 +170,25 @@ def _written_secrets(data: JsonObject) -> list[tuple[str, str, str]]:
 
 
 _NOT_SHOWN = "something else, which is not shown"
-_LOGIN = re.compile(r"\S*:\S*@\S*")  # `user:password@host`, in a text that stands in the file itself
-# What pydantic itself says follows from the fields' types alone; what validators say may hold parts of values.
+_LOGIN = re.compile(r"\S*:\S*@\S*")  # `user:password@host` in a text of the file itself
+# Pydantic's own messages follow from the fields' types alone; messages of validators may contain parts of values.
 _OF_TYPES = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
 
 
 def _checked(data: JsonObject) -> tuple[Pipeline | None, list[ErrorDetails]]:
-    """The pipeline, or what pydantic finds wrong."""
+    """The pipeline, or the findings of pydantic."""
     try:
         return Pipeline.model_validate(data), []
     except ValidationError as error:
         return None, error.errors()
 
 
-def _told(findings: list[ErrorDetails], written: Written) -> Iterator[tuple[str, str, str]]:
-    """(field, allowed, found) of every finding.
+def _shown(findings: list[ErrorDetails], written: Written) -> Iterator[tuple[str, str, str]]:
+    """(field, allowed, found) for every finding.
 
-    No text that was made of what a variable holds is told: each comes from the same finding about the masked file.
-    Where that has none, because the place needs what the variable holds, only the place and its type are told.
+    It shows no text that was made from the value of a variable: each text comes from the same finding about the masked
+    file. If that file has no such finding, because only the variable's value leads to it, it shows only the place and
+    its type.
     """
     masked = {_identity(details): details for details in _checked(written.masked())[1]}
     for details in findings:
@@ -203,7 +206,7 @@ def _told(findings: list[ErrorDetails], written: Written) -> Iterator[tuple[str,
 
 
 def _identity(details: ErrorDetails) -> tuple[object, ...]:
-    """Which finding it is, whatever the value."""
+    """Identifies a finding, independent of the value."""
     return details["loc"], details["type"], details.get("ctx", {}).get("field")
 
 
@@ -212,7 +215,7 @@ def _is_secret(field: str) -> bool:
 
 
 def _problem(details: ErrorDetails) -> tuple[str, str, str]:
-    """(field, allowed, found) of one of pydantic's findings."""
+    """(field, allowed, found) for one of pydantic's findings."""
     context = details.get("ctx", {})
     field = context.get("field") or ".".join(map(str, details["loc"])) or "file"
     found = context.get("found", details["input"])
@@ -239,7 +242,7 @@ def _problem(details: ErrorDetails) -> tuple[str, str, str]:
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     model: Any = Pipeline
     for part in location:
-        if isinstance(part, int):  # of a list, whose items are what its type names
+        if isinstance(part, int):  # an index of a list, whose type names the items
             continue
         info = next(f for n, f in model.model_fields.items() if (f.alias or n) == part)
         model = next((t for t in get_args(info.annotation) if t is not type(None)), info.annotation)
@@ -254,5 +257,5 @@ def _invalid(path: Path, problems: list[tuple[str, str, str]]) -> PipelineFileEr
         where=f"{path}, field {first_field}",
         expected=first_allowed,
         found=first_found + more,
-        action=f"mend the file and check it with `lakemark validate {path.stem}`",
+        action=f"correct the file and check it with `lakemark validate {path.stem}`",
     )

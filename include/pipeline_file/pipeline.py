@@ -1,4 +1,4 @@
-"""The pipeline: what its file declares, checked; and the halves that run."""
+"""The pipeline: what its file declares, after checks, and the halves that run."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Pipeline(Declaration):
         return self
 
     def shown_as(self, written: JsonMapping) -> Pipeline:
-        """The same pipeline, which is shown as its file is written."""
+        """The same pipeline, which people see as its file is written."""
         copy = self.model_copy()
         copy._as_shown = as_shown(self, written)
         return copy
 
     @property
     def for_people(self) -> Pipeline:
-        """The pipeline with `${NAME}` in its texts where variables brought them: to be told of, not to be run."""
+        """The pipeline to show to people, not to run: texts that came from variables are `${NAME}`."""
         return self._as_shown or self
 
     @property
     def landing(self) -> Pipeline | None:
-        """The half that takes batches from Kafka to the archive, which the other half merges from: a pipeline with a
-        ledger and generations of its own, whose target is the archive. None without `merge_every`."""
+        """The half that takes batches from Kafka to the archive. The other half merges from there. The landing is a
+        pipeline with its own ledger and generations, and its target is the archive. None without `merge_every`."""
         if self.merge_every is None or self.archive is None:
             return None
         own = {
@@ -52,7 +52,7 @@ class Pipeline(Declaration):
 
     @property
     def halves(self) -> tuple[Pipeline, ...]:
-        """What runs, one after the other: with `merge_every` its landing, and the pipeline itself."""
+        """The pipelines that run, one after the other: with `merge_every` the landing, then the pipeline itself."""
         return (self,) if (landing := self.landing) is None else (landing, self)
 
     @property
@@ -61,17 +61,18 @@ class Pipeline(Declaration):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed, and may not be what was meant."""
-        said = [
-            f"change.keys has {column.name}, which is {column.type}: two numbers that differ beyond its digits are one "
-            "key. Declare DECIMAL"
+        """Warnings about what is allowed, but may not be intended."""
+        found = [
+            f"change.keys has {column.name}, which is {column.type}: two numbers that differ beyond its digits become "
+            "one key. Declare DECIMAL"
             for column in self.columns
             if column.name in self.change.keys and column.word in FLOATS
         ]
         if not self.change.order_by and self.change.keys != tuple(KAFKA_POSITION):
-            said.append(
+            found.append(
                 "change.order_by is empty: offsets alone order the changes of a key. When a topic gets more "
-                "partitions, keys move to others, whose offsets do not compare: an older change may then win. Name a "
-                f"column or position that orders changes (or {KAFKA_TIMESTAMP}), unless partitions are never added"
+                "partitions, keys move to other partitions, and their offsets cannot be compared: an older change may "
+                f"then win. Name a column or position that orders changes (or {KAFKA_TIMESTAMP}), unless partitions "
+                "are never added"
             )
-        return tuple(said)
+        return tuple(found)

@@ -1,4 +1,4 @@
-"""Section `quality`: what is demanded of a batch, and of the table (docs/quality.md)."""
+"""Section `quality`: what a batch must fulfil, and the table (docs/quality.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from include.pipeline_file.section import NAME, Section
 
 
 class TableChecks(Section):
-    """Rules about the target itself, at one version of it."""
+    """Rules about the target itself, at one of its versions."""
 
     suite: str = Field(pattern=NAME, description="include/expectations/NAME.json")
     schedule: str | None = Field(default=None, description="Cron; null: only by hand.")
@@ -26,16 +26,16 @@ class TableChecks(Section):
 
 
 class Quality(Section):
-    """What is demanded of a batch before it lands (docs/quality.md)."""
+    """What a batch must fulfil before it lands (docs/quality.md)."""
 
     suite: str | None = Field(
-        default=None, pattern=NAME, description="Rules: include/expectations/NAME.json, of Great Expectations."
+        default=None, pattern=NAME, description="Rules of Great Expectations: include/expectations/NAME.json."
     )
     on_fail: Literal["quarantine", "fail", "warn"] = Field(
-        default="quarantine", description="What follows from a rule that does not say it itself."
+        default="quarantine", description="What a rule leads to if it does not say so itself."
     )
     quarantine_max_percent: float | None = Field(
         default=None, ge=0, le=100, description="The batch fails if more of its records would be quarantined."
     )
-    quarantine_max_records: int | None = Field(default=None, ge=0, description="The same as a number.")
+    quarantine_max_records: int | None = Field(default=None, ge=0, description="The same, as a number of records.")
     table: TableChecks | None = Field(default=None, description="Checks of the target itself, on a schedule.")

@@ -21,10 +21,10 @@ class _Part(BaseModel):
 
 
 class OnData(_Part):
-    """A run starts when so much waits in Kafka; nothing runs, and no worker is held, until then."""
+    """A run starts when enough data waits in Kafka. Until then nothing runs, and no worker is occupied."""
 
     records: int = Field(default=10_000, ge=1, description="Start when this many offsets are not committed yet,")
-    seconds: float = Field(default=10.0, ge=0, description="or when any has been seen to wait for so long.")
+    seconds: float = Field(default=10.0, ge=0, description="or when any of them has waited for so long.")
 
     def __str__(self) -> str:
         return f"as soon as {self.records:,} records wait in Kafka, or any has waited for {self.seconds:g} s"
@@ -51,7 +51,7 @@ CONTINUOUS = OnData(records=1, seconds=0.0)
 
 
 def _parsed(schedule: Any) -> Any:
-    """`continuous` and `on_data` are short for thresholds; other text must be cron."""
+    """Reads the forms of a schedule. `continuous` and `on_data` stand for thresholds; other text must be cron."""
     match schedule:
         case None | OnData() | OnTables():
             return schedule
@@ -69,7 +69,7 @@ def _parsed(schedule: Any) -> Any:
 
 
 def _read(part: type[_Part], data: Any, at: str) -> _Part:
-    """Checks a part that has a form of its own; an error names the field by its place in the file."""
+    """Checks a part that has its own form. An error names the field by its place in the file."""
     try:
         return part.model_validate(data)
     except ValidationError as error:
@@ -98,6 +98,7 @@ Schedule = Annotated[str | OnData | OnTables | None, BeforeValidator(_parsed), W
 
 
 def in_words(schedule: str | OnData | OnTables | None) -> str:
+    """The schedule as part of a sentence."""
     match schedule:
         case None:
             return "only when it is triggered"

@@ -1,8 +1,9 @@
-"""What has to be done to a table when the pipeline file declares other columns than it has. Pure.
+"""Decides what must happen to a table when the pipeline file declares other columns than it has. Pure.
 
-A change of meaning is never guessed: what may be a rename, or needs values to be read anew, is an error that shows the
-old, the new and the choices. Lakemark's own column `_lakemark` grows with the columns: a column that changes may leave
-out has a place in it. All else in it says what kind of table it is and how changes are ordered, and never changes.
+It never guesses a change of meaning. If a column may have been renamed, or if values must be read again, there is an
+error that shows the old, the new and the choices. Lakemark's own column `_lakemark` grows with the columns, since it
+has a place for each column that changes may leave out. Everything else in it says what kind of table it is and how
+changes are ordered, and never changes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from include.protocol.errors import SchemaChanged
 from include.protocol.json_data import JsonMapping
 
 SchemaChangePolicy = Literal["add_columns", "rescue", "fail"]
-COLUMN_ORDER, KNOWS, ABSENT_FIELD = "column_order", "knows", "absent"  # fields of the lineage, of columns
+COLUMN_ORDER, KNOWS, ABSENT_FIELD = "column_order", "knows", "absent"  # fields of the lineage about columns
 _GROWING = (COLUMN_ORDER, KNOWS, ABSENT_FIELD)
 
 
 class Added(NamedTuple):
-    """A column that a table is to get, or a field of its column `_lakemark`."""
+    """A column to add to a table, or a field to add to its column `_lakemark`."""
 
     path: tuple[str, ...]
     type: str
@@ -31,18 +32,18 @@ class Added(NamedTuple):
         return f"{'.'.join(map(named, self.path))} {self.type}"
 
 
-KEYS = "lakemark.keys"  # table property: JSON list of the columns that a row of the table is known by
+KEYS = "lakemark.keys"  # table property: JSON list of the columns that identify a row
 
 
 def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str | None) -> bool:
-    """Whether the table has yet to be told its keys: one that an earlier Lakemark made.
+    """Whether the table's property `KEYS` must still be set, since an earlier Lakemark made the table.
 
     Args:
-        declared: the pipeline file's. found: the table's property `KEYS`.
+        declared: the pipeline file's keys. found: the table's property `KEYS`.
 
     Raises:
-        SchemaChanged: its rows are known by other columns. With fewer of them a change would meet several rows, with
-            more of them a row and the one that was to take its place would both stay.
+        SchemaChanged: other columns identify the table's rows. With fewer columns, a change would match several rows.
+            With more, an old row would stay beside the row that should replace it.
     """
     if found is None:
         return True
@@ -52,7 +53,7 @@ def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str |
             f"{table}, change.keys",
             ", ".join(old),
             ", ".join(declared),
-            f"declare the old keys again; or {_anew(pipeline)}",
+            f"declare the old keys again; or {_into_new_table(pipeline)}",
         )
     return False
 
@@ -60,11 +61,11 @@ def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str |
 def columns_to_add(
     pipeline: str, where: str, declared: Sequence[Column], found: Mapping[str, str], policy: SchemaChangePolicy
 ) -> tuple[Added, ...]:
-    """The columns that the table lacks, and the fields that its lineage lacks.
+    """The columns that the table lacks, and the fields that its column `_lakemark` lacks.
 
     Args:
-        declared: what the pipeline file says, and the lineage. found: the table's columns and their types, as
-            `canonical` writes them.
+        declared: the columns of the pipeline file, and the lineage. found: the table's columns and their types, in the
+            form of `canonical`.
 
     Raises:
         SchemaChanged: a type differs, the policy is `fail`, or a column may have been renamed.
@@ -85,8 +86,8 @@ def columns_to_add(
             where,
             f"columns {', '.join(left)}, which the file does not declare",
             f"columns {', '.join(column.path[0] for column in added)}, which the table lacks",
-            "one may be the other's new name, which nobody can tell but you. If so, rename it in the table, or "
-            f"{_anew(pipeline)}; if not, declare the old columns too, or drop them "
+            "one may be the new name of the other, and only you can know. If so, rename it in the table, or "
+            f"{_into_new_table(pipeline)}; if not, declare the old columns too, or drop them "
             "from the table, and then add the new ones",
         )
     if added and policy == "fail":
@@ -100,7 +101,7 @@ def columns_to_add(
 
 
 def _fields_to_add(pipeline: str, where: str, old: str, new: str) -> Iterator[Added]:
-    """Raises SchemaChanged: the two are of different kinds of table, or of different orders."""
+    """The fields that the lineage lacks. Raises SchemaChanged if the kind of table differs, or the order."""
     there, wanted = struct_fields(old), struct_fields(new)
     if [f for f in there.items() if f[0] not in _GROWING] != [f for f in wanted.items() if f[0] not in _GROWING]:
         raise _other_type(pipeline, f"{where}, column {LINEAGE}", old, new)
@@ -124,7 +125,7 @@ def _inner_to_add(pipeline: str, where: str, path: tuple[str, ...], old: str, ne
 
 
 def struct_fields(type_: str) -> dict[str, str]:
-    """Names and types of a STRUCT's fields, in order; none of any other type."""
+    """Names and types of a STRUCT's fields, in order; none for any other type."""
     match nested(type_):
         case ("STRUCT", inner):
             return {field.name: field.type for field in fields_of(inner)}
@@ -133,7 +134,7 @@ def struct_fields(type_: str) -> dict[str, str]:
 
 
 def of_delta(type_: JsonMapping | str) -> str:
-    """A type of a Delta table's schema (Delta protocol, "Schema Serialization Format"), as `canonical` writes it."""
+    """A type from a Delta table's schema (Delta protocol, "Schema Serialization Format") in the form of `canonical`."""
     if isinstance(type_, str):
         return canonical(type_)
     match type_:
@@ -148,13 +149,13 @@ def of_delta(type_: JsonMapping | str) -> str:
 
 
 def _other_type(pipeline: str, where: str, old: str, new: str) -> SchemaChanged:
-    return _changed(where, old, new, f"declare the old type again; or {_anew(pipeline)}")
+    return _changed(where, old, new, f"declare the old type again; or {_into_new_table(pipeline)}")
 
 
-def _anew(pipeline: str) -> str:
+def _into_new_table(pipeline: str) -> str:
     return (
-        f"fill a new table as the file says, which then takes this one's place: `lakemark backfill {pipeline} "
-        "--into-new-table`"
+        "fill a new table as the file declares it, which then takes this one's place: "
+        f"`lakemark backfill {pipeline} --into-new-table`"
     )
 
 

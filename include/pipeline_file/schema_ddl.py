@@ -1,6 +1,6 @@
-"""Spark's schema DDL, as far as its columns go: names and types, without a JVM.
+"""Reads Spark's schema DDL without a JVM: the names and types of columns.
 
-Spark itself parses the same string in the job; here it is read so that a wrong one is found when the file is checked.
+Spark parses the same string in the job. It is read here too, so that the check of the file finds errors in it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SIMPLE = frozenset(
         *("STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
     )
 )
-# Types by their first words.
+# Groups of types, by their first words.
 WHOLE = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
 FLOATS = ("FLOAT", "REAL", "DOUBLE")
 DECIMALS = ("DEC", "DECIMAL", "NUMERIC")
@@ -38,41 +38,41 @@ _FIELD = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))
 
 
 class SchemaError(ValueError):
-    """The DDL string is not understood; the message says what is allowed."""
+    """The DDL string is not valid. The message says what is allowed."""
 
 
 class Column(NamedTuple):
     name: str
     type: str  # as written, without NOT NULL and COMMENT
-    exact: bool = False  # no value is rounded or cut to become one of the type: two keys would become one
+    exact: bool = False  # never round or cut a value to fit the type: two keys would become one
 
     @property
     def word(self) -> str:
-        """The type's first word, in capitals: DECIMAL of `decimal(12, 2)`."""
+        """The type's first word, in capitals: DECIMAL for `decimal(12, 2)`."""
         return word_of(self.type)
 
 
 def word_of(type_: str) -> str:
-    """See `Column.word`."""
+    """A type's first word, in capitals (see `Column.word`)."""
     word = re.match(r"\s*(\w+)", type_)
     assert word is not None, "types are checked where they are read"
     return word[1].upper()
 
 
 def scale_of(type_: str) -> int:
-    """How many places behind the point a DECIMAL declares."""
+    """How many digits after the decimal point a DECIMAL declares."""
     declared = re.search(r",\s*(\d+)", type_)
     return int(declared[1]) if declared else 0
 
 
 def nested(type_: str) -> tuple[str, str] | None:
-    """ARRAY, MAP or STRUCT, and what stands between its brackets; None of a simple type."""
+    """ARRAY, MAP or STRUCT, and the text between its brackets; None for a simple type."""
     found = re.fullmatch(r"(ARRAY|MAP|STRUCT)\s*<(.*)>", type_.strip(), flags=re.IGNORECASE | re.DOTALL)
     return (found[1].upper(), found[2]) if found else None
 
 
 def parse_ddl(ddl: str) -> tuple[Column, ...]:
-    """The columns of `a BIGINT, b STRUCT<c: STRING>`; raises SchemaError."""
+    """The columns of DDL such as `a BIGINT, b STRUCT<c: STRING>`. Raises SchemaError."""
     columns = tuple(_column(part) for part in split(ddl))
     if not columns:
         raise SchemaError("at least one column, like `id BIGINT`")
@@ -84,13 +84,13 @@ def parse_ddl(ddl: str) -> tuple[Column, ...]:
 
 
 def fields_of(inner: str) -> tuple[Column, ...]:
-    """The fields of what stands between the brackets of a STRUCT."""
+    """The fields in the text between the brackets of a STRUCT."""
     found = (_FIELD.match(part.strip()) for part in split(inner))
     return tuple(Column(f["quoted"] or f["plain"], f["type"].strip()) for f in found if f)
 
 
 def keys_of_maps(type_: str) -> Iterator[str]:
-    """The types of the keys of all maps in a type."""
+    """The key types of all maps in a type."""
     match nested(type_):
         case ("STRUCT", inner):
             for field in fields_of(inner):
@@ -104,7 +104,7 @@ def keys_of_maps(type_: str) -> Iterator[str]:
 
 
 def canonical(type_: str) -> str:
-    """A type of Spark's DDL, one way of writing for each: `STRUCT<a:INT,b:DECIMAL(10,2)>`."""
+    """A type of Spark's DDL in one unique form: `STRUCT<a:INT,b:DECIMAL(10,2)>`."""
     text = type_.strip()
     found = nested(text)
     if found is None:
@@ -123,12 +123,12 @@ def canonical(type_: str) -> str:
 
 
 def named(name: str) -> str:
-    """As DDL writes a name."""
+    """A name as DDL writes it."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII) else f"`{name}`"
 
 
 def words_in(type_: str) -> Iterator[str]:
-    """The words of all simple types in a type."""
+    """The first words of all simple types in a type."""
     match nested(type_):
         case None:
             yield word_of(type_)
@@ -153,7 +153,7 @@ def names_within(type_: str) -> Iterator[str]:
 
 
 def type_at(columns: Sequence[Column], path: str) -> str | None:
-    """The type of a column, or of a field in a struct (`source.lsn`); None if there is none of that name."""
+    """The type of a column, or of a field in a struct (`source.lsn`); None if there is none with that name."""
     for column in columns:
         if column.name == path:
             return column.type
@@ -174,9 +174,9 @@ def _column(text: str) -> Column:
 
 
 def _check_type(name: str, type_: str, depth: int = 0) -> None:
-    """Every word of a type is known: types are written into SQL as they are."""
+    """Checks that every word of a type is known, since types are written into SQL as they are."""
     if depth > _DEPTH_MAX:
-        raise SchemaError(f"a type for {name} of at most {_DEPTH_MAX} levels, one in the other")
+        raise SchemaError(f"a type for {name} with at most {_DEPTH_MAX} levels of nesting")
     found = nested(type_)
     if found is None:
         word = re.fullmatch(r"(\w+)(\s*\(\s*\d+\s*(,\s*\d+\s*)?\))?", type_.strip())

@@ -1,4 +1,4 @@
-"""What all sections of the pipeline file share."""
+"""The base of all sections of the pipeline file, and the checks that they share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic_core import PydanticCustomError
 from include.pipeline_file.schema_ddl import SchemaError, parse_ddl
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
-LANDING = "__landing"  # ends the name of the half that takes records to the archive; no file's name holds `__`
+LANDING = "__landing"  # suffix of the half that takes records to the archive; no file's name contains `__`
 LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
-RESCUED = "_rescued"  # column of what the declared ones do not hold, as JSON
+RESCUED = "_rescued"  # column for values that fit no declared column, as JSON
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"  # columns of history
 
 
@@ -25,7 +25,7 @@ URL = rf"https?://{_HOST}(/[\w.~\-/]*)?"
 
 
 class Section(BaseModel):
-    """Shows none of its values where errors or logs show it: a variable may have brought a secret to any place."""
+    """A section. Errors and logs show none of its values, since a variable may bring a secret to any place."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, hide_input_in_errors=True)
 
@@ -34,12 +34,13 @@ class Section(BaseModel):
 
 
 def refused(field: str, allowed: str, found: str) -> PydanticCustomError:
-    """What a validator raises about one field, or about fields that do not fit together."""
+    """The error that a validator raises about one field, or about fields that do not fit together."""
     return PydanticCustomError("column", "{allowed}", {"field": field, "allowed": allowed, "found": found})
 
 
 def only_address(pattern: str, allowed: str) -> Callable[[str | None], str | None]:
-    """Refuses, unseen, what is no plain address: logs, errors and the ledger name it, so it may hold no login."""
+    """A validator that refuses what is not a plain address, without showing it. Logs, errors and the ledger contain the
+    address, so it must not contain a login."""
 
     def check(text: str | None) -> str | None:
         if text is not None and not re.fullmatch(pattern, text):
@@ -50,23 +51,24 @@ def only_address(pattern: str, allowed: str) -> Callable[[str | None], str | Non
 
 
 def refuse_doubles(field: str, names: tuple[str, ...]) -> None:
+    """Refuses a list that names a column twice."""
     if len(set(names)) != len(names):
         raise refused(field, "every column once", ", ".join(names))
 
 
 def refuse_unreadable(ddl: str) -> str:
-    """Of columns as Spark DDL: what cannot be parsed, and names that are Lakemark's own."""
+    """Refuses Spark DDL that cannot be parsed, or that has names which are Lakemark's own."""
     try:
         columns = parse_ddl(ddl)
     except SchemaError as error:
         raise PydanticCustomError("schema", "{problem}", {"problem": str(error)}) from error
     if any(column.name.lower().startswith(LINEAGE) for column in columns):
-        raise PydanticCustomError("schema", f"columns of other names than {LINEAGE}..., which are Lakemark's own")
+        raise PydanticCustomError("schema", f"columns with other names than {LINEAGE}..., which are Lakemark's own")
     return ddl
 
 
 def refuse_climbing(table: str | None) -> str | None:
-    """Of `lake://layer/table`: none outside the lake, and none where Lakemark or Delta keeps its own."""
+    """Refuses a table outside the lake, or where Lakemark or Delta keeps its own files."""
     parts = (table or "lake://t").removeprefix("lake://").casefold().split("/")
     if {"", ".", "..", "_delta_log"} & set(parts) or parts[0] == "_lakemark":
         raise PydanticCustomError("table", "a table inside the lake, outside lake://_lakemark/ and any _delta_log")

@@ -1,4 +1,4 @@
-"""What has to fit together between the sections of a pipeline file."""
+"""Checks that the sections of a pipeline file fit together."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from include.pipeline_file.declaration import Declaration
 from include.pipeline_file.schema_ddl import canonical, names_within, nested
 from include.pipeline_file.section import IS_CURRENT, RESCUED, VALID_FROM, VALID_TO, refuse_doubles, refused
 
-# Which Parquet's files do not take in names of columns, and so Delta does not (without mapped columns).
+# Characters that Parquet does not allow in names of columns. So Delta does not either, without column mapping.
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
-_TIES = ("_topic", "_partition", "_offset")  # in `_lakemark.change_order`, behind what the file orders by
+_TIES = ("_topic", "_partition", "_offset")  # in `_lakemark.change_order`, after what the file orders by
 
 
 def verify_sections_fit(declared: Declaration) -> None:
-    """Raises `refused` for the first thing that does not fit."""
+    """Raises `refused` for the first part that does not fit."""
     _columns_exist(declared)
     _delta_takes_the_names(declared)
     _order_exists(declared)
@@ -57,10 +57,10 @@ def _columns_exist(declared: Declaration) -> None:
 
 
 def _delta_takes_the_names(declared: Declaration) -> None:
-    """Of the target only: what a transform reads may be called anything."""
+    """This concerns the target only: columns that a transform reads may have any name."""
     for name in (name for column in declared.columns for name in (column.name, *names_within(column.type))):
         if set(name) & _NOT_IN_NAMES:
-            allowed = "names without spaces, line ends and any of , ; { } ( ) =, which Delta's tables do not have"
+            allowed = "names without spaces, line ends and any of , ; { } ( ) =, which Delta's tables do not allow"
             raise refused(declared.schema_field, allowed, name)
 
 
@@ -80,7 +80,7 @@ def _order_exists(declared: Declaration) -> None:
 
 
 def _tombstones_have_key_and_order(declared: Declaration) -> None:
-    """A tombstone has a key and Kafka's own fields, and nothing else."""
+    """A tombstone has only a key and Kafka's own fields."""
     change, source = declared.change, declared.source
     if source.key is not None and not {c.name for c in source.value_columns} & {*change.keys}:
         raise refused("source.key", "a key column in source.schema, which it is for", ", ".join(change.keys))
@@ -107,10 +107,10 @@ def _history_can_be_kept(declared: Declaration) -> None:
                 raise refused(f"change.{field}", "history: scd2, or target.history_table", "neither")
         return
     if not change.order_by:
-        raise refused("change.order_by", "at least one column or position: history says since when", "none")
+        raise refused("change.order_by", "at least one column or position: history needs the start of a state", "none")
     taken = {column.name.lower() for column in declared.columns} & {VALID_FROM, VALID_TO, IS_CURRENT}
     if taken:
-        raise refused("source.schema", "other names: history adds columns that are called so", ", ".join(taken))
+        raise refused("source.schema", "other names: history adds columns with these names", ", ".join(taken))
     if change.history == "scd2" and target.history_table:
         raise refused("target.history_table", "nothing: the target is history itself", target.history_table)
     if change.history == "scd2" and declared.maintenance.purge_tombstones_after_days is not None:
@@ -120,7 +120,7 @@ def _history_can_be_kept(declared: Declaration) -> None:
 
 
 def _truncates_can_be_applied(declared: Declaration) -> None:
-    """A truncate has a place in the order, and no columns."""
+    """A truncate has a place in the order, but no columns."""
     if declared.change.truncates != "apply":
         return
     source = declared.source
@@ -167,6 +167,6 @@ def _lands_somewhere(declared: Declaration) -> None:
 
 
 def _refuse_nested(field: str, type_: str) -> None:
-    """Engines compare these in their own ways, where a part is null, or not at all."""
+    """Refuses a nested type. Engines compare nested values with null parts in different ways, or not at all."""
     if nested(type_):
         raise refused(field, "columns of simple types, or fields of a STRUCT (`meta.lsn`) in an order", type_)

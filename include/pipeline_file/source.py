@@ -28,12 +28,12 @@ _METADATA = {
     "offset": "BIGINT",
     "timestamp": "TIMESTAMP",
     "key": "STRING",
-    "headers": "ARRAY<STRUCT<key: STRING, value: STRING>>",  # in Kafka's order; a name may come more than once
+    "headers": "ARRAY<STRUCT<key: STRING, value: STRING>>",  # in Kafka's order; a name may occur more than once
 }
 
 
 def _metadata_type(of: str) -> str | None:
-    """Of one of Kafka's own fields, or of the last header of a name; None if it is neither."""
+    """The type of one of Kafka's own fields, or of the last header with a name; None if it is neither."""
     return "STRING" if re.fullmatch(r"headers\..+", of) else _METADATA.get(of)
 
 
@@ -44,8 +44,8 @@ class Limits(Section):
     seconds_per_batch: float | None = Field(
         default=None,
         gt=0,
-        description="How long a batch's attempt shall take: a batch spans as many offsets as the last ones show to be "
-        "handled in that time, but never more than records_per_batch_max; null: only that counts.",
+        description="How long the attempt of a batch should take. A batch spans as many offsets as fit into that time "
+        "at the pace of the last batches, but never more than records_per_batch_max; null: only that limit counts.",
     )
 
     @property
@@ -57,12 +57,12 @@ class Limits(Section):
 
 
 class Security(Section):
-    """How to log in at the brokers. The password is never written into the file: it comes from the environment."""
+    """How to log in at the brokers. The password is never in the file: it comes from the environment."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(description="As Kafka names it.")
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(default=None, description="Of SASL.")
-    username: str | None = Field(default=None, description="Of SASL.")
-    password: SecretStr | None = Field(default=None, description="Of SASL: `${NAME}`, a variable of the environment.")
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(default=None, description="For SASL.")
+    username: str | None = Field(default=None, description="For SASL.")
+    password: SecretStr | None = Field(default=None, description="For SASL: `${NAME}`, an environment variable.")
     ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
 
     _local = field_validator("ca_file")(only_address(FILE, "the path of a file"))
@@ -77,13 +77,13 @@ class Security(Section):
 
 
 class Debezium(Section):
-    """What the numbers of an envelope mean whose records bring no schema along. With a schema, the schema says it."""
+    """What the numbers in an envelope mean if its records carry no schema. If they do, the schema says it."""
 
     timestamps: Literal["millis", "micros", "nanos"] = Field(
         default="micros", description="Since 1970; PostgreSQL's default is micros, MySQL's DATETIME(0) has millis."
     )
     decimals: Literal["precise", "string"] = Field(
-        default="precise", description="The connector's decimal.handling.mode; `string` reads `double`, too."
+        default="precise", description="The connector's decimal.handling.mode; `string` also reads `double`."
     )
     unavailable: str = Field(
         default=UNAVAILABLE, min_length=1, description="The connector's unavailable.value.placeholder."
@@ -91,11 +91,11 @@ class Debezium(Section):
 
 
 class Registry(Section):
-    """A schema registry of Confluent's API. The password is never written into the file."""
+    """A schema registry with Confluent's API. The password is never in the file."""
 
-    url: str = Field(description="As `http://registry:8081`; the login has fields of its own.")
-    username: str | None = Field(default=None, description="Of HTTP's basic authentication.")
-    password: SecretStr | None = Field(default=None, description="`${NAME}`, a variable of the environment.")
+    url: str = Field(description="Such as `http://registry:8081`; the login has its own fields.")
+    username: str | None = Field(default=None, description="For HTTP's basic authentication.")
+    password: SecretStr | None = Field(default=None, description="`${NAME}`, an environment variable.")
     ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
 
     _plain = field_validator("url")(only_address(URL, "http://HOST:PORT/PATH, or https"))
@@ -103,10 +103,12 @@ class Registry(Section):
 
 
 class Csv(Section):
-    """How a line of CSV is written; its fields are the columns, in their order."""
+    """The form of a line of CSV. Its fields are the columns, in order."""
 
     delimiter: str = Field(default=",", min_length=1, max_length=1, description="Between fields.")
-    quote: str = Field(default='"', min_length=1, max_length=1, description="Around a field that holds one of these.")
+    quote: str = Field(
+        default='"', min_length=1, max_length=1, description="Around a field that contains one of these."
+    )
     escape: str = Field(default="\\", min_length=1, max_length=1, description="Before a quote within quotes.")
     null: str = Field(default="", description="What stands for null.")
 
@@ -120,24 +122,25 @@ class Source(Section):
     topics: tuple[str, ...] = Field(default=(), description="Topics that are read as one source.")
     topics_pattern: str | None = Field(
         default=None,
-        description="Instead: a regular expression that their whole names match. A topic that comes later is read from "
+        description="Instead: a regular expression for their whole names. A topic that is created later is read from "
         "its first record on.",
     )
     format: Format = Field(
         default="json",
-        description="How a record's value is encoded. Avro and Protobuf are Confluent's: an id of the registry first.",
+        description="How a record's value is encoded. Avro and Protobuf are in Confluent's form: the registry's id "
+        "comes first.",
     )
-    debezium: Debezium = Field(default=Debezium(), description="Of format debezium-json (Avro's schema says it).")
-    csv: Csv = Field(default=Csv(), description="Of format csv.")
+    debezium: Debezium = Field(default=Debezium(), description="For format debezium-json (Avro's schema says it).")
+    csv: Csv = Field(default=Csv(), description="For format csv.")
     registry: Registry | None = Field(default=None, description="Where the schemas of Avro and Protobuf are.")
     key: Literal["json", "string", "avro"] | None = Field(
         default=None,
-        description="How a record's key is encoded, for key columns that its value lacks: json and avro, fields of "
-        "these names; string, the only key column; null: keys are in the value.",
+        description="How a record's key is encoded, for key columns that its value lacks. json and avro: fields with "
+        "these names; string: the only key column; null: keys are in the value.",
     )
     metadata: Mapping[str, str] = Field(
         default={},
-        description="More columns, of Kafka's own: {COLUMN: topic | partition | offset | timestamp | key | "
+        description="More columns, from Kafka's own fields: {COLUMN: topic | partition | offset | timestamp | key | "
         "headers | headers.NAME}.",
     )
     schema_: str = Field(
@@ -145,10 +148,10 @@ class Source(Section):
     )
     timestamps: Literal["seconds", "millis", "micros", "nanos"] | None = Field(
         default=None,
-        description="What a number counts since 1970 that stands for a TIMESTAMP; null: such a record goes to the "
-        "quarantine. (Debezium's: `debezium.timestamps`.)",
+        description="The unit of a number that stands for a TIMESTAMP, since 1970; null: such a record is quarantined. "
+        "(For Debezium: `debezium.timestamps`.)",
     )
-    start: Literal["earliest", "latest"] = Field(default="earliest", description="Where the first batch of all begins.")
+    start: Literal["earliest", "latest"] = Field(default="earliest", description="Where the very first batch begins.")
     filter: str | None = Field(
         default=None, description="SQL condition on the columns; records for which it is not true are left out."
     )
@@ -194,7 +197,7 @@ class Source(Section):
         taken = {column.name.lower() for column in self.value_columns}
         for name in self.metadata:
             if name.lower() in taken or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-                allowed = "a name of letters, digits and _ that source.schema has not"
+                allowed = "a name of letters, digits and _ that source.schema does not have"
                 raise refused("source.metadata", allowed, name)
         return self
 
@@ -210,18 +213,20 @@ class Source(Section):
         for column in self.value_columns:
             if self.format == "csv" and nested(column.type):
                 raise refused(
-                    "source.schema", "simple types: a line's fields are texts", f"{column.name} {column.type}"
+                    "source.schema", "simple types: the fields of a line are texts", f"{column.name} {column.type}"
                 )
             is_encoded = bool({*words_in(column.type)} & {"DATE", *TIMESTAMPS, *DECIMALS})
             if self.format == "debezium-json" and nested(column.type) and is_encoded:
-                allowed = "STRING for dates, times and decimals within others: only debezium-avro says what they are"
+                allowed = (
+                    "STRING for dates, times and decimals within other types: only debezium-avro says what they are"
+                )
                 raise refused("source.schema", allowed, f"{column.name} {column.type}")
             if any(word_of(key) != "STRING" for key in keys_of_maps(column.type)):
-                raise refused("source.schema", "maps whose keys are STRING: records have no others", column.type)
+                raise refused("source.schema", "maps whose keys are STRING: records have no other keys", column.type)
         return self
 
     def reads(self, topic: str) -> bool:
-        """Whether a topic is one of them. Kafka's own (`__consumer_offsets`) match no pattern."""
+        """Whether the source reads a topic. Kafka's own topics (`__consumer_offsets`) match no pattern."""
         if self.topics_pattern is None:
             return topic in self.topics
         return not topic.startswith("__") and re.fullmatch(self.topics_pattern, topic) is not None
@@ -245,10 +250,10 @@ class Source(Section):
 
     @property
     def value_columns(self) -> tuple[Column, ...]:
-        """Those that a record's value (or its key) holds."""
+        """The columns that a record's value (or its key) holds."""
         return parse_ddl(self.schema_)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Of the target: the value's, and Kafka's own that were asked for."""
+        """The target's columns without a transform: those of the value, and those for Kafka's own fields."""
         return (*self.value_columns, *(Column(n, _metadata_type(of) or "") for n, of in self.metadata.items()))

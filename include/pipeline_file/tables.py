@@ -1,4 +1,4 @@
-"""Where the tables of a pipeline lie."""
+"""Finds where the tables of a pipeline lie."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Tables:
     """The places of a pipeline's tables. The target of a landing is the archive."""
 
     target: LakeUri
-    history: LakeUri | None  # of a pipeline whose target is not history itself
+    history: LakeUri | None  # only for a pipeline whose target is not history itself
     archive: LakeUri | None
-    is_archive_source: bool  # the archive is not written by batches of this pipeline, but read
-    routes: Mapping[str, LakeUri]  # by the tables' names: those that some of the changes go to
+    is_archive_source: bool  # batches of this pipeline read the archive and do not write it
+    routes: Mapping[str, LakeUri]  # tables for some of the changes, by name
     quarantine: LakeUri
     ledger: LakeUri
-    resolutions: LakeUri  # what became of quarantined records: replayed or discarded
-    quality: LakeUri  # what suites said
-    backfills: LakeUri  # folder of the tables that are to take the target's place
+    resolutions: LakeUri  # what happened to quarantined records: replayed or discarded
+    quality: LakeUri  # the results of suites
+    backfills: LakeUri  # folder for the new tables that will take the target's place
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
@@ -45,28 +45,28 @@ class Tables:
 
     @property
     def beside_target(self) -> Mapping[str, LakeUri]:
-        """By their roles, those that a batch writes before the target."""
+        """The tables that a batch writes before the target, by role."""
         archive = None if self.is_archive_source else self.archive
         roles = {"archive": archive, "quarantine": self.quarantine, "history": self.history, **self.routes}
         return {role: uri for role, uri in roles.items() if uri is not None}
 
     @property
     def of_users(self) -> tuple[LakeUri, ...]:
-        """Those that the pipeline file names, and batches write."""
+        """The tables that the pipeline file names and that batches write."""
         return tuple(filter(None, (self.target, self.history, self.archive, *self.routes.values())))
 
     @property
     def written(self) -> frozenset[LakeUri]:
-        """All that its batches, its backfills, its suites and its ledger write."""
+        """All tables that the pipeline's batches, backfills, suites and ledger write."""
         beside = self.beside_target.values()
         return frozenset((self.target, *beside, self.ledger, self.resolutions, self.quality, self.backfills))
 
     def records_of(self, backfill: Backfill) -> LakeUri | None:
-        """Where the records of a replay are; None for what reads Kafka."""
+        """Where the records of a replay are; None for a backfill that reads Kafka."""
         return None if backfill.records is None else self.backfills / backfill.records
 
     def target_of(self, backfill: Backfill) -> LakeUri:
-        """Where its chunks land."""
+        """Where the chunks of a backfill land."""
         return self.target if backfill.into == "same" else self.backfills / str(backfill.number)
 
 

@@ -1,4 +1,4 @@
-"""Sections `target` and `maintenance`: the table, and how it is kept in shape."""
+"""Sections `target` and `maintenance`: the table, and how it is maintained."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from include.pipeline_file.section import Section, refuse_climbing, refused
 
 
 class Route(Section):
-    """Changes that go to another table than the target; the first route that takes a change has it.
+    """Changes that go to another table than the target. The first route that matches a change takes it.
 
-    A delete that holds a key and nothing else goes to all tables. A key's changes should always take the same route:
-    a row that has gone to one table stays there when later changes go to another.
+    A delete that holds only a key goes to all tables. The changes of a key should always take the same route: a row
+    that has gone to one table stays there when later changes go to another.
     """
 
-    table: str = Field(pattern=TABLE, description="lake://layer/table, of the same columns as the target.")
+    table: str = Field(pattern=TABLE, description="lake://layer/table, with the same columns as the target.")
     when: str | None = Field(default=None, description="SQL condition on the columns.")
-    topics: tuple[str, ...] = Field(default=(), description="Or: what comes from one of these topics.")
+    topics: tuple[str, ...] = Field(default=(), description="Or: all changes from these topics.")
 
     _inside = field_validator("table")(refuse_climbing)
 
@@ -33,10 +33,10 @@ class Target(Section):
     history_table: str | None = Field(
         default=None,
         pattern=TABLE,
-        description="lake://layer/table, which gets the same changes as history (scd2) beside a target of scd1.",
+        description="lake://layer/table, which gets the same changes as history (scd2), beside a target with scd1.",
     )
     routes: tuple[Route, ...] = Field(
-        default=(), description="Other tables, for some of the changes; the target has all that no route takes."
+        default=(), description="Other tables for some of the changes; the target gets all that no route takes."
     )
     cluster_by: tuple[str, ...] = Field(
         default=(), max_length=4, description="Columns of liquid clustering (Delta allows at most 4)."
@@ -46,20 +46,20 @@ class Target(Section):
 
 
 class Upkeep(Section):
-    """When maintenance does what. It runs by itself every night (docs/airflow.md)."""
+    """What maintenance does, and when. It runs by itself every night (docs/airflow.md)."""
 
     small_files_max: int = Field(
-        default=20, ge=1, description="Files are rewritten into larger ones when more than so many are below 32 MB."
+        default=20, ge=1, description="Files are rewritten into larger ones when more than this number are below 32 MB."
     )
     vacuum_after_hours: float = Field(
-        default=168.0, ge=168, description="Files that no version newer than this needs are removed."
+        default=168.0, ge=168, description="Files that no version younger than this needs are removed."
     )
     purge_tombstones_after_days: float | None = Field(
         default=None,
         gt=0,
-        description="Tombstones of deletes that were committed so long ago are removed; null: none is. An older change "
-        "of such a key that comes later makes its row again.",
+        description="Tombstones of deletes that were committed longer ago are removed; null: none are. If an older "
+        "change of such a key comes later, its row comes back.",
     )
     keep_judgements_days: float | None = Field(
-        default=365, gt=0, description="What suites said so long ago is removed; null: it is kept for ever."
+        default=365, gt=0, description="Results of suites that are older are removed; null: they are kept for ever."
     )

@@ -1,4 +1,4 @@
-"""Section `transform`: what is made of decoded records before they are judged and merged."""
+"""Section `transform`: how decoded records are transformed before they are judged and merged."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from include.pipeline_file.schedule import TABLE
 from include.pipeline_file.schema_ddl import Column, parse_ddl
 from include.pipeline_file.section import NAME, Section, refuse_unreadable, refused
 
-CHANGES = "changes"  # what the decoded records are called in SQL
+CHANGES = "changes"  # the name of the decoded records in SQL
 
 
 class Transform(Section):
     """A file in include/transforms/: one SELECT from `changes`, or a Python function
-    `transform(changes, references)` of DataFrames. `_lakemark` has to come out as it went in."""
+    `transform(changes, references)` on DataFrames. `_lakemark` must come out as it went in."""
 
     file: str = Field(
         pattern=r"^[a-z][a-z0-9_]{0,62}\.(sql|py)$", description="In include/transforms/: NAME.sql | NAME.py"
     )
-    schema_: str = Field(alias="schema", description="The columns that come out, as Spark DDL: the target's.")
+    schema_: str = Field(alias="schema", description="The columns that come out, which are the target's, as Spark DDL.")
     references: Mapping[str, str] = Field(
         default={},
-        description="Delta tables to join with: {NAME: lake://layer/table}, read in the version that they had when the "
-        "batch was planned.",
+        description="Delta tables to join with: {NAME: lake://layer/table}. They are read in the version that they had "
+        "when the batch was planned.",
     )
 
     _readable = field_validator("schema_")(refuse_unreadable)

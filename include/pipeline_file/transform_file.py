@@ -1,4 +1,4 @@
-"""The file of a transform: where it is, and what can be said of it without Spark."""
+"""Finds the file of a transform, and checks it as far as that is possible without Spark."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from include.settings import Settings
 
 
 def transform_path(settings: Settings, pipeline: Pipeline) -> Path:
-    """Raises TransformError if there is no such file."""
-    assert pipeline.transform is not None, "asked for by the caller"
+    """Where the transform's file lies. Raises TransformError if there is no such file."""
+    assert pipeline.transform is not None, "the caller has checked it"
     path = settings.transforms / pipeline.transform.file
     if not path.exists():
         raise transform_error(pipeline, str(path), "a file of that name", "none")
@@ -21,7 +21,7 @@ def transform_path(settings: Settings, pipeline: Pipeline) -> Path:
 
 
 def verify_transform(settings: Settings, pipeline: Pipeline) -> None:
-    """That Python or SQL can be read at all; Spark finds what is wrong beyond that.
+    """Checks that the file is valid Python or SQL. Spark finds all other errors.
 
     Raises:
         TransformError: names pipeline, file and line.
@@ -46,10 +46,11 @@ def verify_transform(settings: Settings, pipeline: Pipeline) -> None:
 
 
 def transform_error(pipeline: Pipeline, where: str, expected: str, found: str) -> TransformError:
+    """The error for a transform that cannot be run."""
     return TransformError(
-        what="the transform cannot be done",
+        what="the transform cannot be run",
         where=f"{pipeline.name}, {where}",
         expected=expected,
         found=found,
-        action="mend the transform, then clear the merge task; nothing has landed in the target",
+        action="correct the transform, then clear the merge task; nothing has landed in the target",
     )

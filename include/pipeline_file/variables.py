@@ -1,7 +1,7 @@
-"""Variables of the environment in a pipeline file: `${NAME}`, and `${NAME:-default}` as in a shell.
+"""Environment variables in a pipeline file: `${NAME}`, and `${NAME:-default}` as in a shell.
 
-What a variable holds may be a secret in the wrong place. So it is for what the pipeline does; what is told of the file
-is made from the text as it is written.
+A variable may hold a secret that stands in the wrong place. So only the pipeline's work uses its value. Everything that
+people read about the file is made from the text as it is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from include.protocol.json_data import JsonMapping, JsonObject
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _NUMBER = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*")
 
-Replace = Callable[[re.Match[str], str], str]  # of a variable, and of the place in the file where it stands
+Replace = Callable[[re.Match[str], str], str]  # from the variable and its place in the file to a text
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -28,7 +28,7 @@ class Written:
     """A file's data as it is written.
 
     Args:
-        data: of YAML. environment: what variables hold; of those that it lacks, the file's own defaults count.
+        data: from YAML. environment: the values of variables; the file's own defaults stand for missing ones.
     """
 
     def __init__(self, data: JsonMapping, environment: Mapping[str, str]) -> None:
@@ -36,26 +36,26 @@ class Written:
         self._tokens: dict[str, str] = {}  # by the variables' names
 
     def interpolated(self) -> JsonObject:
-        """With what the variables hold."""
+        """The data with the values of the variables."""
         return self._with(lambda name: self._environment[name])
 
     def shown(self) -> JsonObject:
-        """For people: what comes from the environment is `${NAME}`."""
+        """The data for people: values from the environment are shown as `${NAME}`."""
         return self._with(lambda name: f"${{{name}}}")
 
     def masked(self) -> JsonObject:
-        """With a word in the place of what each variable holds, so that checks of it say no more than the file does.
-        The word is a name, which is allowed at most places; or a number, where the variable holds one."""
+        """The data with a word in place of each variable's value, so that checks of it reveal no more than the file
+        does. The word is a name, which most places allow; or a number, if the variable holds one."""
         return self._with(self._token)
 
     def unmasked(self, text: str) -> str:
-        """A text about the masked data: variables again in the place of their words."""
+        """A text about the masked data, with the variables again in place of their words."""
         for name, token in self._tokens.items():
             text = text.replace(token, f"${{{name}}}")
         return text
 
     def at(self, field: str) -> object:
-        """What is shown at a place of the file; None if there is nothing."""
+        """What `shown` has at a place of the file; None if there is nothing."""
         found: object = self.shown()
         for part in field.split("."):
             if isinstance(found, Mapping):
@@ -67,7 +67,7 @@ class Written:
         return found
 
     def missing(self) -> list[tuple[str, str]]:
-        """Where variables stand that are not set and have no default: (place, name)."""
+        """The variables that are not set and have no default, as (place, name)."""
         found: list[tuple[str, str]] = []
 
         def note(match: re.Match[str], at: str) -> str:
@@ -95,7 +95,7 @@ class Written:
         if _NUMBER.fullmatch(self._environment[name]):
             return "1"
         if name not in self._tokens:
-            self._tokens[name] = f"v{secrets.token_hex(4)}"  # nothing else in the file is called so
+            self._tokens[name] = f"v{secrets.token_hex(4)}"  # no other text in the file is equal to it
         return self._tokens[name]
 
 
@@ -112,8 +112,8 @@ def _replaced(value: Any, replace: Replace, at: str = "") -> Any:
 
 
 def as_shown(model: Model, shown: JsonMapping) -> Model:
-    """What a checked file holds, for people: its free texts are as `shown` has them. What is a number, a time or one of
-    a few words stays as it is, and so do texts that checking has made of others."""
+    """The checked data for people: free texts are as in `shown`. Numbers, times and values that are one of a few words
+    stay as they are, and so do texts that the check has made from others."""
     fields = {name: (info.alias or name, info.annotation) for name, info in type(model).model_fields.items()}
     texts = {
         name: _as_shown(getattr(model, name), shown[key], annotation)
@@ -137,7 +137,7 @@ def _as_shown(value: object, shown: object, type_: object) -> object:
 
 
 def _is_free(type_: object) -> bool:
-    """Whether a field of this type may hold any text, and not one of a few words only."""
+    """Whether a field of this type may hold any text, not only one of a few words."""
     if get_origin(type_) is Literal:
         return False
     return type_ is str or any(map(_is_free, get_args(type_)))

@@ -1,4 +1,4 @@
-"""What is wrong with a text that is no YAML, without the text: a password may stand in it."""
+"""Describes what is wrong with invalid YAML, without showing its text: a password may stand in it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 
 def yaml_problem(error: Exception) -> str:
-    """Problem and place; no lines of the text, as YAML's own message has them, and no words of it."""
+    """The problem and its place. It shows no lines of the text, as the YAML library does, and no words of it."""
     mark = getattr(error, "problem_mark", None)
-    said = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
+    problem = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
     at = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return re.sub(r"'(?!<)[^']{2,}'", "'...'", said or type(error).__name__) + at
+    return re.sub(r"'(?!<)[^']{2,}'", "'...'", problem or type(error).__name__) + at

@@ -1,5 +1,5 @@
-"""Reads the YAML of pipeline files, in time that grows with the text: a few aliases can stand for billions of values,
-and a value that holds itself has no end."""
+"""Reads the YAML of pipeline files, in time that grows with the text. Otherwise it could take for ever: a few aliases
+can stand for billions of values, and a value that contains itself has no end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class NotTaken(yaml.MarkedYAMLError):
-    """YAML that is valid, and no pipeline file."""
+    """Valid YAML that no pipeline file may contain."""
 
     def __init__(self, allowed: str, found: str, at: yaml.Event | yaml.Node) -> None:
         # The types of PyYAML leave out that the mark may be one of its C reader.
@@ -24,10 +24,11 @@ class NotTaken(yaml.MarkedYAMLError):
 
 
 def read_yaml(text: str) -> object:
-    """What a text of YAML holds: plain values, lists and mappings.
+    """The data of a YAML text: plain values, lists and mappings.
 
     Raises:
-        yaml.YAMLError, ValueError: it is no YAML. NotTaken: it holds itself, or a key twice, or is too much.
+        yaml.YAMLError, ValueError: it is not YAML. NotTaken: a value contains itself, a key occurs twice, or it is too
+            large.
     """
     _verify_bounded(text)
     loader = _QUICK(text)
@@ -38,24 +39,24 @@ def read_yaml(text: str) -> object:
         _verify_plain(root)
         return loader.construct_document(root)
     except (LookupError, AttributeError, TypeError, ArithmeticError) as error:
-        # What PyYAML makes of `!!bool maybe` and the like.
+        # PyYAML raises these for `!!bool maybe` and similar texts.
         raise yaml.MarkedYAMLError(problem="a value that is not what its tag says") from error
     finally:
         loader.dispose()
 
 
 def _verify_bounded(text: str) -> None:
-    """Looks at one piece of the text after the other, before anything follows an alias or goes into a depth."""
-    sizes: dict[str | None, int | None] = {}  # of what anchors name, aliases followed; None while it is not closed
-    around: list[tuple[str | None, int]] = []  # what is not closed yet, and how many values came before it
+    """Reads the text event by event, before anything follows an alias or goes deep."""
+    sizes: dict[str | None, int | None] = {}  # by anchor, with aliases followed; None while it is not closed
+    around: list[tuple[str | None, int]] = []  # open collections, and how many values came before each
     values = 0
     for event in yaml.parse(text, Loader=_QUICK):
         anchor = getattr(event, "anchor", None)
         match event:
             case yaml.AliasEvent():
-                size = sizes.get(anchor, 1)  # of an anchor that there is not PyYAML tells better
+                size = sizes.get(anchor, 1)  # for a missing anchor, PyYAML has a better error
                 if size is None:
-                    raise NotTaken("values that do not hold themselves", "an alias of what it stands in", event)
+                    raise NotTaken("values that do not contain themselves", "an alias of a value around it", event)
                 values += size
             case yaml.ScalarEvent():
                 values += 1
@@ -68,13 +69,13 @@ def _verify_bounded(text: str) -> None:
                 opened, before = around.pop()
                 sizes[opened] = values - before
         if len(around) > _DEPTH_MAX:
-            raise NotTaken(f"at most {_DEPTH_MAX} levels, one in the other", "more", event)
+            raise NotTaken(f"at most {_DEPTH_MAX} levels of nesting", "more", event)
         if values > _VALUES_MAX:
-            raise NotTaken(f"at most {_VALUES_MAX:,} values, with those that aliases stand for", "more", event)
+            raise NotTaken(f"at most {_VALUES_MAX:,} values, including those that aliases stand for", "more", event)
 
 
 def _verify_plain(root: yaml.Node) -> None:
-    """Every key once (of two PyYAML takes the last one), and no number that nobody could write down again."""
+    """Checks that every key occurs once (of two, PyYAML takes the last), and that no number is too long to write."""
     seen: set[int] = set()
     left = [root]
     while left:

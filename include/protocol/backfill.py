@@ -1,11 +1,11 @@
-"""Backfills: offset ranges that are read again beside the live pipeline, in chunks that need no order. Pure.
+"""Backfills: offset ranges that are read again beside the live pipeline, in chunks that may land in any order. Pure.
 
-Backfill n of a pipeline is its generation -n: rows, quarantined records and commits that it wrote say so, and nothing
-of it is counted as the live pipeline's progress. Every chunk has a marker of its own, so chunks land in any order, each
-once. Changes are order-proof (I9): a chunk never replaces a newer row.
+Backfill n of a pipeline is its generation -n. Its rows, quarantined records and commits carry that number, and none of
+its work counts as progress of the live pipeline. Every chunk has its own marker, so every chunk lands once, in any
+order. Changes are order-proof (I9): a chunk never replaces a newer row.
 
-A replay is a backfill that reads no offsets from Kafka but records of the quarantine, from a copy that was made when it
-was planned: what it reads is frozen, too.
+A replay is a backfill that reads quarantined records instead of offsets from Kafka. It reads a copy that was made when
+it was planned, so its input is frozen too.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ BackfillOutcome = Literal["applied", "swapped", "cancelled"]
 
 @dataclass(frozen=True)
 class Backfill:
-    """A backfill as it was recorded; its chunks are frozen as a batch's ranges are (I1)."""
+    """A backfill as it was recorded. Its chunks are frozen, as a batch's ranges are (I1)."""
 
     pipeline: str
-    number: int  # 1, 2 ... of the pipeline
-    request_id: str  # the same request is recorded once: a DAG run's id
+    number: int  # 1, 2 ... within the pipeline
+    request_id: str  # a DAG run's id, for example: the same request is recorded once
     chunks: Chunks
     topic_ids: Mapping[str, str]
     cluster_id: str
     into: Into  # the target itself, or a new table that takes its place at the end
-    next_offsets: Mapping[TopicPartition, int]  # where the live pipeline goes on after a promotion; empty without one
+    next_offsets: Mapping[TopicPartition, int]  # where the live pipeline continues after a promotion; empty without one
     reason: str
     requested_by: str
-    records: str | None = None  # of a replay: the table of its records, in the folder of the pipeline's backfills
-    pins: Mapping[str, int] = field(default_factory=dict)  # as a batch's
+    records: str | None = None  # for a replay: the table with its records, in the folder of the pipeline's backfills
+    pins: Mapping[str, int] = field(default_factory=dict)  # as in `Batch`
     from_archive: bool = False  # its records come from the archive, not from Kafka
-    records_total: int | None = None  # of a replay: how many these are; its ranges only span them
+    records_total: int | None = None  # for a replay: how many records; its ranges only span them
 
     @property
     def generation(self) -> int:
@@ -55,7 +55,7 @@ class Backfill:
         return sum(r.width for r in chain.from_iterable(self.chunks))
 
     def batch(self, chunk: int) -> Batch:
-        """Chunk `chunk` as a batch; TerminalError if there is none of that number."""
+        """Chunk `chunk` as a batch. Raises TerminalError if there is no such chunk."""
         if not 0 <= chunk < len(self.chunks):
             raise TerminalError(
                 what="the backfill has no such chunk",
@@ -75,7 +75,7 @@ class Backfill:
         )
 
     def to_json(self) -> JsonObject:
-        """Ranges as short lists: there may be many."""
+        """The backfill as JSON data. Ranges are short lists, since there may be many."""
         return {
             "pipeline": self.pipeline,
             "number": self.number,

@@ -1,4 +1,4 @@
-"""Which ranges a backfill reads, and how they are cut into chunks. Pure."""
+"""Decides which ranges a backfill reads, and cuts them into chunks. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, share_by_lag
 from include.protocol.ranges import OffsetRange, TopicPartition
 
-CHUNKS_MAX = 1000  # what Airflow maps a task over at most (core.max_map_length is 1024)
+CHUNKS_MAX = 1000  # Airflow maps a task over 1024 at most (core.max_map_length)
 
 
 def split(ranges: Iterable[OffsetRange], records_per_chunk_max: int) -> tuple[tuple[OffsetRange, ...], ...]:
-    """Ranges cut into chunks, each shared over partitions in proportion to what is left of them.
+    """Cuts ranges into chunks. Each chunk is shared over partitions in proportion to what is left of them.
 
     Args:
         ranges: one per partition.
 
     Raises:
-        TerminalError: there would be more than `CHUNKS_MAX`.
+        TerminalError: there would be more than `CHUNKS_MAX` chunks.
     """
     ends = {r.topic_partition: r.end_offset for r in sorted(ranges)}
     position = {r.topic_partition: r.start_offset for r in ranges}
@@ -44,35 +44,35 @@ def split(ranges: Iterable[OffsetRange], records_per_chunk_max: int) -> tuple[tu
 
 
 def held(pipeline: str, ranges: Sequence[OffsetRange], source: SourceExtent) -> tuple[OffsetRange, ...]:
-    """The ranges, sorted, once it is sure that Kafka holds every one of them in full.
+    """Returns the ranges, sorted, after it has checked that Kafka holds all of them in full.
 
     Raises:
-        OffsetsExpired: it does not. TerminalError: no such partition, two ranges of one, or nothing at all.
+        OffsetsExpired: Kafka does not. TerminalError: a partition does not exist or has two ranges, or there are none.
     """
     seen: set[TopicPartition] = set()
     for r in sorted(ranges):
         extent = source.partitions.get(r.topic_partition)
         if extent is None or r.topic_partition in seen:
             known = ", ".join(map(str, sorted(source.partitions)))
-            raise _not_so(pipeline, str(r), f"one range for a partition of the pipeline ({known})", "another one")
+            raise _refused(pipeline, str(r), f"one range for a partition of the pipeline ({known})", "another one")
         seen.add(r.topic_partition)
         if r.start_offset < extent.log_start_offset or r.end_offset > extent.end_offset:
             raise OffsetsExpired(
-                what="Kafka does not hold what is to be backfilled",
+                what="Kafka does not hold the records to backfill",
                 where=f"{pipeline}, {r.topic_partition}",
                 expected=f"offsets {r.start_offset} to {r.end_offset} (exclusive)",
                 found=f"{extent.log_start_offset} to {extent.end_offset}",
-                action="ask for a range within that; what retention has taken can only come from an archive",
+                action="ask for a range within that; only an archive still has what retention has deleted",
             )
     if not seen:
-        raise _not_so(pipeline, pipeline, "at least one record to backfill", "none in that range")
+        raise _refused(pipeline, pipeline, "at least one record to backfill", "none in that range")
     return tuple(sorted(ranges))
 
 
 def between(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], source: SourceExtent
 ) -> list[OffsetRange]:
-    """Ranges from one set of offsets to another, as far as Kafka holds them; empty ones are left out."""
+    """The ranges from `starts` to `ends`, as far as Kafka holds them. Empty ranges are left out."""
     found = []
     for tp, extent in source.partitions.items():
         start = max(starts.get(tp, extent.log_start_offset), extent.log_start_offset)
@@ -83,21 +83,21 @@ def between(
 
 
 def everything(pipeline: str, events: Iterable[Event], state: LedgerState, source: SourceExtent) -> list[OffsetRange]:
-    """All that the live pipeline has applied, from its topics' first start on: what a table that takes the target's
-    place must hold.
+    """The ranges that the live pipeline has applied since its topics were first read. A table that takes the target's
+    place must hold all of them.
 
     Raises:
-        OffsetsExpired: Kafka does not hold all of it any more, and nobody has given the rest up. TerminalError: a topic
-            was created anew, and the table still has the rows of the one before.
+        OffsetsExpired: Kafka no longer holds all of it, and nobody has given up the rest. TerminalError: a topic was
+            created again, and the table still has rows of the old one.
     """
     events = tuple(events)
     if gone := _topics_gone(events):
         raise TerminalError(
-            what="the table holds rows of a topic that is gone, so it cannot be made anew",
+            what="the table holds rows of a topic that is gone, so it cannot be built again",
             where=f"{pipeline}, {', '.join(gone)}",
-            expected="topics that are the ones that the table was made of",
-            found="topics that were created anew since, under the same names",
-            action="backfill what Kafka holds into the table itself (`--range`, `--since`); for a table of the new "
+            expected="the same topics that the table was built from",
+            found="topics that were created again since then, under the same names",
+            action="backfill what Kafka holds into the table itself (`--range`, `--since`); for a table with the new "
             "topic alone, name another `target.table`",
         )
     first, skipped = _first_offsets(events, state)
@@ -108,12 +108,12 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
             lost = OffsetRange(*tp, start, extent.log_start_offset)
             if not any(_covers(s, lost) for s in skipped):
                 raise OffsetsExpired(
-                    what="Kafka does not hold all that the table was made of, so it cannot be made anew",
+                    what="Kafka does not hold all records that the table was built from, so it cannot be built again",
                     where=f"{pipeline}, {tp}",
                     expected=f"offset {start} and later",
                     found=f"the log starts at {extent.log_start_offset}",
-                    action="backfill what Kafka holds into the table itself (`--range`, `--since`); what retention has "
-                    "taken can only come from an archive",
+                    action="backfill what Kafka holds into the table itself (`--range`, `--since`); only an archive "
+                    "still has what retention has deleted",
                 )
             start = extent.log_start_offset
         if start < end:
@@ -122,7 +122,7 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
 
 
 def _topics_gone(events: Iterable[Event]) -> list[str]:
-    """Topics that were created anew after reading began, or since a table of theirs took the target's place."""
+    """Topics that were created again after reading began, or after the last table took the target's place."""
     found: set[str] = set()
     for event in events:
         if isinstance(event, GenerationStarted):
@@ -131,7 +131,7 @@ def _topics_gone(events: Iterable[Event]) -> list[str]:
 
 
 def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[TopicPartition, int], list[OffsetRange]]:
-    """Where reading began in the topics as they are now, as far as is on record; and what people gave up."""
+    """Where reading began in the present topics, as far as it is recorded; and the ranges that people gave up."""
     first: dict[TopicPartition, int] = {}
     skipped: list[OffsetRange] = []
     for event in events:
@@ -144,7 +144,7 @@ def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[To
             case _:
                 continue
         same = {tp: n for tp, n in starts.items() if event.topic_ids.get(tp.topic) == state.topic_ids.get(tp.topic)}
-        # A topic that was left and taken up again is read from its first start on.
+        # A topic that was dropped and added again is read from its first start on.
         first |= {tp: min(n, first.get(tp, n)) for tp, n in same.items()}
     return first, skipped
 
@@ -155,10 +155,10 @@ def _covers(outer: OffsetRange, inner: OffsetRange) -> bool:
 
 
 def of_batches(pipeline: str, batches: Sequence[Batch], first: int, last: int) -> list[OffsetRange]:
-    """What batches `first` to `last` (inclusive) of the present generation read, one range per partition."""
+    """The ranges that batches `first` to `last` (inclusive) of the present generation read, one per partition."""
     if not 0 <= first <= last < len(batches):
         expected = f"batches of this generation, 0 to {len(batches) - 1}" if batches else "a batch; there is none yet"
-        raise _not_so(pipeline, f"batches {first}-{last}", expected, f"{first}-{last}")
+        raise _refused(pipeline, f"batches {first}-{last}", expected, f"{first}-{last}")
     starts: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
     for r in chain.from_iterable(batch.ranges for batch in batches[first : last + 1]):
@@ -167,7 +167,7 @@ def of_batches(pipeline: str, batches: Sequence[Batch], first: int, last: int) -
     return [OffsetRange(*tp, start, ends[tp]) for tp, start in starts.items()]
 
 
-def _not_so(pipeline: str, where: str, expected: str, found: str) -> TerminalError:
+def _refused(pipeline: str, where: str, expected: str, found: str) -> TerminalError:
     return TerminalError(
         what="this cannot be backfilled",
         where=f"{pipeline}, {where}" if where != pipeline else pipeline,

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ranges import OffsetRange, fingerprint
 
-# No attempt can have a batch id as high: a generation whose marker stands here is fenced (I5).
+# No attempt has a batch id this high: a generation whose marker has this value is fenced (I5).
 FENCE = 2**63 - 1
 
 
@@ -21,21 +21,21 @@ def app_id(pipeline: str, generation: int) -> str:
 
 
 class BatchKey(NamedTuple):
-    """What names a batch of a pipeline; all that tasks hand to each other."""
+    """Identifies a batch of a pipeline. It is all that tasks pass to each other."""
 
     generation: int  # negative: a backfill's number
-    batch_id: int  # of a backfill: the chunk's number
+    batch_id: int  # for a backfill: the chunk's number
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch `batch_id` of one generation of a pipeline, as planned. Never re-planned once recorded (I1)."""
+    """Batch `batch_id` of one generation of a pipeline, as planned. Once recorded, it is never planned again (I1)."""
 
     pipeline: str
     generation: int
     batch_id: int
     ranges: tuple[OffsetRange, ...]  # sorted, at most one per partition, none empty
-    topic_ids: Mapping[str, str]  # topic -> Kafka's id of it (KIP-516)
+    topic_ids: Mapping[str, str]  # topic -> Kafka's id for it (KIP-516)
     cluster_id: str
     pins: Mapping[str, int] = field(default_factory=dict)  # versions of the tables that its rows are computed with
 
@@ -50,7 +50,7 @@ class Batch:
 
     @property
     def is_chunk(self) -> bool:
-        """Of a backfill: that has a marker of its own and follows no other batch (see `backfill`)."""
+        """Whether this is a chunk of a backfill, which has its own marker and follows no batch (see `backfill`)."""
         return self.generation < 0
 
     @property

@@ -1,22 +1,23 @@
-"""How many offsets a batch may span, so that its attempt takes about as long as is wanted. Pure."""
+"""Decides how many offsets a batch may span, so that its attempt takes about the time that is wanted. Pure."""
 
 from __future__ import annotations
 
 from include.protocol.ledger_state import LedgerState
 
-# A batch of fewer takes no less time: what a batch costs whatever it holds is most of it (docs/sizing.md).
+# A smaller batch takes no less time: most of its cost does not depend on its size (docs/sizing.md).
 LEAST_OFFSETS = 10_000
 
 
 def offsets_at_most(state: LedgerState, seconds: float | None, records_max: int) -> int:
-    """Of the next batch.
+    """The most offsets that the next batch may span.
 
-    As many as would have taken `seconds` at the pace of the newest batch whose time is known. What a batch costs
-    whatever it holds makes that too few at first, never too many: sizes grow batch by batch to the one that takes that
-    long.
+    It is the number that would have taken `seconds` at the pace of the newest batch whose time is known. Part of a
+    batch's cost does not depend on its size, so the number is too small at first and never too large. Batches grow, one
+    by one, until they take that time.
 
     Args:
-        seconds: that an attempt is to take; None: as many as are allowed. records_max: what the pipeline file allows.
+        seconds: the time that an attempt should take; None: as many offsets as are allowed.
+        records_max: what the pipeline file allows.
     """
     if seconds is None:
         return records_max

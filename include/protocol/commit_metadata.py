@@ -1,7 +1,4 @@
-"""What a batch's commits say of themselves: the JSON in `userMetadata` of every Delta commit of a batch.
-
-The schema is documented in docs/commit-metadata.md.
-"""
+"""The JSON that every Delta commit of a batch carries in `userMetadata`. docs/commit-metadata.md has the schema."""
 
 from __future__ import annotations
 
@@ -17,26 +14,26 @@ from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 FORMAT = 1
-_OPTIONAL = ("quality", "set_aside", "history", "truncated")  # of its fields
+_OPTIONAL = ("quality", "set_aside", "history", "truncated")  # fields that may be missing
 Role = Literal["target", "archive", "quarantine", "history", "route"]
-FENCE_ROLE = "fence"  # the commit that ends a generation, see `generations`
-CANCEL_ROLE = "backfill cancelled"  # the commit after which no chunk of a backfill can land
-MAINTENANCE_ROLE = "maintenance"  # a commit that changes no row that a reader sees
+FENCE_ROLE = "fence"  # the commit that ends a generation (see `generations`)
+CANCEL_ROLE = "backfill cancelled"  # after this commit, no chunk of the backfill can land
+MAINTENANCE_ROLE = "maintenance"  # this commit changes no row that a reader sees
 
 
 @dataclass(frozen=True)
 class CommitMetadata:
     batch: Batch
-    fingerprint: str  # as written; `batch.fingerprint` is computed anew
+    fingerprint: str  # as written; `batch.fingerprint` is computed again
     role: Role
     counts: SourceCounts
-    next_offsets: Mapping[TopicPartition, int]  # of every partition, once this batch has landed (I10)
+    next_offsets: Mapping[TopicPartition, int]  # in every partition, once this batch has landed (I10)
     attempt_id: str
     code_version: str
-    quality: JsonMapping | None = None  # the suite's verdict in short; None: there is no suite
-    set_aside: str | None = None  # digest of the records that this attempt quarantines, and why; None: there are none
-    history: str | None = None  # of the table: scd2; None: it has one row per key
-    truncated: bool | None = None  # a truncate of the batch has deleted rows; None: it has none
+    quality: JsonMapping | None = None  # a summary of the suite's verdict; None: there is no suite
+    set_aside: str | None = None  # digest of what this attempt quarantines, and why; None: nothing
+    history: str | None = None  # scd2; None: the table has one row per key
+    truncated: bool | None = None  # a truncate in the batch has deleted rows; None: there was none
 
     @classmethod
     def of(
@@ -87,10 +84,10 @@ class CommitMetadata:
 
     @classmethod
     def loads(cls, text: str | None) -> Self | None:
-        """None when the text is not of a batch: other writers may use the field for themselves.
+        """Reads `userMetadata`. None if no batch wrote it: other writers may use the field too.
 
         Raises:
-            TableDamaged: it says that it is, and does not hold what it must.
+            TableDamaged: Lakemark wrote it for a batch, and a field is missing or wrong.
         """
         data = own_metadata(text)
         if data is None or data.get("role") in (FENCE_ROLE, CANCEL_ROLE, MAINTENANCE_ROLE):
@@ -117,7 +114,7 @@ class CommitMetadata:
 
 
 def own_metadata(text: str | None) -> JsonMapping | None:
-    """The JSON object in a commit's `userMetadata`, if Lakemark wrote it."""
+    """The JSON object in a commit's `userMetadata`; None if Lakemark did not write it."""
     try:
         data: Any = json.loads(text or "")
     except ValueError:

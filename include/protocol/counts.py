@@ -1,4 +1,4 @@
-"""Where every record of a batch went (I8)."""
+"""Accounts for every record of a batch: where it went (I8)."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from include.protocol.errors import CountsDisagree
 
 @dataclass(frozen=True)
 class SourceCounts:
-    """What is known of a batch before its MERGE; recorded in the commit's `userMetadata`."""
+    """What the job has counted before the MERGE; recorded in the commit's `userMetadata`."""
 
     read: int  # records in the ranges
     quarantined: int
     filtered: int  # left out by a filter that the pipeline file declares
-    superseded: int  # an older change than another one for the same key in this batch, or part of a newer one
-    changes: int  # what MERGE gets: the newest change of each key; of history all of them
-    added: int = 0  # changes beyond one per record: a row whose key changed is two, a transform makes several
-    routed: int = 0  # changes that other tables have, and not the target
+    superseded: int  # older than another change of the same key in this batch, or part of a newer one
+    changes: int  # given to MERGE: the newest change of each key; with history, all changes
+    added: int = 0  # changes beyond one per record: a changed key makes two, a transform may make several
+    routed: int = 0  # changes that go to other tables, not to the target
 
     def __post_init__(self) -> None:
         found = self.quarantined + self.filtered + self.superseded + self.changes + self.routed
         if found != self.read + self.added:
             raise CountsDisagree(
-                what="records were lost or doubled between Kafka and the MERGE",
+                what="records were lost or duplicated between Kafka and the MERGE",
                 where="counts of a batch",
                 expected=f"{self.read} records read and {self.added} changes beyond them",
                 found=f"{found} = {asdict(self)}",
-                action="this is a defect of Lakemark; nothing was written, report it with this message",
+                action="this is a defect of Lakemark: report it with this message; nothing was written",
             )
 
     def to_json(self) -> dict[str, int]:
@@ -36,13 +36,13 @@ class SourceCounts:
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """The whole sum of a committed batch:
+    """All counts of a committed batch:
     read + added = applied + superseded + stale + quarantined + filtered + routed."""
 
     read: int
-    applied: int  # rows inserted, updated or turned into tombstones; of history changes that it had not
+    applied: int  # rows inserted, updated or turned into tombstones; with history, changes that it did not have
     superseded: int
-    stale: int  # an older change than the row that the table had; of history one that it had
+    stale: int  # older than the row in the table; with history, changes that it already had
     quarantined: int
     filtered: int
     added: int = 0
@@ -54,7 +54,7 @@ class BatchCounts:
 
 @dataclass(frozen=True)
 class MergeCounts:
-    """What Delta counted in a MERGE's commit."""
+    """What Delta counted in the commit of a MERGE."""
 
     source_rows: int
     inserted: int
@@ -67,7 +67,7 @@ class MergeCounts:
 
 
 def _without_zeros(counts: dict[str, int]) -> dict[str, int]:
-    """Most pipelines never add or route: these say nothing of it."""
+    """Leaves `added` and `routed` out where they are zero, as they are for most pipelines."""
     return {name: number for name, number in counts.items() if number or name not in ("added", "routed")}
 
 
@@ -79,13 +79,13 @@ def account(
     of_history: bool = False,
     truncated: bool = False,
 ) -> BatchCounts:
-    """Joins what the job counted with what Delta counted in the same commit.
+    """Combines what the job counted with what Delta counted in the same commit.
 
     Args:
-        of_history: MERGE got the changes that the table had not, and rows of the same keys that show something else
-            for them; or else all changes, of which it applied the newer ones.
-        truncated: MERGE also got the rows that a truncate of the batch deletes, and applied every one of these.
         where: names the commit in an error.
+        of_history: MERGE got the changes that the table did not have, and the rows of the same keys that they change.
+            Otherwise it got all changes and applied the newer ones.
+        truncated: MERGE also got the rows that a truncate in the batch deletes, and applied all of these.
 
     Raises:
         CountsDisagree: the two do not describe the same rows.
@@ -99,11 +99,12 @@ def account(
             where=where,
             expected=f"{given} source rows, at most {source.changes} changes applied",
             found=f"{merge.source_rows} source rows, {applied} applied",
-            action="the batch has landed and is recorded: the next run goes on behind it. But the table may hold rows "
-            f"twice, most likely by another writer: `lakemark audit {pipeline} --deep` names their keys, and `lakemark "
-            f"backfill {pipeline} --into-new-table` fills a new table that takes this one's place. If the table is "
-            f"right, `lakemark reset {pipeline} --reason ...` puts it on record. If nobody else wrote, report this "
-            "with the table's log",
+            action="the batch has landed and is recorded: the next run continues after it. But the table may hold rows "
+            "twice. Most likely another writer added them. `lakemark audit "
+            f"{pipeline} --deep` names their keys, and `lakemark backfill {pipeline} --into-new-table` fills a new "
+            "table that takes this one's place. If the table is right, "
+            f"`lakemark reset {pipeline} --reason ...` puts that on record. If nobody else wrote to the table, report "
+            "this with the table's log",
         )
     return BatchCounts(
         read=source.read,

@@ -1,7 +1,7 @@
-"""When enough data waits to start a run (the schedule `on_data`). Pure: time is an argument.
+"""Decides when enough data waits to start a run (the schedule `on_data`). Pure: time is an argument.
 
-Starting once too often costs one run that finds nothing, starting too rarely would leave data lying: so a start that
-nothing came of is said again, ever more rarely while nothing changes.
+One start too many costs one run that finds nothing. One start too few would leave data waiting. So a start that had no
+effect is repeated, less and less often while nothing changes.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-PATIENCE_SECONDS = (120.0, 900.0)  # without a commit after a start: until it is said again, first and at most
+PATIENCE_SECONDS = (120.0, 900.0)  # before a start without a commit is repeated: the first time, and at most
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a look at Kafka and the ledger found."""
+    """What one look at Kafka and the ledger found."""
 
-    records: int  # offsets that are not committed, those of a planned batch included
+    records: int  # offsets that are not committed, including those of a planned batch
     progress: Hashable  # changes with every commit
-    life: Hashable  # changes with whatever the ledger hears
-    urgent: bool = False  # where a topic starts is not on record yet, or a person must be told
+    life: Hashable  # changes with every event in the ledger
+    urgent: bool = False  # a topic's start is not recorded yet, or a person must be told something
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,22 @@ class StartRun:
 
 @dataclass
 class DataWatch:
-    """Decides from one look after the other; remembers when data was first seen, and the last start."""
+    """Decides at each look, and remembers when data was first seen and what the last start was for."""
 
     records: int
     seconds: float
-    _since: float | None = None  # when the data that waits was first seen
-    _started: Waiting | None = None  # the look that the last start was decided on
-    _alive_at: float = 0.0  # when anything last happened after that
+    _since: float | None = None  # when the waiting data was first seen
+    _started: Waiting | None = None  # what the look found that led to the last start
+    _alive_at: float = 0.0  # when something last happened after that
     _life: Hashable = None
     _patience: float = PATIENCE_SECONDS[0]
 
     def look(self, now: float, waiting: Waiting) -> StartRun | None:
-        """Args: now: a monotonic clock, in seconds."""
+        """Whether to start a run, given what this look found.
+
+        Args:
+            now: a monotonic clock, in seconds.
+        """
         if self._started is not None and waiting.progress != self._started.progress:
             self._started, self._since, self._patience = None, None, PATIENCE_SECONDS[0]
         if waiting.records == 0 and not waiting.urgent:

@@ -1,6 +1,6 @@
-"""Errors, classed by what the caller may do. Whatever else is raised is a bug or an unknown outcome.
+"""Errors, grouped by what the caller may do. Any other exception is a bug or an unknown outcome.
 
-A message says what happened, where, what was expected and found, and what to do. `AlreadyApplied` and `Idle` are
+A message says what happened and where, what was expected and found, and what to do. `AlreadyApplied` and `Idle` are
 results (see `guard` and `planning`), not errors.
 """
 
@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from include.protocol.json_data import JsonObject
 
-ERRORS_BY_NAME: dict[str, type[LakemarkError]] = {}  # every class below: who defines one need not remember to add it
+ERRORS_BY_NAME: dict[str, type[LakemarkError]] = {}  # every class below adds itself
 
 
 class LakemarkError(Exception):
-    """Base of all errors that Lakemark raises on purpose; carries its parts for machines.
+    """Base of all errors that Lakemark raises on purpose. It keeps its parts, for programs to read.
 
     Args:
         what: what happened. where: pipeline, batch, file or field. expected, found: the two that disagree.
@@ -25,7 +25,7 @@ class LakemarkError(Exception):
     exit_code: ClassVar[int]
 
     def __init_subclass__(cls) -> None:
-        assert cls.__name__ not in ERRORS_BY_NAME, "a class crosses processes by its name"
+        assert cls.__name__ not in ERRORS_BY_NAME, "an error crosses processes by its class name, which must be unique"
         ERRORS_BY_NAME[cls.__name__] = cls
 
     def __init__(self, *, what: str, where: str, expected: str, found: str, action: str) -> None:
@@ -37,7 +37,7 @@ class LakemarkError(Exception):
         return {"error": type(self).__name__, "kind": self.kind, **self.parts()}
 
     def parts(self) -> dict[str, str]:
-        """What the error was made of, by name."""
+        """The parts of the message, by name."""
         return {name: getattr(self, name) for name in ("what", "where", "expected", "found", "action")}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -56,14 +56,14 @@ class RetryableError(LakemarkError):
 
 
 class OutcomeUnknownError(LakemarkError):
-    """Something may have landed; read the target's log (settle) before anything is tried again (I6)."""
+    """Something may have landed. Read the target's log (settle) before you try anything again (I6)."""
 
     kind = "outcome_unknown"
     exit_code = 11
 
 
 class TerminalError(LakemarkError):
-    """A person must act; a retry would fail in the same way."""
+    """A person must act: a retry would fail in the same way."""
 
     kind = "terminal"
     exit_code = 12
@@ -78,23 +78,23 @@ class SuiteError(TerminalError):
 
 
 class TransformError(TerminalError):
-    """A transform cannot be done."""
+    """A transform cannot be run."""
 
 
 class QualityGate(TerminalError):
-    """A batch broke rules that let nothing of it land; it stays planned."""
+    """A batch broke a rule that stops the whole batch. Nothing of it landed, and it stays planned."""
 
 
 class SchemaChanged(TerminalError):
-    """The pipeline file and the table disagree about columns in a way that a person has to decide."""
+    """The pipeline file and the table have different columns, and a person has to decide."""
 
 
 class RangeGap(TerminalError):
-    """An attempt at batch n while the target's marker is below n-1 (I4)."""
+    """An attempt ran batch n while the target's marker is below n-1 (I4)."""
 
 
 class BatchMismatch(TerminalError):
-    """The target holds batch n with other ranges than the plan's (I3)."""
+    """The target holds batch n, with other ranges than the plan (I3)."""
 
 
 class FencedGeneration(TerminalError):
@@ -106,7 +106,7 @@ class OffsetsExpired(TerminalError):
 
 
 class TopicRecreated(TerminalError):
-    """A topic of that name exists, but it is another one than the plan's (I7)."""
+    """The topic with this name is not the one in the plan: it was created again (I7)."""
 
 
 class LedgerConflict(TerminalError):
@@ -118,11 +118,11 @@ class LedgerBehindTarget(TerminalError):
 
 
 class TargetBehindLedger(TerminalError):
-    """The target lacks batches that the ledger says are committed: it was replaced, or rolled back (I3, I4)."""
+    """The target lacks batches that the ledger has as committed: it was replaced or rolled back (I3, I4)."""
 
 
 class TableDamaged(TerminalError):
-    """A table's files cannot be what Delta wrote: one is missing, cut short or not readable."""
+    """The files of a table are not as Delta wrote them: one is missing, cut short or not readable."""
 
 
 class CountsDisagree(TerminalError):
@@ -133,10 +133,10 @@ _BY_KIND = {cls.kind: cls for cls in (RetryableError, OutcomeUnknownError, Termi
 
 
 def error_from_facts(facts: JsonObject) -> LakemarkError:
-    """The error that a job reported as JSON (see `LakemarkError.facts`), as an exception of its own class.
+    """Makes an exception of the error that a job reported as JSON (see `LakemarkError.facts`).
 
-    A class that this code does not know (the job's code may be newer) is what its kind says; without a kind that is
-    known, the outcome is unknown.
+    The job's code may be newer. If this code does not know the class, it uses the class of the error's kind. If it does
+    not know the kind, the outcome is unknown.
     """
     known = ERRORS_BY_NAME.get(facts.get("error", ""))
     return _rebuild(known or _BY_KIND.get(facts.get("kind", ""), OutcomeUnknownError), facts)

@@ -1,10 +1,10 @@
 """How one generation of a pipeline ends and the next one begins: reset, skip, rebuild. Pure.
 
-A batch that was planned is never planned otherwise (I1), and nothing moves offsets within a generation but batches. So
-whatever moves them is a new generation: the old one is fenced in the target by a marker that no batch can exceed, and
-whoever is still at work in it can never land (I5). The fence is a compare-and-swap on the marker that the decision was
-made on, and its commit carries the decision itself, so that an interrupted reset is ended as it was begun and a lost
-ledger can be made anew (I10).
+A planned batch never changes (I1), and within a generation only batches move offsets. Anything else that moves offsets
+starts a new generation. A fence ends the old one: a marker in the target that no batch can exceed, so an attempt that
+still works in the old generation can never land (I5). The fence is a compare-and-swap on the marker that the decision
+was based on. Its commit carries the decision, so that an interrupted reset can be completed as it was decided, and a
+lost ledger can be rebuilt (I10).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from include.protocol.planning import SourceExtent, expired, next_offsets, verif
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 
-Origin = Literal["committed", "earliest"] | int  # an int is the batch to begin with
+Origin = Literal["committed", "earliest"] | int  # an int: the batch to begin with
 
 
 def restart(
@@ -36,17 +36,17 @@ def restart(
     reason: str,
     started_by: str,
 ) -> GenerationStarted:
-    """The generation after `state`'s, which reads from `origin` on: what follows the last committed batch, the
-    earliest record that Kafka holds, or the start of a batch of this generation.
+    """The generation after `state`'s, which reads from `origin` on: after the last committed batch, from the earliest
+    record that Kafka holds, or from the start of a batch of this generation.
 
-    Only "earliest" accepts a topic that was re-created. Nothing is passed over: that is what `skip` is for.
+    Only "earliest" accepts a topic that was created again. No record is passed over: `skip` is for that.
 
     Args:
-        kafka_order_decides: the pipeline has no `order_by`; the offsets of a re-created topic would then look older
-            than those of the rows that are there.
+        kafka_order_decides: the pipeline has no `order_by`; the offsets of a topic that was created again would then
+            look older than those of the rows in the table.
 
     Raises:
-        TopicRecreated, OffsetsExpired: going on would pass records over. TerminalError: no such batch.
+        TopicRecreated, OffsetsExpired: records would be passed over. TerminalError: there is no such batch.
     """
     if origin == "earliest":
         offsets = _earliest(pipeline, state, source, kafka_order_decides)
@@ -73,10 +73,10 @@ def skip(
     reason: str,
     started_by: str,
 ) -> GenerationStarted:
-    """The generation that goes on after the committed batches and passes `ranges` over for good.
+    """The generation that continues after the committed batches and never reads `ranges`.
 
     Raises:
-        TerminalError: a range does not start where the pipeline stands, or reaches beyond what Kafka has had.
+        TerminalError: a range does not start where the pipeline stands, or ends beyond Kafka's end offset.
         TopicRecreated: see `restart`.
     """
     verify_topics(pipeline, _still_read(state, source), state.cluster_id, source)
@@ -104,13 +104,13 @@ def rebuild(
     reason: str,
     started_by: str,
 ) -> GenerationStarted:
-    """The generation after `generation`, of which the ledger is lost, from what the target says.
+    """The generation after `generation`, whose ledger is lost. The target says where it starts.
 
     Args:
         landed: the commit that the target's marker names, if Delta's log clean-up has left it.
-        begun: how that generation began, from the fence of the one before, when no batch of it has landed.
-        offsets_of_rows: one past the highest offset among the rows of that generation, by partition: never beyond
-            what was applied, so what follows is read once more at worst, and changes are order-proof (I9).
+        begun: how that generation began, from the fence before it; for when no batch of it has landed.
+        offsets_of_rows: one past the highest offset among the rows of that generation, by partition. This is never
+            beyond what was applied. At worst some records are read again, and changes are order-proof (I9).
     """
     if landed is not None:
         batch, offsets = landed.metadata.batch, landed.metadata.next_offsets
@@ -138,10 +138,11 @@ def rebuild(
 
 
 def take_over(backfill: Backfill, state: LedgerState, source: SourceExtent, started_by: str) -> GenerationStarted:
-    """The generation that goes on from where a backfill was planned, whose table takes the target's place.
+    """The generation after a backfill whose table takes the target's place. It continues where the backfill was
+    planned.
 
     Raises:
-        TopicRecreated, OffsetsExpired: Kafka does not hold what came after it.
+        TopicRecreated, OffsetsExpired: Kafka does not hold what follows.
     """
     verify_topics(backfill.pipeline, backfill.topic_ids, backfill.cluster_id, source)
     started = GenerationStarted(
@@ -159,7 +160,7 @@ def take_over(backfill: Backfill, state: LedgerState, source: SourceExtent, star
         topic_ids=started.topic_ids,
         cluster_id=started.cluster_id,
     )
-    next_offsets(backfill.pipeline, after, source)  # raises
+    next_offsets(backfill.pipeline, after, source)  # only for what it raises
     return started
 
 
@@ -176,7 +177,7 @@ def fence_metadata(pipeline: str, started: GenerationStarted) -> str:
 
 
 def fenced_for(text: str | None, pipeline: str) -> GenerationStarted | None:
-    """The generation whose start is recorded in a fence's `userMetadata`; None if it is no fence of the pipeline."""
+    """The generation whose start a fence's `userMetadata` records; None if it is not from a fence of the pipeline."""
     data = own_metadata(text)
     if data is None or (data.get("role"), data.get("pipeline")) != (FENCE_ROLE, pipeline):
         return None
@@ -191,7 +192,7 @@ def _next(
     reason: str,
     started_by: str,
 ) -> GenerationStarted:
-    """Topics that the pipeline does not read any more are left behind; new ones start by `TopicsStarted`, as ever."""
+    """The next generation, without topics that the pipeline no longer reads. New topics start by `TopicsStarted`."""
     known = {tp: offset for tp, offset in offsets.items() if tp.topic in source.topic_ids}
     topic_ids = {topic: id_ for topic, id_ in source.topic_ids.items() if topic in state.topic_ids}
     recreated = tuple(sorted(topic for topic in topic_ids if not _same_topic(state, source, topic)))
@@ -225,9 +226,9 @@ def _earliest(
         same = _same_topic(state, source, tp.topic)
         if not same and kafka_order_decides and state.committed_through >= 0:
             raise TerminalError(
-                what="changes of the re-created topic cannot be told from older ones",
+                what="changes of the topic that was created again look older than those in the table",
                 where=f"{pipeline}, topic {tp.topic}",
-                expected="`change.order_by` in the pipeline file: without it offsets decide, and they start anew",
+                expected="`change.order_by` in the pipeline file: without it offsets decide, and they start at 0 again",
                 found="no order_by, and a table with rows of the old topic",
                 action="declare order_by and give the pipeline a new target table, or start a new pipeline",
             )

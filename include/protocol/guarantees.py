@@ -1,4 +1,4 @@
-"""What a pipeline guarantees from end to end: what its weakest part does."""
+"""What a pipeline guarantees from end to end: the guarantee of its weakest part."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class Part:
 
 
 def end_to_end(parts: Sequence[Part]) -> Part:
-    """The weakest part; of equals the first."""
+    """The weakest part; the first of several that are equally weak."""
     return min(parts, key=lambda part: _ORDER.index(part.level))

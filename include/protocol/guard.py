@@ -1,4 +1,4 @@
-"""May an attempt go on? Decided from the plan and the target's marker, before anything is read (I3, I4, I5)."""
+"""Decides whether an attempt may run, from the plan and the target's marker, before anything is read (I3, I4, I5)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Apply:
 class AlreadyApplied:
     """The target holds the batch: change nothing.
 
-    `fingerprint` tells whether the commit's own fingerprint was compared with the plan's ("verified"), or could
-    not be because Delta's log clean-up has removed that commit's metadata ("expired").
+    `fingerprint` is "verified" if the commit's fingerprint was compared with the plan's. It is "expired" if Delta's log
+    clean-up has removed the commit's metadata, so that it could not be compared.
     """
 
     fingerprint: Literal["verified", "expired"]
@@ -28,15 +28,15 @@ class AlreadyApplied:
 def guard(
     batch: Batch, marker: int | None, landed_fingerprint: str | None, current_generation: int
 ) -> Apply | AlreadyApplied:
-    """What an attempt at `batch` may do. A chunk of a backfill follows no other batch and no generation.
+    """Decides what an attempt at `batch` may do. A chunk of a backfill follows no other batch and no generation.
 
     Args:
-        marker: the table's, under the batch's appId; None if it has none yet.
-        landed_fingerprint: fingerprint in the target's commit of this very batch, if that is still in the log.
+        marker: the table's marker under the batch's appId; None if there is none yet.
+        landed_fingerprint: the fingerprint in the target's commit of this batch, if the log still has it.
         current_generation: the ledger's.
 
     Raises:
-        FencedGeneration: the batch is of a generation that has ended.
+        FencedGeneration: the batch belongs to a generation that has ended.
         BatchMismatch: the target holds another batch under this id.
         RangeGap: an earlier batch is missing.
     """
@@ -61,15 +61,15 @@ def fenced(where: str, generation: int) -> FencedGeneration:
     return FencedGeneration(
         what="this generation of the pipeline has ended",
         where=where,
-        expected="the generation that the ledger is in",
+        expected="the ledger's present generation",
         found=f"generation {generation}, ended by a reset, a skip or a rebuild",
-        action="nothing: the new generation's own runs carry on from the ledger",
+        action="nothing: the runs of the new generation continue from the ledger",
     )
 
 
 def verify_fingerprint(batch: Batch, landed: str | None) -> Literal["verified", "expired"]:
-    """Compares a landed commit with the plan. Delta ignores a marker that it has seen, whatever data comes with
-    it, so equal batch ids prove nothing.
+    """Compares a landed commit with the plan. Equal batch ids prove nothing, since Delta does not compare the data that
+    comes with a marker.
 
     Raises:
         BatchMismatch: they differ.
@@ -82,7 +82,8 @@ def verify_fingerprint(batch: Batch, landed: str | None) -> Literal["verified", 
             where=str(batch),
             expected=f"fingerprint {batch.fingerprint} (the plan)",
             found=f"fingerprint {landed} (the target's commit)",
-            action="the ledger and the target do not belong together (one was restored or replaced): look at "
-            f"`lakemark audit {batch.pipeline}`; `lakemark ledger rebuild {batch.pipeline}` takes the target's word",
+            action="the ledger and the target do not belong together, since one of them was restored or replaced: see "
+            f"`lakemark audit {batch.pipeline}`; `lakemark ledger rebuild {batch.pipeline}` makes the ledger again "
+            "from the target's commits",
         )
     return "verified"

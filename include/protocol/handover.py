@@ -1,8 +1,8 @@
-"""Where each half of a pipeline goes on once `merge_every` was put into its file, or taken out of it.
+"""Where each half of a pipeline continues after `merge_every` was added to its file, or removed from it.
 
-While the line is away the pipeline reads Kafka itself, and its own batches write the archive. The landing stands still
-meanwhile. What it has missed is in the archive already, unless the file had no `archive` either: that is counted, and
-only what is there is passed over.
+Without that line the pipeline reads Kafka itself, and its own batches write the archive. The landing does not run. What
+it has missed is in the archive already, unless the file had no `archive` either. So the records in the archive are
+counted, and the landing passes over only those that are there.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 
-ORIGIN = "archive"  # of a landing's generation that goes on behind what the archive got from the other half
+ORIGIN = "archive"  # a landing's generation that starts after what the other half has archived
 
 
 @dataclass(frozen=True)
 class Overtaken:
-    """The half that merges has merged more from Kafka than its landing has ever landed."""
+    """The merging half has merged more from Kafka than its landing has ever landed."""
 
-    started: GenerationStarted  # the landing's next generation, if the archive holds what lies between
-    ranges: tuple[OffsetRange, ...]  # that were merged since
+    started: GenerationStarted  # the landing's next generation, if the archive holds the records between
+    ranges: tuple[OffsetRange, ...]  # merged since then
     topic_ids: Mapping[str, str]
-    records: int  # that Kafka held in these ranges
+    records: int  # how many Kafka held in these ranges
 
     @classmethod
     def of(cls, landing: Sequence[Event], merging: Sequence[Event]) -> Overtaken | None:
-        """None: it has not been; or nobody can say how many records there were.
+        """Compares the two ledgers. None if the landing was not overtaken, or if the number of records is not known.
 
         Args:
             landing, merging: all events of the two ledgers.
         """
         state, merged = fold(landing), fold(merging)
         stands, reached = state.committed_in(state.topic_ids), farthest(landing, state.topic_ids)
-        # A landing that stands below where it was before was told to read again: it does, up to there.
+        # A landing that stands below an earlier position was told to read again, and does so up to that position.
         ahead = {
             tp: at
             for tp, at in merged.committed_in(state.topic_ids).items()
@@ -73,7 +73,7 @@ class Overtaken:
 
 
 def may_be_overtaken(landing: LedgerState, merging: LedgerState) -> bool:
-    """Whether it is worth a closer look; recent states suffice. True of a landing that has not begun."""
+    """Whether `Overtaken.of` is worth its cost; recent states suffice. True for a landing that has not begun."""
     stands = landing.committed_offsets
     return any(
         at > stands.get(tp, 0)
@@ -83,14 +83,14 @@ def may_be_overtaken(landing: LedgerState, merging: LedgerState) -> bool:
 
 
 def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
-    """A landing begins where the pipeline has merged to, if it did so from Kafka before the file said `merge_every`."""
+    """The start of a landing's topics: where the pipeline has merged to, if it read Kafka without `merge_every`."""
     offsets = merged.committed_in(started.topic_ids)
     return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
 
 
 def only_in_archive(error: OffsetsExpired, landed: LedgerState, merged: LedgerState, kafka: SourceExtent) -> Exception:
-    """What to raise where Kafka no longer holds what comes next: `error`; or the same with other advice, if a landing
-    had landed that before `merge_every` was taken out. Nothing is lost then."""
+    """The error to raise when Kafka no longer holds what comes next: `error`, or the same with other advice if a
+    landing had landed those records before `merge_every` was removed. Nothing is lost then."""
     offsets, held = merged.committed_offsets, landed.committed_in(merged.topic_ids)
     gone = {
         tp: extent.log_start_offset
@@ -100,17 +100,17 @@ def only_in_archive(error: OffsetsExpired, landed: LedgerState, merged: LedgerSt
     if not gone or any(held.get(tp, 0) < start for tp, start in gone.items()):
         return error
     return OffsetsExpired(
-        what="Kafka no longer holds records that were not merged yet; the archive does",
+        what="Kafka no longer holds records that were not merged yet, but the archive does",
         where=error.where,
         expected=error.expected,
         found=error.found,
-        action="nothing is lost: put `merge_every` back into the pipeline file and run the pipeline until it is caught "
-        "up, which merges what has landed; after that the line may be taken out",
+        action="nothing is lost: put `merge_every` back into the pipeline file and run the pipeline until it has "
+        "merged all that has landed; after that the line may be removed",
     )
 
 
 def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Where a landing has ever got to, in whatever generation, of topics that are these."""
+    """The farthest offsets that a landing has reached in these topics, in any generation."""
     planned: dict[BatchKey, Batch] = {}
     found: dict[TopicPartition, int] = {}
     for event in landing:
@@ -135,8 +135,8 @@ def _read_between(
     merging: Iterable[Event],
     topic_ids: Mapping[str, str],
 ) -> list[tuple[Batch, int]] | None:
-    """The newest batches that together hold all from `starts` to `ends`, each with how many records it read; None if
-    they cannot be told."""
+    """The newest batches that together hold everything from `starts` to `ends`, each with the number of records that it
+    read. None if they are not known."""
     planned: dict[BatchKey, Batch] = {}
     committed: list[tuple[Batch, int | None]] = []
     for event in merging:
@@ -146,11 +146,11 @@ def _read_between(
             case BatchCommitted() if (batch := planned.get(BatchKey(event.generation, event.batch_id))) is not None:
                 committed.append((batch, event.counts.read if event.counts else None))
     found: list[tuple[Batch, int]] = []
-    left = dict(ends)  # to be found below these, downwards
+    left = dict(ends)  # the search goes down from here
     for batch, read in reversed(committed):
         wanted = [r for r in batch.ranges if left.get(r.topic_partition, 0) > starts.get(r.topic_partition, 0)]
         if not wanted or all(r.start_offset >= left[r.topic_partition] for r in wanted):
-            continue  # a later generation has read it again
+            continue  # a later generation has read these again
         same = all(batch.topic_ids.get(r.topic) == topic_ids.get(r.topic) for r in wanted)
         if read is None or not same or any(r.end_offset != left[r.topic_partition] for r in wanted):
             return None

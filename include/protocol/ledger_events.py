@@ -16,39 +16,39 @@ from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
-REBUILT = ("commit metadata", "rows")  # origins of the generations that a ledger which was made anew begins with
+REBUILT = ("commit metadata", "rows")  # origins of the first generation in a ledger that was rebuilt
 
 
 @dataclass(frozen=True)
 class GenerationStarted:
-    """The start of a generation after the first one; the one before it is fenced in the target (I5).
+    """The start of a generation after the first one. The one before it is fenced in the target (I5).
 
-    The only event that moves offsets otherwise than a batch does: back, to read again, or forward over ranges that a
-    person has given up. Recorded after the fence has landed.
+    No other event, except a batch, moves offsets. This one moves them back, to read again, or forward over ranges that
+    a person has given up. It is recorded after the fence has landed.
     """
 
     generation: int
-    start_offsets: Mapping[TopicPartition, int]  # of every partition that is known
+    start_offsets: Mapping[TopicPartition, int]  # in every known partition
     topic_ids: Mapping[str, str]
     cluster_id: str | None
     origin: str  # where the offsets come from: "committed", "earliest", "batch 7", "commit metadata", "rows", "archive"
-    reason: str  # a person's
+    reason: str  # as a person gave it
     started_by: str
-    target_version: int | None = None  # of the target when the generation before was fenced
-    recreated: tuple[str, ...] = ()  # topics that are others now than the generation before read
-    skipped: tuple[OffsetRange, ...] = ()  # what no batch will ever read: the deliberate, audited loss
+    target_version: int | None = None  # the target's version when the generation before was fenced
+    recreated: tuple[str, ...] = ()  # topics that were created again since the generation before
+    skipped: tuple[OffsetRange, ...] = ()  # no batch will ever read these: a deliberate, audited loss
 
 
 @dataclass(frozen=True)
 class TopicsStarted:
-    """Where reading begins in topics that were not read before: every partition of them, the empty ones too.
+    """Where reading begins in topics that were not read before, in all of their partitions, also in empty ones.
 
-    Written down before the first batch, or "the first record" would be whatever Kafka still holds when a partition's
-    turn comes, and "the latest" would move on with every look (I7).
+    It is recorded before the first batch. Otherwise "earliest" would mean what Kafka still holds when a partition is
+    first planned, and "latest" would move with every look (I7).
     """
 
     generation: int
-    next_batch_id: int  # the first batch that it matters to
+    next_batch_id: int  # the first batch that may read them
     start_offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
     cluster_id: str
@@ -70,41 +70,41 @@ class AttemptStarted:
 
 @dataclass(frozen=True)
 class AttemptEnded:
-    """An attempt that could still speak. One that was killed leaves no such event."""
+    """The end of an attempt, as the attempt itself reports it. One that was killed leaves no such event."""
 
     generation: int
     batch_id: int
     attempt_id: str
     outcome: str  # "applied", "already_applied", or an error's class name
     phase_seconds: Mapping[str, float] = field(default_factory=dict)  # read, decode, merge
-    problem: str | None = None  # what went wrong, and what to do
+    problem: str | None = None  # what failed, and what to do
 
 
 @dataclass(frozen=True)
 class BatchCommitted:
-    """What the target's log says of a batch; written by settle."""
+    """What the target's log says about a batch. Settle records it."""
 
     generation: int
     batch_id: int
     fingerprint: str
     table_version: int | None  # None when the log no longer has the commit
     committed_at: str | None  # ISO 8601, UTC
-    attempt_id: str | None  # the attempt whose commit it is
+    attempt_id: str | None  # the attempt that made the commit
     counts: BatchCounts | None  # None: the log no longer has the commit, or its numbers do not add up
     quarantine_version: int | None = None  # None when the batch quarantined nothing
     settle_seconds: float | None = None
-    attempt_seconds: float | None = None  # that its attempt took; None: it did not live to tell
-    table_id: str | None = None  # Delta's id of the target, by which another table in its place is noticed
+    attempt_seconds: float | None = None  # how long its attempt took; None: the attempt did not report
+    table_id: str | None = None  # Delta's id of the target; another table in its place has another id
     quality: JsonMapping | None = None  # the quality suite's verdict; None: there is no suite
 
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """What all events until now add up to, for whoever plans or settles: they read on from here, so that a pipeline's
-    thousandth day costs what its first one did. Says nothing new: a fold of all events checks it.
+    """What all events until now add up to. Planning and settling read from the newest snapshot on, so that a pipeline's
+    thousandth day costs what its first day did. It says nothing new: a fold of all events checks it.
     """
 
-    batch: Batch  # the last one, which is committed
+    batch: Batch  # the last batch, which is committed
     commit: BatchCommitted
     next_offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
@@ -118,7 +118,7 @@ class BackfillPlanned:
 
 @dataclass(frozen=True)
 class BackfillEnded:
-    """The last word on a backfill. Which of its chunks have landed says the table's log alone."""
+    """The end of a backfill. Only the table's log says which of its chunks have landed."""
 
     number: int
     outcome: BackfillOutcome

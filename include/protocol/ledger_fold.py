@@ -1,4 +1,4 @@
-"""The fold: makes a state of a ledger's events, and refuses events that cannot have come from the protocol. Pure."""
+"""The fold: makes a state of a ledger's events, and refuses events that contradict each other. Pure."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from include.protocol.ranges import TopicPartition
 
 
 def fold(events: Iterable[Event]) -> LedgerState:
-    """The state after `events`, in order; a recent one if they begin with a `LedgerSnapshot`.
+    """The state after `events`, which are in order. It is a recent state if they begin with a `LedgerSnapshot`.
 
     Raises:
-        LedgerConflict: they cannot have come from the protocol (a gap, an overlap, a batch planned twice ...).
+        LedgerConflict: the protocol cannot have made them (a gap, an overlap, a batch planned twice ...).
     """
     folding = _Folding()
     for event in events:
@@ -47,7 +47,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
 
 @dataclass
 class _Folding:
-    """The state while it grows: a list, so that ten thousand batches fold in linear time."""
+    """The state while it grows. Batches are in a list, so that ten thousand fold in linear time."""
 
     generation: int = FIRST_GENERATION
     batches: list[BatchRecord] = field(default_factory=list)
@@ -81,16 +81,14 @@ class _Folding:
             case BackfillEnded():
                 record = self.backfills.get(event.number)
                 if record is None or record.outcome is not None:
-                    raise contradiction(
-                        event, "a backfill that is not at its end", "none" if record is None else "an end"
-                    )
+                    raise contradiction(event, "a backfill that has not ended", "none" if record is None else "an end")
                 self.backfills[event.number] = replace(record, outcome=event.outcome)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():
                 if event.generation < self.generation:
-                    return  # a late word from before a reset
+                    return  # a late event from before a reset
                 place = event.batch_id - self.first_batch_id
                 if place < 0 and event.generation == self.generation and event.batch_id >= 0:
-                    return  # a late word of a batch that was committed before this fold begins
+                    return  # a late event of a batch that was committed before this fold begins
                 if event.generation > self.generation or not 0 <= place < len(self.batches):
                     raise contradiction(event, "a planned batch", f"batches to {self._next_batch_id - 1}")
                 self.batches[place] = self.batches[place].after(event)
@@ -106,9 +104,7 @@ class _Folding:
             known = (record and (record.batch, record.commit), self.next_offsets, self.topic_ids, self.cluster_id)
             kept = ((batch, event.commit), dict(event.next_offsets), dict(event.topic_ids), event.cluster_id)
             if known != kept:
-                raise contradiction(
-                    f"what was kept after {batch}", "what the events before add up to", "something else"
-                )
+                raise contradiction(f"snapshot after {batch}", "what the events before it add up to", "something else")
             return
         self.is_whole, self.generation, self.first_batch_id = False, batch.generation, batch.batch_id
         self.batches = [BatchRecord(batch, (), event.commit)]
@@ -116,7 +112,7 @@ class _Folding:
         self.cluster_id = event.cluster_id
 
     def _begin(self, event: GenerationStarted) -> None:
-        """A ledger that was rebuilt may begin with any generation; later ones follow each other."""
+        """A rebuilt ledger may begin with any generation. Later generations follow each other."""
         if event.generation != self.generation + 1 and not (self.empty and event.generation > self.generation):
             raise contradiction(event, f"generation {self.generation + 1}", f"generation {event.generation}")
         self.generation, self.batches, self.first_batch_id = event.generation, [], 0

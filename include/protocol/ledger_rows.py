@@ -1,4 +1,4 @@
-"""Ledger events as rows of the ledger's table, and back."""
+"""Makes rows of the ledger's table from events, and events from rows."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def from_row(row: JsonMapping) -> Event:
                 where=f"generation {row['generation']} batch {row['batch_id']}",
                 expected=f"one of {', '.join(get_args(EventName))}",
                 found=repr(other),
-                action="a newer Lakemark wrote it: use that one; or something else did: `lakemark ledger rebuild NAME` "
-                "makes it anew from the target's own commits",
+                action="if a newer Lakemark wrote it, use that one; if not, `lakemark ledger rebuild NAME` makes the "
+                "ledger again from the target's own commits",
             )
 
 
 def _commit_to_json(event: BatchCommitted) -> JsonObject:
-    """All but what has a column."""
+    """The fields that have no column."""
     return {
         "fingerprint": event.fingerprint,
         "table_version": event.table_version,
@@ -141,7 +141,7 @@ def _commit_from_json(generation: int, batch_id: int, data: JsonMapping) -> Batc
 
 
 def generation_to_json(event: GenerationStarted) -> JsonObject:
-    """All but the generation's own number, which has a column."""
+    """The fields without the generation's number, which has a column."""
     return {
         "start_offsets": offsets_to_json(event.start_offsets),
         "topic_ids": dict(event.topic_ids),

@@ -1,4 +1,4 @@
-"""What a pipeline's events add up to: its batches, attempts and backfills, and where the next batch starts. Pure."""
+"""What a pipeline's events add up to: batches, attempts, backfills, and where the next batch starts. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ranges import TopicPartition
 
-_BACKFILLS_OF_A_LEDGER = 100_000  # more than one will ever have; rows name them in 32 bits
+_BACKFILLS_OF_A_LEDGER = 100_000  # more than any ledger will have; rows store a backfill's number in 32 bits
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class AttemptRecord:
     attempt_id: str
     host: str
     started_by: str
-    outcome: str | None = None  # None: running, or lost without a word
+    outcome: str | None = None  # None: it runs, or was lost without a report
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
     problem: str | None = None
 
     def after(self, ended: AttemptEnded) -> AttemptRecord:
-        """The record once an attempt, this one or another, has ended."""
+        """The record after an attempt has ended, this one or another."""
         if ended.attempt_id != self.attempt_id:
             return self
         return replace(self, outcome=ended.outcome, phase_seconds=ended.phase_seconds, problem=ended.problem)
@@ -47,15 +47,15 @@ class BatchRecord:
     commit: BatchCommitted | None = None
 
     def seconds_of(self, attempt_id: str) -> float | None:
-        """What an attempt's phases took together; None if it has not told."""
+        """How long an attempt's phases took in total; None if it has not reported."""
         phases = next((a.phase_seconds for a in self.attempts if a.attempt_id == attempt_id), {})
         return round(sum(phases.values()), 3) if phases else None
 
     def after(self, event: AttemptStarted | AttemptEnded | BatchCommitted) -> BatchRecord:
-        """The record once `event`, which is of this batch, has happened.
+        """The record after `event`, which is about this batch.
 
         Raises:
-            LedgerConflict: it cannot have.
+            LedgerConflict: the event cannot follow.
         """
         match event:
             case AttemptStarted():
@@ -74,14 +74,14 @@ class BatchRecord:
 @dataclass(frozen=True)
 class BackfillRecord:
     backfill: Backfill
-    outcome: BackfillOutcome | None = None  # None: not at its end
+    outcome: BackfillOutcome | None = None  # None: it has not ended
 
 
 @dataclass(frozen=True)
 class LedgerState:
     """What the events of the newest generation add up to.
 
-    A recent state begins at a `LedgerSnapshot`: it knows the batches from there on, and no backfills.
+    A recent state begins at a `LedgerSnapshot`. It knows the batches from there on, and no backfills.
     """
 
     generation: int = FIRST_GENERATION
@@ -89,14 +89,14 @@ class LedgerState:
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next batch starts
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
-    generations: tuple[GenerationStarted, ...] = ()  # how the generations after the first began, as far as is known
+    generations: tuple[GenerationStarted, ...] = ()  # the starts of later generations, as far as they are known
     backfills: Mapping[int, BackfillRecord] = field(default_factory=dict)  # of all generations, by number
-    first_batch_id: int = 0  # that is known; above 0 in a recent state only
+    first_batch_id: int = 0  # the first known batch; above 0 only in a recent state
     is_whole: bool = True
 
     @property
     def pending(self) -> BatchRecord | None:
-        """The batch that is planned and not committed; there is at most one, the last."""
+        """The batch that is planned and not committed. There is at most one, the last."""
         last = self.batches[-1] if self.batches else None
         return last if last is not None and last.commit is None else None
 
@@ -111,22 +111,22 @@ class LedgerState:
 
     @property
     def last_commit(self) -> BatchCommitted | None:
-        """Of the last committed batch; None if there is none."""
+        """The commit of the last committed batch; None if there is none."""
         return (
             self.batches[self.committed_through - self.first_batch_id].commit if self.committed_through >= 0 else None
         )
 
     @property
     def next_backfill(self) -> int:
-        """A number that no backfill of the pipeline has ever had: rows, quarantined records and markers name a backfill
-        by it for good. A ledger that was made anew knows none of the backfills before it, and no two such ledgers begin
-        with the same generation."""
+        """A number that no backfill of the pipeline has ever had: rows, quarantined records and markers keep it for
+        good. A rebuilt ledger does not know the backfills before it. But no two rebuilt ledgers begin with the same
+        generation, so the generation leads to a new number."""
         assert self.is_whole, "a recent state knows no backfills"
-        made_anew = max((g.generation for g in self.generations if g.origin in REBUILT), default=0)
-        return max([made_anew * _BACKFILLS_OF_A_LEDGER, *self.backfills]) + 1
+        rebuilt = max((g.generation for g in self.generations if g.origin in REBUILT), default=0)
+        return max([rebuilt * _BACKFILLS_OF_A_LEDGER, *self.backfills]) + 1
 
     def snapshot(self) -> LedgerSnapshot:
-        """Of a state in which the last batch is committed."""
+        """A snapshot of this state, whose last batch must be committed."""
         last = self.batches[-1]
         assert last.commit is not None, "a batch is pending"
         return LedgerSnapshot(
@@ -138,29 +138,29 @@ class LedgerState:
         )
 
     def knows(self, key: BatchKey) -> bool:
-        """Whether a question about this batch, or one of a backfill, can be answered from here."""
+        """Whether this state can answer a question about this batch, or about a chunk of a backfill."""
         generation, batch_id = key
         return self.is_whole or generation != self.generation or batch_id >= self.first_batch_id
 
     @property
     def target_version(self) -> int | None:
-        """The target's version when the ledger last heard of it, None if it never has."""
+        """The target's version in the newest event that has one; None if no event has."""
         if (commit := self.last_commit) is not None:
             return commit.table_version
         return self.generations[-1].target_version if self.generations else None
 
     @property
     def committed_offsets(self) -> dict[TopicPartition, int]:
-        """Where the first batch that is not committed starts, in every partition that is known."""
+        """Where the first batch that is not committed starts, in every known partition."""
         return self.offsets_before(self.committed_through + 1)
 
     def committed_in(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """The same, of topics that have these ids: a topic that was made anew has other offsets."""
+        """The same, only in topics that have these ids: a topic that was created again has other offsets."""
         offsets = self.committed_offsets
         return {tp: at for tp, at in offsets.items() if self.topic_ids.get(tp.topic) == topic_ids.get(tp.topic)}
 
     def offsets_before(self, batch_id: int) -> dict[TopicPartition, int]:
-        """Where batch `batch_id` of this generation starts, in every partition that is known."""
+        """Where batch `batch_id` of this generation starts, in every known partition."""
         assert batch_id >= self.first_batch_id, "a recent state does not know so far back"
         offsets = dict(self.next_offsets)
         for record in reversed(self.batches[batch_id - self.first_batch_id :]):
@@ -168,7 +168,7 @@ class LedgerState:
         return offsets
 
     def first_after(self, version: int) -> int:
-        """The first batch of this generation that landed after a version of the target; the next one, if none has."""
+        """The first batch of this generation that landed after a version of the target; the next batch if none has."""
         landed = (r.batch.batch_id for r in self.batches if r.commit and (r.commit.table_version or 0) > version)
         return next(landed, self.committed_through + 1)
 
@@ -178,7 +178,7 @@ class LedgerState:
         return self.batches[place] if 0 <= place < len(self.batches) else None
 
     def with_started(self, started: TopicsStarted) -> LedgerState:
-        """The state once `started` is recorded."""
+        """The state after `started` is recorded."""
         return replace(
             self,
             next_offsets={**self.next_offsets, **started.start_offsets},
@@ -190,7 +190,7 @@ class LedgerState:
         """The record of a batch.
 
         Raises:
-            FencedGeneration: its generation has ended. TerminalError: it was never planned.
+            FencedGeneration: the batch's generation has ended. TerminalError: the batch was never planned.
         """
         generation, batch_id = key
         if generation < 0:
@@ -212,7 +212,8 @@ class LedgerState:
         """A backfill whose chunks may still land.
 
         Raises:
-            FencedGeneration: it was cancelled, or its table has taken the target's place. TerminalError: no such one.
+            FencedGeneration: it was cancelled, or its table has taken the target's place.
+            TerminalError: there is no such backfill.
         """
         assert self.is_whole, "a recent state knows no backfills"
         record = self.backfills.get(number)
@@ -222,15 +223,15 @@ class LedgerState:
                 where=f"{pipeline} backfill {number}",
                 expected=f"one of {', '.join(map(str, self.backfills)) or 'none: nothing was backfilled yet'}",
                 found=str(number),
-                action=f"see `lakemark backfill {pipeline} --list`; a ledger that was made anew knows none",
+                action=f"see `lakemark backfill {pipeline} --list`; a rebuilt ledger knows no backfills",
             )
         if record.outcome in ("cancelled", "swapped"):
             raise FencedGeneration(
                 what=f"the backfill was {record.outcome}",
                 where=f"{pipeline} backfill {number}",
-                expected="one that is not at its end",
+                expected="a backfill that has not ended",
                 found=record.outcome,
-                action="nothing; if it is wanted after all, ask for a new one",
+                action="nothing; if you want it after all, ask for a new one",
             )
         return record.backfill
 
@@ -242,6 +243,6 @@ def contradiction(where: object, expected: str, found: str) -> LedgerConflict:
         where=str(where),
         expected=expected,
         found=found,
-        action="the ledger was written by something else than Lakemark, or is damaged; the target's log is the "
-        "truth: look at both with `lakemark audit NAME`; `lakemark ledger rebuild NAME` makes it anew from that",
+        action="something other than Lakemark wrote the ledger, or it is damaged; the target's log is the truth: "
+        "compare both with `lakemark audit NAME`; `lakemark ledger rebuild NAME` makes the ledger again from that log",
     )

@@ -1,10 +1,10 @@
-"""What a table needs of maintenance, which tombstones may go, and what may not be read again once some are gone. Pure.
+"""Decides what maintenance a table needs, which tombstones may go, and what may not be read again afterwards. Pure.
 
-A tombstone keeps an older change from making a deleted row again. Once it is purged, nothing does. Whoever reads
-changes again may then bring back rows that are deleted: the older change may lie anywhere (in another partition or
-topic, before the delete or after it), and the row is there until the delete is read again, if it ever is. So what was
-purged is written down with the table first (`PURGED`), and from then on nothing is read again into the table itself. A
-new table that takes its place holds every delete again.
+A tombstone keeps an older change from bringing a deleted row back. Once it is purged, nothing does. Then a reset or a
+backfill could bring back deleted rows: the older change may lie anywhere (in another partition or topic, before the
+delete or after it), and the row stays until the delete is read again, if it ever is. So what is purged is first
+recorded with the table (`PURGED`), and from then on nothing is read again into the table itself. A new table that takes
+its place holds every delete again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 
-PURGED = "lakemark.tombstonesPurgedTo"  # table property: marks, see `PurgeMark`
+PURGED = "lakemark.tombstonesPurgedTo"  # table property that holds the marks (see `PurgeMark`)
 SMALL_BYTES = 32 * 1024 * 1024
-_DELETED_MAX = 0.2  # share of rows that deletion vectors hide; above it every reader pays for them
+_DELETED_MAX = 0.2  # share of rows that deletion vectors hide; above it, they slow every reader down
 
 
 @dataclass(frozen=True)
@@ -32,64 +32,64 @@ class PurgeMark:
     """Tombstones of records below `offset` of one partition may be gone."""
 
     topic: str
-    topic_id: str | None  # None: of whatever topics have had the name (as marks were written before they had ids)
+    topic_id: str | None  # None: any topic that has had the name (older marks have no ids)
     partition: int
     offset: int  # end, exclusive
 
 
 @dataclass(frozen=True)
 class Purgeable:
-    """Tombstones of one partition that are old enough: of records below `offset`, in rows that these generations wrote.
+    """Tombstones of one partition that are old enough: for records below `offset`, in rows of these generations.
 
-    What a later generation writes was not asked about: offsets alone do not name a record, a topic that was created
-    anew begins with 0 again. And what a backfill that is not at its end has written stays, for it may not have read yet
-    what the tombstone keeps out. (Rows of a topic that is gone are older than what was read of the one in its place.)
+    Rows of a later generation are not covered: offsets alone do not identify a record, since a topic that is created
+    again begins with 0 again. What a running backfill has written stays, since the backfill may not have read yet what
+    the tombstone keeps out. (Rows of a topic that is gone are older than the rows of the topic in its place.)
     """
 
     topic: str
     topic_id: str
     partition: int
     offset: int  # end, exclusive
-    last_generation: int  # of live batches
-    backfills: tuple[int, ...]  # those at their end; generations, so negative
+    last_generation: int  # the last generation of live batches
+    backfills: tuple[int, ...]  # those that have ended, as generations, so negative
 
     def to(self, offset: int) -> PurgeMark:
-        """The mark for tombstones below an offset of this partition."""
+        """The mark for the tombstones below an offset of this partition."""
         return PurgeMark(self.topic, self.topic_id, self.partition, offset)
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """What a table is made of."""
+    """How many files and records a table has, and how large they are."""
 
     files: int
     small_files: int  # below SMALL_BYTES
     bytes: int
-    disk_bytes: int  # of all data files in its folder, also those of old versions
-    removable_files: int  # old data files that the newest version does not need; younger versions may still
+    disk_bytes: int  # all data files in its folder, including those of old versions
+    removable_files: int  # old data files that the newest version does not need; other recent versions may
     log_files: int
-    records: int  # physical ones
-    deleted: int  # of them, hidden by deletion vectors
+    records: int  # physical records
+    deleted: int  # how many of them deletion vectors hide
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)
 
 
 def wants_optimize(shape: TableShape, small_files_max: int) -> bool:
-    """Whether rewriting files is worth its cost."""
+    """Whether rewriting the files is worth its cost."""
     return shape.small_files > small_files_max or shape.deleted > _DELETED_MAX * shape.records
 
 
 def purgeable(rows: Sequence[tuple[datetime, Event]], before: datetime) -> list[Purgeable]:
-    """Tombstones whose record was first committed before `before`; none while records are being read again.
+    """The tombstones whose record was first committed before `before`; none while records are being read again.
 
     Args:
-        rows: the ledger's events, in order, and when each was recorded.
+        rows: the ledger's events in order, each with the time when it was recorded.
     """
     state = fold(event for _, event in rows)
     offsets, furthest = state.committed_offsets, _furthest(event for _, event in rows)
     if any(offsets.get(tp, 0) < end for (tp, id_), end in furthest.items() if id_ == state.topic_ids.get(tp.topic)):
-        return []  # a change may come again whose delete was read again before
+        return []  # a change may be read again after its delete was read again
     ended = tuple(-number for number, record in sorted(state.backfills.items()) if record.outcome is not None)
     return [
         Purgeable(
@@ -106,7 +106,7 @@ def purgeable(rows: Sequence[tuple[datetime, Event]], before: datetime) -> list[
 
 
 def _furthest(events: Iterable[Event]) -> dict[tuple[TopicPartition, str], int]:
-    """How far batches of any generation have committed, by partition and topic id."""
+    """How far the batches of all generations have committed, by partition and topic id."""
     planned: dict[tuple[int, int], BatchPlanned] = {}
     found: dict[tuple[TopicPartition, str], int] = {}
     for event in events:
@@ -123,10 +123,10 @@ def _furthest(events: Iterable[Event]) -> dict[tuple[TopicPartition, str], int]:
 def verify_not_purged(
     pipeline: str, into: Into, replays: bool, marks: Sequence[PurgeMark], instead: Callable[[], str]
 ) -> None:
-    """Raises TerminalError if a backfill, or a replay, could make rows again whose deletes were purged.
+    """Raises TerminalError if a backfill or a replay could bring back rows whose deletes were purged.
 
     Args:
-        marks: of the target. instead: says what to do then.
+        marks: the target's. instead: makes the advice for the error.
     """
     if marks and into == "same":
         what = "replay" if replays else "backfill"
@@ -141,11 +141,11 @@ def verify_reset_not_purged(
     back_to: int | None,
     instead: Callable[[], str],
 ) -> None:
-    """The same of a generation that reads again what `state` has committed.
+    """The same for a generation that reads again what `state` has committed.
 
     Args:
-        back_to: the version that a RESTORE since the last commit has brought back; None: there was none. What landed
-            after it came after every purge that the table knows of, and is read as if for the first time.
+        back_to: the version that a RESTORE since the last commit went back to; None: there was none. What landed after
+            that version came after every purge that the table knows about, and is read as if for the first time.
     """
     if not marks or started.origin.startswith("backfill"):
         return
@@ -164,16 +164,16 @@ def verify_reset_not_purged(
 def _refused(where: str, marks: Sequence[PurgeMark], found: str, instead: str) -> TerminalError:
     places = ", ".join(sorted({f"{mark.topic}-{mark.partition}@{mark.offset}" for mark in marks})[:10])
     return TerminalError(
-        what="tombstones were purged: rows that are deleted could come back",
+        what="tombstones were purged, so rows that are deleted could come back",
         where=where,
-        expected=f"nothing that is read again into the table, whose deletes below {places} may be gone",
+        expected=f"that nothing is read again into the table, where deletes below {places} may be gone",
         found=found,
         action=instead,
     )
 
 
 def raised(marks: Iterable[PurgeMark], more: Iterable[PurgeMark]) -> tuple[PurgeMark, ...]:
-    """All marks, of every partition the highest."""
+    """All marks together: the highest of every partition."""
     highest: dict[tuple[str, str, int], PurgeMark] = {}
     for mark in (*marks, *more):
         key = (mark.topic, mark.topic_id or "", mark.partition)
@@ -183,7 +183,7 @@ def raised(marks: Iterable[PurgeMark], more: Iterable[PurgeMark]) -> tuple[Purge
 
 
 def purged_offsets(marks: Iterable[PurgeMark], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Offsets, end exclusive, below which tombstones of the topics as they are now may be gone."""
+    """The offsets (exclusive) below which tombstones of the present topics may be gone."""
     found: dict[TopicPartition, int] = {}
     for mark in marks:
         if mark.topic_id in (None, topic_ids.get(mark.topic)):
@@ -193,12 +193,12 @@ def purged_offsets(marks: Iterable[PurgeMark], topic_ids: Mapping[str, str]) -> 
 
 
 def purged_to_text(marks: Iterable[PurgeMark]) -> str:
-    """As the table property holds it. ASCII, and without `$`: it becomes part of a statement, in which Spark would
-    substitute `${...}`."""
+    """The marks as the text of the table property. It is ASCII and has no `$`, since Spark would substitute `${...}` in
+    the statement that it becomes part of."""
     return json.dumps([asdict(mark) for mark in marks], separators=(",", ":")).replace("$", "\\u0024")
 
 
 def purged_from(configuration: JsonMapping) -> tuple[PurgeMark, ...]:
-    """From a table's properties; empty if nothing was ever purged."""
+    """The marks in a table's properties; empty if nothing was ever purged."""
     text = configuration.get(PURGED)
     return tuple(PurgeMark(**{"topic_id": None, **mark}) for mark in json.loads(text)) if text else ()

@@ -1,4 +1,4 @@
-"""Which ranges the next batch takes. Pure: given what the ledger and Kafka say, the same plan comes out."""
+"""Decides which ranges the next batch takes. Pure: the same ledger and the same Kafka lead to the same plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 
 @dataclass(frozen=True)
 class PartitionExtent:
-    """What Kafka holds of a partition: `[log_start_offset, end_offset)`; the end is the last stable offset."""
+    """What Kafka holds of a partition: `[log_start_offset, end_offset)`. The end is the last stable offset."""
 
     log_start_offset: int
     end_offset: int
@@ -33,15 +33,15 @@ class SourceExtent:
 
 @dataclass(frozen=True)
 class NewBatch:
-    """Record this plan; then it is the batch to run."""
+    """Record this plan. Then run this batch."""
 
     batch: Batch
-    lag_records: int  # what is left after this batch, at most
+    lag_records: int  # at most so many are left after this batch
 
 
 @dataclass(frozen=True)
 class PendingBatch:
-    """This batch was planned before and is not committed: run it as it stands (I1)."""
+    """This batch was planned before and is not committed: run it unchanged (I1)."""
 
     batch: Batch
 
@@ -52,19 +52,19 @@ class Idle:
 
 
 Start = Literal["earliest", "latest"]
-# What a reset to another topic of the name takes: where offsets alone order changes, the old topic's rows would win;
-# where they are the keys, the new topic's would take their places.
-_READ_ANEW = (
+# What a reset needs when another topic has taken the name. If offsets alone order changes, the old topic's rows would
+# win. If offsets are the keys, the new topic's rows would replace them.
+_READ_AGAIN = (
     "in a file without `change.order_by` declare one, and a new `target.table`; with `keys: generated` declare a new "
     "`target.table`; then"
 )
 
 
 def start_topics(state: LedgerState, source: SourceExtent, start: Start) -> TopicsStarted | None:
-    """Where to begin in topics that were never read; None if there are none. Recorded before anything is planned.
+    """Where to begin in topics that were never read; None if there are none. It is recorded before anything is planned.
 
     Args:
-        start: with their first record that Kafka still holds, or only with what comes from now on.
+        start: earliest: with the first record that Kafka still holds. latest: only with what comes from now on.
     """
     new = {topic: id_ for topic, id_ in source.topic_ids.items() if topic not in state.topic_ids}
     if not new:
@@ -84,7 +84,7 @@ def start_topics(state: LedgerState, source: SourceExtent, start: Start) -> Topi
 
 
 def added_partitions(state: LedgerState, source: SourceExtent) -> list[TopicPartition]:
-    """Partitions that were added to topics that batches have been read from: keys may have moved there."""
+    """Partitions that were added to topics that batches have read: keys may have moved there."""
     read = {tp.topic for tp in state.next_offsets}
     return sorted(tp for tp in source.partitions if tp.topic in read and tp not in state.next_offsets)
 
@@ -96,11 +96,11 @@ def plan_next(
     offsets_max: int,
     pins: Mapping[str, int] = MappingProxyType({}),
 ) -> NewBatch | PendingBatch | Idle:
-    """The next batch of a pipeline, all of whose topics have started.
+    """The next batch of a pipeline. All of its topics must have started.
 
     Args:
-        offsets_max: the most that a batch may span, shared over partitions by their lag.
-        pins: versions of the tables that the batch's rows are computed with, so that every attempt computes the same.
+        offsets_max: the most that a batch may span; partitions share them by their lag.
+        pins: versions of the tables that the batch's rows are computed with, so that all attempts compute the same.
 
     Raises:
         OffsetsExpired, TopicRecreated: Kafka no longer holds what comes next (I7).
@@ -129,11 +129,11 @@ def plan_next(
 def next_offsets(pipeline: str, state: LedgerState, source: SourceExtent) -> dict[TopicPartition, int]:
     """Where the next batch starts in every partition.
 
-    A partition that was added after its topic's start begins at offset 0, whatever `start` says: its records came in
-    while this pipeline was responsible for them.
+    A partition that was added after its topic's start begins at offset 0, whatever `start` says: its records came while
+    this pipeline was already responsible for them.
 
     Raises:
-        OffsetsExpired, TopicRecreated: Kafka does not hold that any more.
+        OffsetsExpired, TopicRecreated: Kafka no longer holds that.
     """
     verify_topics(pipeline, state.topic_ids, state.cluster_id, source)
     for tp in sorted(state.next_offsets.keys() - source.partitions.keys()):
@@ -146,11 +146,11 @@ def next_offsets(pipeline: str, state: LedgerState, source: SourceExtent) -> dic
 
 
 def share_by_lag(lags: Mapping[TopicPartition, int], budget: int) -> dict[TopicPartition, int]:
-    """Shares `budget` records over partitions in proportion to their lag; none gets more than its lag.
+    """Shares `budget` records over partitions in proportion to their lag. None gets more than its lag.
 
-    Every partition that lags gets at least one record if the budget allows, so that none starves; the rest is shared
-    in proportion, remainders to the largest fractions (Hamilton's method), ties to the lower partition: the same
-    input, the same shares.
+    Every partition that lags gets at least one record if the budget allows, so that none starves. The rest is shared in
+    proportion, and remainders go to the largest fractions (Hamilton's method), ties to the lower partition. So the same
+    input always gives the same shares.
     """
     if sum(lags.values()) <= budget:
         return dict(lags)
@@ -166,9 +166,9 @@ def share_by_lag(lags: Mapping[TopicPartition, int], budget: int) -> dict[TopicP
 
 
 def verify_source(batch: Batch, source: SourceExtent) -> None:
-    """Does Kafka hold every range of the batch in full, in the very topics that were planned (I7)?
+    """Checks that Kafka holds every range of the batch in full, in the same topics that were planned (I7).
 
-    Asked again after the read: a range whose start is still held then was held all the time.
+    It is called again after the read: if Kafka still holds the start of a range then, it held the range all the time.
     """
     verify_topics(batch.pipeline, batch.topic_ids, batch.cluster_id, source)
     for r in batch.ranges:
@@ -181,12 +181,12 @@ def verify_source(batch: Batch, source: SourceExtent) -> None:
 
 
 def verify_topics(pipeline: str, topic_ids: Mapping[str, str], cluster_id: str | None, source: SourceExtent) -> None:
-    """Are these the topics and the cluster that earlier batches were read from?"""
+    """Checks that these are the topics and the cluster that earlier batches were read from."""
     for topic, id_ in topic_ids.items():
         found = source.topic_ids.get(topic)
         if found is None:
             raise TopicRecreated(
-                what="a topic that earlier batches were read from is not among the pipeline's any more",
+                what="the pipeline no longer has a topic that earlier batches were read from",
                 where=f"{pipeline}, topic {topic}",
                 expected=f"{topic} in source.topics",
                 found=", ".join(sorted(source.topic_ids)) or "no topics",
@@ -199,8 +199,8 @@ def verify_topics(pipeline: str, topic_ids: Mapping[str, str], cluster_id: str |
                 where=f"{pipeline}, topic {topic}",
                 expected=f"topic id {id_}",
                 found=f"topic id {found}",
-                action="its old records are gone from Kafka and offsets of the new one start anew. Nothing was "
-                f"skipped. If the new topic is wanted: {_READ_ANEW}, `lakemark reset {pipeline} --from earliest "
+                action="the old records are gone from Kafka, and the new topic's offsets start at 0 again. Nothing was "
+                f"skipped. If the new topic is wanted: {_READ_AGAIN}, `lakemark reset {pipeline} --from earliest "
                 "--reason ...`",
             )
     if cluster_id is not None and cluster_id != source.cluster_id:
@@ -209,8 +209,8 @@ def verify_topics(pipeline: str, topic_ids: Mapping[str, str], cluster_id: str |
             where=pipeline,
             expected=f"cluster id {cluster_id}",
             found=f"cluster id {source.cluster_id}",
-            action=f"point bootstrap_servers to the old cluster; or, if the new one is wanted: {_READ_ANEW}, `lakemark "
-            f"reset {pipeline} --from earliest --reason ...`",
+            action=f"point bootstrap_servers to the old cluster; or, if the new one is wanted: {_READ_AGAIN}, "
+            f"`lakemark reset {pipeline} --from earliest --reason ...`",
         )
 
 
@@ -223,25 +223,25 @@ def _verify_held(pipeline: str, where: str, tp: TopicPartition, first: int, end:
 
 
 def expired(pipeline: str, where: str, lost: OffsetRange) -> OffsetsExpired:
-    """Retention was faster than the pipeline."""
+    """The error for records that retention deleted before the pipeline read them."""
     return OffsetsExpired(
         what="Kafka no longer holds records that were not applied yet",
         where=f"{where}, {lost.topic_partition}",
         expected=f"offset {lost.start_offset} and later",
         found=f"the log starts at {lost.end_offset}",
-        action="nothing was skipped and nothing will be by itself: restore the records, or record that they are lost "
+        action="nothing was skipped, and Lakemark never skips by itself: restore the records, or record their loss "
         f"with `lakemark ledger skip {pipeline} --range {lost.as_argument()} --reason ...`; then raise the topic's "
         "retention above the longest time that this pipeline may stand still",
     )
 
 
 def _gone(pipeline: str, where: str, tp: TopicPartition, expected: str, found: str) -> OffsetsExpired:
-    """Kafka's log ends before what it held once: it was cut (an unclean leader election), or a partition is gone."""
+    """The error for a log that lost its end: it was cut (unclean leader election), or the partition is gone."""
     return OffsetsExpired(
-        what="Kafka has lost records at the end of a partition, and will give their offsets to others",
+        what="Kafka has lost records at the end of a partition, and will give their offsets to other records",
         where=f"{where}, {tp}",
         expected=expected,
         found=found,
-        action="nothing was skipped: restore the partition; or, if it is to be read as it is now, `lakemark reset "
+        action="nothing was skipped: restore the partition; or, to read it as it is now, `lakemark reset "
         f"{pipeline} --from earliest --reason ...` reads it all again (changes are order-proof)",
     )

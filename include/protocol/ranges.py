@@ -24,8 +24,8 @@ class TopicPartition(NamedTuple):
 class OffsetRange:
     """`[start_offset, end_offset)` of one partition.
 
-    Its width bounds the number of records from above: compaction, transaction markers and aborted records leave
-    gaps in the offsets by design.
+    It holds at most `width` records: compaction, transaction markers and aborted records leave gaps in the offsets by
+    design.
     """
 
     topic: str
@@ -59,7 +59,7 @@ class OffsetRange:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`TOPIC-PARTITION:START-END`, END exclusive; ValueError says what is wrong."""
+        """Reads `TOPIC-PARTITION:START-END`, END exclusive. A ValueError says what is wrong."""
         match = re.fullmatch(r"(.+)-(\d+):(\d+)-(\d+)", text)
         if match is None:
             raise ValueError(f"expected TOPIC-PARTITION:START-END, like orders-0:120-150; found {text!r}")
@@ -67,7 +67,7 @@ class OffsetRange:
         return cls(topic, *map(int, numbers))
 
     def as_argument(self) -> str:
-        """As `parse` takes it."""
+        """The range in the form that `parse` reads."""
         return f"{self.topic}-{self.partition}:{self.start_offset}-{self.end_offset}"
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class OffsetRange:
 
 
 def joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """The same offsets in as few ranges as can be, sorted."""
+    """The same offsets in as few ranges as possible, sorted."""
     found: list[OffsetRange] = []
     for r in sorted(ranges):
         last = found[-1] if found else None
@@ -96,12 +96,12 @@ def offsets_from_json(data: Iterable[JsonMapping]) -> dict[TopicPartition, int]:
 
 
 def offsets_as_argument(offsets: Mapping[TopicPartition, int]) -> str:
-    """`TOPIC-PARTITION:OFFSET,...`, sorted; the shortest form, since a command line is bounded."""
+    """Offsets as `TOPIC-PARTITION:OFFSET,...`, sorted. It is the shortest form, since a command line has a limit."""
     return ",".join(f"{tp}:{offset}" for tp, offset in sorted(offsets.items()))
 
 
 def offsets_from_argument(text: str) -> dict[TopicPartition, int]:
-    """The inverse of `offsets_as_argument`; ValueError says what is wrong."""
+    """The inverse of `offsets_as_argument`. A ValueError says what is wrong."""
     offsets: dict[TopicPartition, int] = {}
     for part in filter(None, text.split(",")):
         match = re.fullmatch(r"(.+)-(\d+):(\d+)", part)
@@ -112,9 +112,9 @@ def offsets_from_argument(text: str) -> dict[TopicPartition, int]:
 
 
 def fingerprint(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], cluster_id: str) -> str:
-    """The identity of a batch's input as a SHA-256 in hex: ranges, and which topics of which cluster they are of.
+    """The identity of a batch's input: the SHA-256, in hex, of its ranges, topic ids and cluster id.
 
-    A re-created topic has another id, so equal ranges of it are another input.
+    A topic that was created again has another id, so equal ranges of it are another input.
     """
     ordered = sorted(ranges)
     topics = {topic: topic_ids[topic] for topic in sorted({r.topic for r in ordered})}

@@ -1,7 +1,7 @@
-"""What one run of a pipeline sets out to do: all that Kafka held when it was planned, batch after batch. Pure.
+"""What one run of a pipeline plans to do: all that Kafka held at its start, batch after batch. Pure.
 
-Fixed at its start, so that a run ends however fast producers are, a retry in the middle goes on to the same end, and a
-run that is cleared weeks later finds that it has nothing left to do.
+The end is fixed at the start. So a run ends however fast producers are, a retry in the middle continues to the same
+end, and a run that is cleared weeks later finds nothing left to do.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_t
 
 @dataclass(frozen=True)
 class RunPlan:
-    """From batch `first` on, until every partition stands at `until` (end offsets, exclusive) or beyond."""
+    """The batches from `first` on, until every partition stands at `until` (end offsets, exclusive) or beyond."""
 
     first: BatchKey
     until: Mapping[TopicPartition, int]
 
     def is_done(self, state: LedgerState) -> bool:
-        """Whether nothing is left of the run; also when its generation has ended, since nothing of it can land."""
+        """Whether nothing is left to do. Also true if the run's generation has ended, since nothing of it can land."""
         return state.generation != self.first.generation or self._reached(state.committed_offsets)
 
     def batches(self, state: LedgerState) -> list[BatchRecord]:
-        """The run's batches, as far as they are planned: up to the one that reaches its end."""
+        """The run's batches, as far as they are planned, up to the one that reaches the run's end."""
         if state.generation != self.first.generation:
             return []
         found: list[BatchRecord] = []

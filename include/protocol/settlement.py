@@ -1,4 +1,4 @@
-"""What settle records: decided from the ledger's state and what the target's log says."""
+"""Decides what settle records, from the ledger's state and the target's log."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from include.protocol.ledger_state import BatchRecord, LedgerState
 
 @dataclass(frozen=True)
 class LandedCommit:
-    """A commit of a batch, as a table's log has it."""
+    """A batch's commit in a table's log."""
 
     table_version: int
     committed_at: str  # ISO 8601, UTC
     metadata: CommitMetadata
-    merge: MergeCounts  # zeros for a commit that is no MERGE
+    merge: MergeCounts  # zeros if the commit is not a MERGE
     table_id: str | None = None
 
 
 def counts_of(landed: LandedCommit, where: str) -> BatchCounts:
-    """Where the records of a landed batch went; raises CountsDisagree (see `account`)."""
+    """Where the records of a landed batch went. Raises CountsDisagree (see `account`)."""
     about = landed.metadata
     return account(
         about.counts,
@@ -42,7 +42,7 @@ class Settle:
     """Record this event."""
 
     event: BatchCommitted
-    problem: CountsDisagree | None = None  # the commit's numbers do not add up: to be raised once it is recorded
+    problem: CountsDisagree | None = None  # the counts do not add up: to be raised after the event is recorded
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class AlreadySettled:
 
 @dataclass(frozen=True)
 class NotLanded:
-    """The target has no marker of the batch: run it (again)."""
+    """The target has no marker for the batch: run it (again)."""
 
 
 def settle(
     record: BatchRecord, marker: int | None, landed: LandedCommit | None, quarantine: LandedCommit | None
 ) -> Settle | AlreadySettled | NotLanded:
-    """What the ledger must learn about a batch.
+    """Decides what the ledger must learn about a batch.
 
     Args:
-        marker: the target's marker of the batch's generation.
-        landed: the target's commit of the batch, if its log still has it. quarantine: the same of that table.
+        marker: the target's marker for the batch's generation.
+        landed: the target's commit of the batch, if its log still has it. quarantine: the same for the quarantine.
 
     Raises:
         BatchMismatch: other ranges landed under this id. FencedGeneration: the generation has ended.
@@ -75,7 +75,7 @@ def settle(
     if marker is None or marker < batch.batch_id:
         return NotLanded()
     verify_fingerprint(batch, landed.metadata.fingerprint if landed else None)
-    if landed is None:  # the marker is the truth; Delta's log clean-up took the rest
+    if landed is None:  # the marker is the truth; Delta's log clean-up has removed the rest
         return Settle(
             BatchCommitted(
                 generation=batch.generation,
@@ -87,7 +87,7 @@ def settle(
                 counts=None,
             )
         )
-    # What has landed has landed, whatever its numbers say: a ledger that did not take it would stand still for good.
+    # The batch has landed, whatever its counts say. A ledger that refused to record it could never go on.
     counts, problem = None, None
     try:
         counts = counts_of(landed, f"{batch}, version {landed.table_version}")
@@ -113,23 +113,21 @@ def settle(
 
 @dataclass(frozen=True)
 class TargetView:
-    """What the target's log says of a generation at one moment."""
+    """What the target's log says about a generation at one moment."""
 
     marker: int | None
     table_id: str
-    restored: (
-        tuple[int, int | None] | None
-    )  # the newest RESTORE since the last known commit: its version, back to which
+    restored: tuple[int, int | None] | None  # newest RESTORE since the last known commit: its version, back to which
 
 
 def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | None) -> None:
-    """Refuses to plan on a ledger that has lost batches: their ranges would be planned, and skipped, again.
+    """Refuses to plan with a ledger that has lost batches: their ranges would be planned again, and skipped.
 
     Args:
         marker: as read before `state`.
 
     Raises:
-        LedgerBehindTarget: the target's marker names a batch that the ledger has never planned (I10).
+        LedgerBehindTarget: the target's marker names a batch that the ledger never planned (I10).
         FencedGeneration: the ledger's generation has ended in the target.
     """
     where = f"{pipeline} generation {state.generation}"
@@ -137,10 +135,10 @@ def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | No
         raise FencedGeneration(
             what="the target says that the ledger's generation has ended",
             where=where,
-            expected="a ledger that is in the next generation",
+            expected="a ledger in the next generation",
             found="a fence in the target",
-            action=f"if a reset, skip or rebuild was interrupted, `lakemark reset {pipeline} --reason ...` ends it as "
-            f"it was decided; if the ledger was restored from a copy, `lakemark ledger rebuild {pipeline}`",
+            action=f"if a reset, skip or rebuild was interrupted, `lakemark reset {pipeline} --reason ...` completes "
+            f"it as it was decided; if the ledger was restored from a copy, run `lakemark ledger rebuild {pipeline}`",
         )
     if marker is not None and marker >= state.next_batch_id:
         raise LedgerBehindTarget(
@@ -148,19 +146,19 @@ def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | No
             where=where,
             expected=f"a marker below {state.next_batch_id}",
             found=f"marker {marker}",
-            action=f"the ledger was lost or replaced: `lakemark ledger rebuild {pipeline}` makes it anew from the "
+            action=f"the ledger was lost or replaced: `lakemark ledger rebuild {pipeline}` makes it again from the "
             "target's own commits",
         )
 
 
 def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetView | None) -> None:
-    """Refuses to go on with a target that does not hold what the ledger says has landed.
+    """Refuses to continue with a target that does not hold what the ledger says has landed.
 
-    Delta's RESTORE leaves markers as they are and a replaced table may carry the old ones, so a marker alone does not
-    prove that the rows are there.
+    A marker alone does not prove that the rows are there: Delta's RESTORE leaves markers as they are, and a table that
+    replaces the target may carry the old markers.
 
     Args:
-        target: as read after `state`; None when there is no such table.
+        target: as read after `state`; None if there is no such table.
 
     Raises:
         TargetBehindLedger: batches are missing, the table is another one, or it was rolled back.
@@ -180,7 +178,7 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
         )
     if target is not None and last is not None and last.table_id not in (None, target.table_id):
         raise TargetBehindLedger(
-            what="the target is another table than the one that earlier batches landed in",
+            what="the target is not the table that earlier batches landed in",
             where=where,
             expected=f"table id {last.table_id}",
             found=f"table id {target.table_id}",
@@ -190,10 +188,10 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
         version, back_to = target.restored
         first_lost = "BATCH" if back_to is None else state.first_after(back_to)
         raise TargetBehindLedger(
-            what="the target was rolled back by RESTORE, which takes rows away and leaves markers as they are",
+            what="a RESTORE rolled the target back, which removes rows and leaves markers as they are",
             where=f"{where}, version {version}",
             expected="the rows of every committed batch",
-            found=f"those of version {back_to if back_to is not None else 'of an earlier time'}",
-            action=f"`lakemark reset {pipeline} --from {first_lost} --reason ...` applies again what was taken away "
-            "(changes are order-proof: rows that are there stay as they are)",
+            found=f"the rows of version {back_to}" if back_to is not None else "the rows of an earlier time",
+            action=f"`lakemark reset {pipeline} --from {first_lost} --reason ...` applies again what was removed "
+            "(changes are order-proof: the rows that are there stay as they are)",
         )

@@ -106,7 +106,7 @@ def test_the_projects_own_files_are_good() -> None:
         ("change.order_by", ["source.lsn"], "change.order_by", "id, at, kafka.timestamp", "source.lsn"),
         ("change.order_by", ["at", "at"], "change.order_by", "every column once", "at, at"),
         ("change.tombstones", "delete", "change.tombstones", "source.key", "no source.key"),
-        ("source.metadata", {"at": "timestamp"}, "source.metadata", "source.schema has not", "at"),
+        ("source.metadata", {"at": "timestamp"}, "source.metadata", "source.schema does not have", "at"),
         ("source.metadata", {"sent": "time"}, "source.metadata.sent", "topic, partition, offset", "time"),
         ("change.history", "scd3", "change.history", "'scd1' or 'scd2'", "scd3"),
         ("change.track_columns", ["at"], "change.track_columns", "history: scd2, or target.history_table", "neither"),
@@ -256,7 +256,7 @@ def test_kafkas_key_is_for_key_columns_of_the_schema(tmp_path: Path) -> None:
 def test_encoded_values_within_others_are_for_a_format_that_says_what_they_are(tmp_path: Path) -> None:
     file = changed("source.format", "debezium-json")
     file["source"] |= {"schema": "id BIGINT, at TIMESTAMP, sums ARRAY<STRUCT<v: DECIMAL(5, 2)>>"}
-    with pytest.raises(PipelineFileError, match="STRING for dates, times and decimals within others"):
+    with pytest.raises(PipelineFileError, match="STRING for dates, times and decimals within other types"):
         load_pipeline(written(tmp_path, file), {"BROKERS": "k:1"})
 
 

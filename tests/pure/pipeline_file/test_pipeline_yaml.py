@@ -19,8 +19,8 @@ LAUGHS = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10 if n else ['x'])}
 @pytest.mark.parametrize(
     ("text", "expected", "found"),
     [
-        ("name: orders\nsource: &s {a: *s}", "do not hold themselves", "line 2, column 16"),
-        ("name: orders\nsource: &s [1, [2, *s]]", "do not hold themselves", "line 2, column 20"),
+        ("name: orders\nsource: &s {a: *s}", "do not contain themselves", "line 2, column 16"),
+        ("name: orders\nsource: &s [1, [2, *s]]", "do not contain themselves", "line 2, column 20"),
         (f"name: {'[' * 5_000}{']' * 5_000}", "at most 50 levels", "line 1, column 5"),
         (f"name: {'{a: ' * 100_000}", "at most 50 levels", "line 1"),
         ("\n".join(f"{' ' * n}a:" for n in range(2_000)), "at most 50 levels", "line 51"),

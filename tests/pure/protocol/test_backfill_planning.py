@@ -84,7 +84,7 @@ def test_a_table_that_takes_the_targets_place_holds_everything_or_is_refused() -
     events = [started, BatchPlanned(batch)]
     state = LedgerState(next_offsets={T0: 9, T1: 0}, topic_ids={"t": "id"}, cluster_id="c")
     assert everything("p", events, state, source((2, 20), (0, 0))) == [OffsetRange("t", 0, 2, 9)]
-    with pytest.raises(OffsetsExpired, match="cannot be made anew"):
+    with pytest.raises(OffsetsExpired, match="cannot be built again"):
         everything("p", events, state, source((3, 20), (0, 0)))
     given_up = GenerationStarted(
         2, {T0: 3}, {"t": "id"}, "c", "committed", "r", "w", skipped=(OffsetRange("t", 0, 2, 3),)

@@ -185,7 +185,7 @@ def test_what_kafka_does_not_hold_is_refused_and_nothing_is_recorded(world: Worl
     backfills = Backfills(world.coordinator(pipeline))
     with pytest.raises(OffsetsExpired, match="5 to 20"):
         planned(world, pipeline, BackfillRequest(ranges=[OffsetRange(topic, 0, 0, 10)]))
-    with pytest.raises(OffsetsExpired, match="cannot be made anew"):
+    with pytest.raises(OffsetsExpired, match="cannot be built again"):
         planned(world, pipeline, BackfillRequest(into="new"))
     with pytest.raises(TerminalError, match="there is no archive to read from"):
         planned(world, pipeline, BackfillRequest(batches=(0, 0), source="archive"))
