@@ -89,7 +89,7 @@ def run_check(settings: Settings, pipeline: str, version: int | None, listen: Li
 
 
 def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[dict[str, Any]]:
-    """Queries the view `fresh` of a pipeline (`spark_jobs.commands.unmerged`); returns rows. Raises as `run_job` does."""
+    """Queries the view `fresh` of a pipeline (`spark_jobs.commands.unmerged`); returns rows. Raises as `run_job`."""
     [found] = _run(settings, pipeline, ["--query", sql], started_by="cli", listen=_ignore, log=log)
     return found["rows"]
 
