@@ -86,7 +86,7 @@ class JobReport:
             where=self._about,
             expected="results, or an error that says what happened",
             found=f"{ending}; its last lines: {' | '.join(self._last) or 'none'}",
-            action="nothing by hand: the next attempt first settles it from the target's log",
+            action="nothing by hand: the next attempt settles it from the target's log first",
         )
 
 
