@@ -32,11 +32,11 @@ from include.settings import Settings
 
 
 def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditReport:
-    """Compares what Kafka, the ledger and the tables' logs say; an empty `findings` means that all of it holds.
+    """Compares what Kafka, the ledger and the tables' logs say. An empty `findings` means that all of it agrees.
 
     Args:
-        deep: also recomputes the table from the records that Kafka holds, and compares every row; of a landing nothing
-            is computed.
+        deep: also recomputes the table from the records that Kafka holds, and compares every row. For a landing nothing
+            is recomputed.
     """
     coordinator = Coordinator(settings, pipeline)
     try:
@@ -93,7 +93,7 @@ def _finding(error: LakemarkError) -> Finding:
 def _marker_findings(
     pipeline: Pipeline, state: LedgerState, before: TableLog | None, log: TableLog | None
 ) -> Iterator[Finding]:
-    """The same questions that every plan asks (I3, I10)."""
+    """The same checks that every plan makes (I3, I10)."""
     name, generation = pipeline.name, state.generation
     try:
         verify_ledger_not_behind(name, state, before.marker(name, generation) if before else None)
@@ -103,7 +103,7 @@ def _marker_findings(
 
 
 def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[Finding]:
-    """Of the archive, of history and of routes' tables."""
+    """Findings in the archive, in the history and in routes' tables."""
     name = coordinator.pipeline.name
     for role, uri in coordinator.tables.beside_target.items():
         try:
@@ -116,7 +116,7 @@ def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
 
 
 def _int96_findings(pipeline: Pipeline, tables: Mapping[str, LakeUri]) -> Iterator[Finding]:
-    """Tables whose timestamps readers without Spark, and so --deep, may take for other times than were written.
+    """Tables whose timestamps readers without Spark, and so --deep, may misread.
 
     Args:
         tables: paths by role.
@@ -130,8 +130,8 @@ def _int96_findings(pipeline: Pipeline, tables: Mapping[str, LakeUri]) -> Iterat
             continue
         if name is not None:
             yield Finding(
-                "timestamps are stored as INT96: readers without Spark take those before 1677-09-21 and after "
-                "2262-04-11 for other times (of a target, --deep compares no rows then)",
+                "timestamps are stored as INT96: readers without Spark misread those before 1677-09-21 and after "
+                "2262-04-11 (so --deep compares no rows if this is the target)",
                 f"{pipeline.name}, {role}, file {name}",
                 f"`lakemark maintain {pipeline.name}` writes these files anew; no row changes",
             )
@@ -152,7 +152,7 @@ def _source_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
 
 
 def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
-    """What people gave up, on record."""
+    """What people gave up, for the record."""
     begun = generations_begun(entries, state)
     for generation in (begun[number] for number in sorted(begun)):
         who = f"generation {generation.generation}, {generation.started_by}: {generation.reason}"

@@ -1,4 +1,4 @@
-"""What must hold of batches and their commits: pure checks over the ledger's state and the target's log."""
+"""Checks of batches and their commits. Pure: they compare the ledger's state and the target's log."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def batch_findings(
 
 
 def set_aside_findings(landed: Iterable[LandedCommit], aside: Sequence[LandedCommit]) -> Iterator[Finding]:
-    """Whether the quarantine holds of every batch the very records that its commit says (I8, I11).
+    """Checks that the quarantine holds the very records of every batch that the batch's commit names (I8, I11).
 
     Args:
         aside: the quarantine's commits of batches, newest first.
@@ -91,7 +91,7 @@ def beside_findings(
     """A table that batches write before the target: it holds what the target holds, and its commits add up (I8, I11).
 
     Args:
-        marker: its own, of the present generation; None: no batch of it has written it yet.
+        marker: the table's own, of the current generation; None: no batch of that has written it yet.
         entries: of its log.
     """
     if marker is not None and marker < state.committed_through:
@@ -110,7 +110,7 @@ def beside_findings(
 
 
 def counts_on_record(entries: Sequence[LogEntry]) -> Iterator[str]:
-    """Commits whose numbers do not add up, from before the present generation began."""
+    """Commits from before the current generation whose counts do not add up."""
     for landed in (entry.landed for entry in entries if entry.landed):
         if _is_on_record(landed, entries):
             try:
@@ -120,17 +120,18 @@ def counts_on_record(entries: Sequence[LogEntry]) -> Iterator[str]:
 
 
 def _is_on_record(landed: LandedCommit, entries: Sequence[LogEntry]) -> bool:
-    """A generation has begun since: a person has looked at the table, or filled a new one."""
+    """Whether a generation has begun since: then a person has looked at the table, or filled a new one."""
     return landed.table_version < _last_fence(entries)
 
 
 def generations_begun(entries: Sequence[LogEntry], state: LedgerState) -> dict[int, GenerationStarted]:
-    """How each generation began: from the fences, should the ledger have been made anew, and from the ledger."""
+    """How each generation began: from the ledger, and from the fences in case the ledger was rebuilt."""
     return {e.begun.generation: e.begun for e in entries if e.begun} | {g.generation: g for g in state.generations}
 
 
 def chain_findings(pipeline: str, entries: Sequence[LogEntry], state: LedgerState) -> Iterator[Finding]:
-    """Within each generation batches follow each other without gap or overlap, once each; a fence ends it (I1, I3-I5).
+    """Checks every generation: its batches follow each other without gap or overlap, once each; a fence ends it (I1,
+    I3-I5).
 
     Args:
         entries: of the target's log, oldest first.
@@ -157,7 +158,7 @@ def chain_findings(pipeline: str, entries: Sequence[LogEntry], state: LedgerStat
 
 
 def foreign_findings(pipeline: str, entries: Sequence[LogEntry]) -> Iterator[Finding]:
-    """Commits of other writers that change rows: what Lakemark guarantees does not cover them."""
+    """Commits of other writers that change rows: Lakemark's guarantees do not cover them."""
     for entry in _foreign(entries):
         if entry.version > _last_fence(entries):
             yield Finding(
@@ -169,7 +170,7 @@ def foreign_findings(pipeline: str, entries: Sequence[LogEntry]) -> Iterator[Fin
 
 
 def foreign_on_record(entries: Sequence[LogEntry]) -> Iterator[str]:
-    """The same from before the present generation began: a person has looked at the table since."""
+    """The same from before the current generation began: a person has looked at the table since."""
     for entry in _foreign(entries):
         if entry.version < _last_fence(entries):
             yield f"version {entry.version} is a {entry.operation} by {entry.engine}, from before this generation began"

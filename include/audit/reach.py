@@ -1,4 +1,4 @@
-"""Which records prove what a table holds: what was applied, what Kafka still holds of it, and the rows beyond. Pure."""
+"""Which rows Kafka's records can prove: what was applied, what Kafka still holds of it, and the rows beyond. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from include.protocol.settlement import LandedCommit
 
 
 def applied_ranges(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> set[OffsetRange]:
-    """Ranges of all that has landed and is still there, of topics that are still the same."""
+    """The ranges of all that has landed and is still in the table, from topics that are still the same."""
     ranges = {r for record in state.batches if record.commit for r in _same_topics(record.batch, source)}
     promotion = next((g for g in reversed(state.generations) if g.origin.startswith("backfill ")), None)
     for commit in commits:
         backfill = state.backfills.get(-commit.metadata.batch.generation)
         if backfill is not None and backfill.backfill.records is not None:
-            continue  # a replay: of what its ranges span it read single records, which batches had read before
+            continue  # a replay read single records of its ranges, which batches had read before
         found = _same_topics(commit.metadata.batch, source)
         if (
             promotion is not None
             and promotion.target_version is not None
             and commit.table_version <= promotion.target_version
         ):
-            # A backfill's table has taken the place of what landed before: it reaches as far as this, and no further.
+            # A promoted table has taken the place of what landed before: it reaches as far as this, and no further.
             ends = {r: min(r.end_offset, promotion.start_offsets.get(r.topic_partition, 0)) for r in found}
             found = [replace(r, end_offset=end) for r, end in ends.items() if r.start_offset < end]
         ranges |= set(found)
@@ -41,14 +41,14 @@ def _same_topics(batch: Batch, source: SourceExtent) -> list[OffsetRange]:
     return [r for r in batch.ranges if batch.topic_ids[r.topic] == source.topic_ids.get(r.topic)]
 
 
-def is_of_present_topic(source: SourceExtent) -> str:
-    """Condition on a quarantined record: its topic is the one that Kafka has under the name."""
+def is_of_current_topic(source: SourceExtent) -> str:
+    """SQL condition on a quarantined record: its topic is the one that Kafka has under that name."""
     present = ", ".join(f"({sql_text(topic)}, {sql_text(id_)})" for topic, id_ in sorted(source.topic_ids.items()))
     return f"topic_id IS NULL OR (topic, topic_id) IN ({present})" if present else "false"
 
 
 def is_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
-    """Condition on a row: it is of a topic that was created anew since, whose offsets name other records now."""
+    """SQL condition on a row: its topic was re-created since, so its offset is another record's now."""
     lineage = f"t.{LINEAGE}"
     found = {
         f"({lineage}.topic = {sql_text(topic)} AND {lineage}.generation > 0 AND {lineage}.generation < {g.generation})"
@@ -65,8 +65,8 @@ def is_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], source
 
 
 def may_be_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
-    """Condition on a row: a replay wrote it, of a topic that was ever created anew. Its record may be the old topic's:
-    the quarantine keeps those, and the replay's batch knows only the new one's id."""
+    """SQL condition on a row: a replay wrote it, and its topic was re-created at some time. Its record may be the old
+    topic's: the quarantine keeps those, and the replay's batch knows only the new topic's id."""
     topics = {topic for generation in state.generations for topic in generation.recreated}
     for commit in commits:
         ids = commit.metadata.batch.topic_ids
@@ -79,7 +79,7 @@ def may_be_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], so
 
 
 def held_by_kafka(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
-    """What Kafka still holds of them, merged where they touch or overlap."""
+    """What Kafka still holds of the ranges, merged where they touch or overlap."""
     held: list[OffsetRange] = []
     for r in sorted(ranges):
         extent = source.partitions.get(r.topic_partition)

@@ -1,8 +1,8 @@
-"""`audit --deep`: computes the table anew from the records that Kafka holds, and compares every row.
+"""`audit --deep`: computes the table again from the records that Kafka holds, and compares every row.
 
-It shares no code with the job: records come by librdkafka and not by Spark, DuckDB decodes, orders and compares them,
-and there is no MERGE. It believes the quarantine's word for which records were set aside, and checks their bytes. Keys
-whose newest applied record Kafka no longer holds cannot be computed; how many there are is told.
+It shares no code with the job: librdkafka reads the records and not Spark, DuckDB decodes, orders and compares them,
+and there is no MERGE. It trusts the quarantine about which records were set aside, and checks their bytes. Keys whose
+newest applied record Kafka no longer holds cannot be computed; the report says how many there are.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import sqlglot
 from include.audit.reach import (
     applied_ranges,
     held_by_kafka,
+    is_of_current_topic,
     is_of_gone_topic,
-    is_of_present_topic,
     may_be_of_gone_topic,
 )
 from include.audit.report import Finding, Recomputed
@@ -40,14 +40,14 @@ _POSITION = ("_topic", "_partition", "_offset")
 def recompute(
     pipeline: Pipeline, state: LedgerState, commits: Sequence[LandedCommit], target: OpenedTable, aside: pa.Table
 ) -> tuple[Recomputed, list[Finding]]:
-    """The comparison, and what differs.
+    """Recomputes the table. Returns how much was compared, and what differs.
 
     Args:
         commits: batches in the target's log; together with the ledger's committed ones they are what was applied.
         aside: records of the quarantine that no batch has applied: topic, topic_id, partition, offset, value.
 
     Raises:
-        RetryableError: Kafka does not answer. TerminalError: a condition or type is beyond this second opinion.
+        RetryableError: Kafka does not answer. TerminalError: a condition or type cannot be computed here.
     """
     _verify_within_reach(pipeline)
     source = source_extent(pipeline.source)
@@ -57,7 +57,7 @@ def recompute(
     read = load(database, records_of(pipeline.source, held))
     _register(database, "target", target)
     database.register("set_aside", aside)
-    database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {is_of_present_topic(source)}")
+    database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {is_of_current_topic(source)}")
     _compute(database, pipeline)
     marks = purged_from(target.metadata().configuration)
     _compare(
@@ -76,7 +76,7 @@ def recompute(
 
 
 def _verify_within_reach(pipeline: Pipeline) -> None:
-    """This second opinion speaks of tables that hold the newest change of every key, as its record has it."""
+    """Refuses other tables than those that hold the newest change of every key, as its record has it."""
     change = pipeline.change
     settings = {
         "change.history": change.history if change.history == "scd2" else None,
@@ -102,7 +102,7 @@ def _register(database: duckdb.DuckDBPyConnection, name: str, table: OpenedTable
 
 
 def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
-    """`decoded`: every record that was not set aside. `expected`: the newest change of every key."""
+    """Makes the tables `decoded` (every record that was not set aside) and `expected` (every key's newest change)."""
     unset = 'records ANTI JOIN aside USING (topic, partition, "offset")'
     database.execute(f"CREATE TABLE decoded AS {decoded(pipeline, unset)}")
     wanted = _condition(pipeline.source.filter) if pipeline.source.filter else "true"
@@ -119,7 +119,7 @@ def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
 
 
 def _bare(pipeline: Pipeline, deleted: str) -> str:
-    """Whether a record is a delete that holds a key and nothing else, which is not filtered."""
+    """SQL condition: a record is a delete that holds only a key. Such records are not filtered."""
     others = " AND ".join(f"{sql_name(name)} IS NULL" for name in pipeline.beyond_deletes) or "true"
     return f"(coalesce({deleted}, false) AND {others})"
 
@@ -132,7 +132,7 @@ def _compare(
     gone: str,
     replayed: str,
 ) -> None:
-    """`compared`: the verdict on every row of the target, and on every key that has none.
+    """Makes the table `compared`: the verdict on every row of the target, and on every key that has none.
 
     Args:
         purged: offsets, end exclusive, below which maintenance may have removed tombstones.
@@ -206,7 +206,7 @@ _VERDICTS = {
     "double": "rows share their key with another row",
     "other values": "rows have other values than their records",
     "older": "rows show an older change than the newest one that was applied",
-    "not from the source": "rows say that they are of a record that does not say so",
+    "not from the source": "rows name a record as theirs that does not make such a row",
 }
 
 
@@ -219,13 +219,13 @@ def _row_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, versi
                 f"{pipeline.target.table} version {version}, keys such as "
                 f"{', '.join(key for (key,) in keys[:_EXAMPLES])}",
                 f"look for other writers with `lakemark audit {pipeline.name}`; `lakemark reset {pipeline.name} --from "
-                "earliest --reason ...` applies all records again, but only over rows with an older change: to be rid "
-                f"of wrong rows fill a new table, `lakemark backfill {pipeline.name} --into-new-table`",
+                "earliest --reason ...` applies all records again, but only over rows with an older change: to get "
+                f"rid of wrong rows, fill a new table: `lakemark backfill {pipeline.name} --into-new-table`",
             )
 
 
 def _condition(condition: str) -> str:
-    """A condition in Spark's SQL as DuckDB's."""
+    """A condition in Spark's SQL, translated to DuckDB's."""
     try:
         return sqlglot.transpile(condition, read="spark", write="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)[0]
     except sqlglot.errors.SqlglotError as error:

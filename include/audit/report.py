@@ -1,4 +1,4 @@
-"""What an audit says."""
+"""The report of an audit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that does not hold: what, where, what to do."""
+    """Something that is not as it must be: what, where, what to do."""
 
     what: str
     where: str
@@ -20,15 +20,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What `--deep` did: the table computed anew from the source's records, by other code than the job's."""
+    """What `--deep` found: it computes the table again from the source's records, by other code than the job's."""
 
     records_read: int
     rows_equal: int
-    rows_beyond_reach: int  # of records that Kafka no longer holds, so that they could not be computed
+    rows_beyond_reach: int  # from records that Kafka no longer holds, so they could not be computed
 
     def __str__(self) -> str:
         beyond = (
-            f"; {self.rows_beyond_reach:,} rows are of records that Kafka no longer holds"
+            f"; {self.rows_beyond_reach:,} rows come from records that Kafka no longer holds"
             if self.rows_beyond_reach
             else ""
         )
@@ -38,11 +38,11 @@ class Recomputed:
 @dataclass(frozen=True)
 class AuditReport:
     pipeline: str
-    batches: int = 0  # of all generations that the ledger or the target's log still tells of
+    batches: int = 0  # of all generations that the ledger or the target's log still has
     commits_verified: int = 0  # batches whose commit is still in the log, and was compared
-    records: int = 0  # read by the batches of these commits, as the commits say
+    records: int = 0  # that the batches of these commits read, as the commits say
     findings: tuple[Finding, ...] = ()
-    on_record: tuple[str, ...] = ()  # what people decided: no findings, but no secret either
+    on_record: tuple[str, ...] = ()  # what people decided: these are no findings, but they are reported
     recomputed: Recomputed | None = field(default=None)
 
     def to_json(self) -> dict[str, Any]:

@@ -56,7 +56,10 @@ def preview_lines(facts: dict[str, Any]) -> Iterator[str]:
     yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunks, " + (
         "into a new table that takes the target's place" if facts["into"] == "new" else "into the target itself"
     )
-    yield ("no batch has been measured yet" if seconds is None else f"about {seconds:,.0f} s, by the last batches")
+    if seconds is None:
+        yield "no batch has been measured yet, so there is no estimate"
+    else:
+        yield f"about {seconds:,.0f} s of work, estimated from the last batches"
     yield from (f"  {r}" for r in facts["ranges"])
 
 

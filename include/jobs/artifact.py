@@ -1,4 +1,4 @@
-"""The job's code as one file: what a cluster is given, named by its version and by what is in it."""
+"""Packs the job's code into one file for a cluster, named by its version and its content."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ sys.exit(main())
 
 
 def build_artifact(settings: Settings) -> tuple[Path, Path]:
-    """The zip of the code (for `--py-files`) and the main file, made unless they are there.
+    """The zip of the code (for `--py-files`) and the main file. Both are made unless they exist.
 
-    The name ends in a hash of the content: the same code gives the same file, other code never replaces it while a job
-    still reads it.
+    The zip's name ends in a hash of its content. So the same code gives the same file, and other code never replaces a
+    file that a job still reads.
     """
     files = dict(_files())
     digest = hashlib.sha256()
@@ -41,7 +41,7 @@ def build_artifact(settings: Settings) -> tuple[Path, Path]:
         scratch = artifact.with_suffix(f".{os.getpid()}.tmp")
         with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in files.items():
-                archive.writestr(zipfile.ZipInfo(name), content)  # without a time: the same bytes again
+                archive.writestr(zipfile.ZipInfo(name), content)  # without a time: the same code gives the same bytes
         scratch.replace(artifact)
     if not entry.exists() or entry.read_text() != _ENTRY_CODE:
         scratch = entry.with_suffix(f".{os.getpid()}.tmp")
@@ -51,7 +51,7 @@ def build_artifact(settings: Settings) -> tuple[Path, Path]:
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
-    """Code, and the metadata by which it knows its own version."""
+    """The code, and the metadata that tells it its own version."""
     for package in PACKAGES:
         for path in sorted((PROJECT_ROOT / package).rglob("*.py")):
             yield str(path.relative_to(PROJECT_ROOT)), path.read_bytes()

@@ -1,7 +1,7 @@
 """A job whose driver runs on a standalone Spark cluster: submitted, watched and ended through the master's REST server.
 
 `spark-submit --deploy-mode cluster` takes no Python there; Spark's REST server does (docs: "Spark Standalone Mode, REST
-API"), by running spark-submit on a worker. What the job says comes back through a file in the lake, its journal.
+API"), by running spark-submit on a worker. The job reports through a file in the lake, its journal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNREACHABLE = "the master does not answer"
 
 @dataclass(frozen=True)
 class DriverState:
-    """How a driver does, in the master's word or ours."""
+    """The state of a driver, in the master's word or ours."""
 
     name: str
 
@@ -43,7 +43,7 @@ class DriverState:
 
     @property
     def ending(self) -> str | None:
-        """How it ended; None: well."""
+        """How it failed; None if it did not fail."""
         return None if self.name == "FINISHED" else f"the driver is {self.name}"
 
 
@@ -52,21 +52,21 @@ UNREACHABLE = DriverState(_UNREACHABLE)
 
 @dataclass(frozen=True)
 class ClusterJob:
-    """A submitted job. It goes on whatever becomes of the process that submitted it."""
+    """A submitted job. It goes on when the process that submitted it has ended."""
 
     pipeline: str
     what: str  # its arguments, for people
     started_by: str
     rest: str  # where the master's REST server is
     driver: str  # the master's id of the driver
-    journal: str  # the file that the job writes what it says to
+    journal: str  # the file that the job reports to
 
     @classmethod
     def submit(cls, settings: Settings, pipeline: str, what: Sequence[str], started_by: str) -> Self:
-        """Raises RetryableError if the master does not take it.
+        """Submits a job. Raises RetryableError if the master does not take it.
 
-        What an earlier try of the same task has left running is ended first: Airflow tells the triggerer of a task that
-        was cleared, but not before the triggerer has heard of the task.
+        A job that an earlier try of the same task has left running is ended first: when a task is cleared, Airflow
+        tells the triggerer, but only if the triggerer already knows the task.
         """
         journal = new_journal(settings, pipeline)
         for job in map(cls._recorded, journal.parent.glob(f"{pipeline}-*.json")):
@@ -111,7 +111,7 @@ class ClusterJob:
         return DriverState(answer["driverState"] if answer.get("success") else _FORGOTTEN)
 
     def end(self) -> None:
-        """Stops the driver if it still runs, and removes what it has said. A master that does not answer is no error:
+        """Stops the driver if it still runs, and removes its journal. A master that does not answer is no error:
         an orphan does no harm (I5)."""
         with suppress(RetryableError):
             _ask("POST", f"{self.rest}/v1/submissions/kill/{self.driver}")
@@ -120,7 +120,7 @@ class ClusterJob:
 
     @property
     def _record(self) -> Path:
-        """What remembers this job for as long as it lasts, beside its journal."""
+        """The file that remembers this job while it runs, beside its journal."""
         return Path(self.journal).with_suffix(".json")
 
     @classmethod
@@ -142,24 +142,24 @@ class ClusterJob:
 
 
 class ClusterWatch:
-    """Looks at a job again and again."""
+    """Follows a job."""
 
     def __init__(self, job: ClusterJob) -> None:
         self._job, self._journal = job, Journal(Path(job.journal))
 
     def look(self) -> tuple[DriverState, list[str]]:
-        """The driver's state, and what the job has said since the last look: all of it, if the driver has ended."""
-        state = self._job.state()  # before the journal: what a driver that has ended said is there
+        """The driver's state, and the lines that the job has reported since the last look."""
+        state = self._job.state()  # before the journal: it is complete if the driver has ended
         return state, self._journal.new_lines()
 
 
 def new_journal(settings: Settings, pipeline: str) -> Path:
-    """A place for a job's journal in the lake, which every machine of a cluster reaches."""
+    """A new path for a job's journal in the lake, which every machine of a cluster reaches."""
     return shared_folder(settings.lake, "jobs") / f"{pipeline}-{uuid.uuid4().hex}.jsonl"
 
 
 def _task(started_by: str) -> str:
-    """Which task's job it is, whichever try; empty if no task's."""
+    """The task that started a job, whichever try it was; empty if no task did."""
     return started_by.rpartition("?")[0]
 
 
@@ -173,9 +173,9 @@ def _ask(method: str, url: str, body: dict[str, Any] | None = None) -> dict[str,
 
 def _not_taken(where: str, found: str) -> RetryableError:
     return RetryableError(
-        what="the Spark master takes no jobs",
+        what="the Spark master does not accept jobs",
         where=where,
         expected="an answer of its REST server (spark.master.rest.enabled true)",
         found=re.sub(r"\s+", " ", found)[:500],
-        action="see that the master runs, and that LAKEMARK_SPARK_REST is its REST server's address",
+        action="check that the master runs, and that LAKEMARK_SPARK_REST is its REST server's address",
     )

@@ -1,4 +1,4 @@
-"""The command line of a job, by where Spark is: `local`, `spark-submit` or `connect`. The job's code is the same."""
+"""The command line of a job, for each runner: `local`, `spark-submit` or `connect`. The job's code is the same."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from include.installation.spark_server import driver_options
 from include.jobs.artifact import build_artifact
 from include.settings import Settings
 
-# A driver on a machine of its own is reached by its cluster, so it must not bind to the loopback address; how much
-# memory and how many partitions there are is the cluster's to say.
+# The cluster must reach a driver on another machine, so that must not bind to the loopback address. The cluster also
+# decides how much memory and how many partitions there are.
 _ONE_MACHINE = ("spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.sql.shuffle.partitions")
 
-# A process that has opened a Spark Connect session sets these; inherited, they would make a client of a driver.
+# A process that has opened a Spark Connect session sets these. A driver that inherited them would be a client.
 CLIENT_ONLY = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
@@ -72,13 +72,13 @@ def cluster_submission(settings: Settings, arguments: Sequence[str], variables: 
     """The job as a driver on a standalone cluster.
 
     Args:
-        variables: of the environment that the pipeline's file names. Of the rest only Lakemark's own go along.
+        variables: of the environment, named in the pipeline's file. Of all others, only Lakemark's own are passed on.
     """
     options = _cluster_options(settings) | _properties(settings.spark_properties)
     master = str(settings.spark_master)
     ours = {k: v for k, v in settings.child_environment().items() if k.startswith("LAKEMARK_") or k in variables}
     return ClusterSubmission(
-        # The JVM that it runs in has been started with the options.
+        # Without the options: the JVM that it runs in has been started with them.
         arguments=["--master", master, "--deploy-mode", "client", *_code(settings, arguments)],
         properties={"spark.master": master, "spark.app.name": "lakemark", **options},
         environment={"PYSPARK_PYTHON": sys.executable, **ours},
@@ -98,7 +98,7 @@ def _code(settings: Settings, arguments: Sequence[str]) -> list[str]:
 
 
 def _properties(path: Path | None) -> dict[str, str]:
-    """A file of Spark's settings, `key value` or `key=value` a line, `#` for comments."""
+    """Reads a file of Spark's settings: `key value` or `key=value` on a line, `#` for comments."""
     lines = map(str.strip, path.read_text().splitlines()) if path else ()
     pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and not line.startswith("#"))
     return dict(pairs)

@@ -1,7 +1,7 @@
-"""What a job says on its lines of JSON: for people, and as its results or its error in the end.
+"""What a job reports in lines of JSON: shown to people, and in the end its results or its error.
 
-A job says it in a file that is for nothing else, its journal. What it and its children print is a log and no more: the
-text of a record or of an error, or a user's code, may print what looks like the job's word.
+A job reports in a file that is for nothing else, its journal. What it and its child processes print is only a log: the
+text of a record or of an error, or a user's code, may print what looks like a report.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _LAST_LINES = 30
 
 
 class Journal:
-    """The file that a job says its lines to, as somebody reads it who comes back now and then."""
+    """Reads the file that a job reports to, from time to time."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._read = path, 0
 
     def new_lines(self) -> list[str]:
-        """The whole lines since the last look; none if there is no such file (yet)."""
+        """The complete lines since the last call; none if there is no such file (yet)."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read)
@@ -40,11 +40,11 @@ class Journal:
 
 
 class JobReport:
-    """Takes what a job says and logs, one line after the other.
+    """Collects what a job reports and logs, line by line.
 
     Args:
-        about: of which pipeline, and what the job does. listen: takes every line of its journal, as data. log: takes
-            every line of its output.
+        about: the pipeline, and what the job does. listen: gets every line of its journal, as data. log: gets every
+            line of its output.
     """
 
     def __init__(self, about: str, listen: Listen, log: Callable[[str], None]) -> None:
@@ -68,13 +68,13 @@ class JobReport:
             self._failure = fact
 
     def results(self, ending: str | None) -> list[dict[str, Any]]:
-        """Every result, if the job has come to its end.
+        """Every result of a job that has ended.
 
         Args:
-            ending: how it ended; None: well.
+            ending: how it failed; None if it did not fail.
 
         Raises:
-            RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it ended without a word, at an
+            RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it ended without a report, at an
             unknown place (I6).
         """
         if ending is None:
@@ -82,16 +82,16 @@ class JobReport:
         if self._failure is not None:
             raise error_from_facts(self._failure)
         raise OutcomeUnknownError(
-            what="the job ended without a word",
+            what="the job ended without a report",
             where=self._about,
-            expected="a good end, or an error that says what happened",
+            expected="results, or an error that says what happened",
             found=f"{ending}; its last lines: {' | '.join(self._last) or 'none'}",
             action="nothing by hand: the next attempt settles it from the target's log first",
         )
 
 
 def told(fact: dict[str, Any]) -> str:
-    """A line of the job's JSON, for people."""
+    """A line of a job's journal as text for people."""
     match fact:
         case {"progress": "planned", "batch": batch}:
             return f"{_landing(batch)}batch {batch['batch_id']}: {Batch.from_json(batch).width:,} offsets"
@@ -121,7 +121,7 @@ def _landing(fact: dict[str, Any]) -> str:
 
 
 def maintenance_lines(report: dict[str, Any]) -> Iterator[str]:
-    """What maintenance has won, for people."""
+    """The report of maintenance as lines for people."""
     for role, table in report["tables"].items():
         before, after = table["before"], table["after"]
         yield (
@@ -133,7 +133,7 @@ def maintenance_lines(report: dict[str, Any]) -> Iterator[str]:
 
 
 def check_line(report: dict[str, Any]) -> str:
-    """What a check of a table has found, for people."""
+    """The report of a table's check as a line for people."""
     broken = "; ".join(f"{rule}: {rows:,} rows" if rows else rule for rule, rows in report["broken"].items())
     return (
         f"{report['checked']} version {report['table_version']}: {report['outcome']}, "

@@ -1,6 +1,6 @@
-"""Runs jobs where the settings say Spark is, and turns what they say into results and errors.
+"""Runs jobs where the settings say Spark is, and turns their reports into results and errors.
 
-A job is a child process of its caller, or, where a cluster runs its driver, a `ClusterJob` that can be left alone.
+A job is a child process of its caller. Where a cluster runs its driver, it is a `ClusterJob`, which goes on alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from include.settings import PROJECT_ROOT, Settings
 
 Log = Callable[[str], None]
 _LOOK_SECONDS = 1.0  # between two looks at a driver on a cluster
-_CHILD_LOOK_SECONDS = 0.05  # at a child's journal, while it logs nothing
+_CHILD_LOOK_SECONDS = 0.05  # between two looks at a child's journal, while it logs nothing
 _READ_BYTES = 1 << 16
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None)
@@ -44,14 +44,14 @@ def run_job(
     """Runs the job for one batch, for a run's batches, or until caught up (None), where the settings say Spark is.
 
     Args:
-        listen: takes every JSON line of the job. log: takes every line that the job (and Spark) logs.
+        listen: gets every JSON line of the job. log: gets every line that the job (and Spark) logs.
 
     Returns:
         The result of every batch, as data (see `spark_jobs.merge_job`).
 
     Raises:
         RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it was killed, or ended without a
-        word, at an unknown place (I6).
+        report, at an unknown place (I6).
     """
     return _run(settings, pipeline, _arguments(work), started_by=started_by, listen=listen, log=log)
 
@@ -76,26 +76,26 @@ def run_promotion(settings: Settings, pipeline: str, number: int, started_by: st
 
 
 def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Log) -> dict[str, Any]:
-    """Keeps a pipeline's tables in shape; returns what was won (`commands.maintenance`). Raises as `run_job`."""
+    """Maintains a pipeline's tables; returns its report (`commands.maintenance`). Raises as `run_job`."""
     [report] = _run(settings, pipeline, ["--maintain"], started_by="maintenance", listen=listen, log=log)
     return report
 
 
 def run_check(settings: Settings, pipeline: str, version: int | None, listen: Listen, log: Log) -> dict[str, Any]:
-    """Judges the target by its own suite (`commands.checks`); None: the newest version. Raises as `run_job`."""
+    """Checks the target by its own suite (`commands.checks`); None: the newest version. Raises as `run_job`."""
     what = ["--check", *(() if version is None else ("--table-version", str(version)))]
     [found] = _run(settings, pipeline, what, started_by="check", listen=listen, log=log)
     return found
 
 
 def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[dict[str, Any]]:
-    """Asks the view `fresh` of a pipeline (`spark_jobs.commands.unmerged`); returns rows. Raises as `run_job` does."""
+    """Queries the view `fresh` of a pipeline (`spark_jobs.commands.unmerged`); returns rows. Raises as `run_job`."""
     [found] = _run(settings, pipeline, ["--query", sql], started_by="cli", listen=_ignore, log=log)
     return found["rows"]
 
 
 def create_target(settings: Settings, pipeline: str, log: Log) -> None:
-    """Makes the target's table, empty, if there is none. Raises as `run_job` does."""
+    """Creates the target's table, empty, if there is none. Raises as `run_job` does."""
     _run(settings, pipeline, ["--create-target"], started_by="cli", listen=_ignore, log=log)
 
 
@@ -110,7 +110,7 @@ def _arguments(work: BatchKey | RunPlan | None) -> list[str]:
 
 
 def _ignore(fact: dict[str, Any]) -> None:
-    """For callers to whom only the end matters."""
+    """Takes a line of the journal and does nothing: for callers that need only the end."""
 
 
 def _run(
@@ -148,8 +148,8 @@ def _run(
 
 @contextmanager
 def _journal_path(settings: Settings, pipeline: str) -> Iterator[Path]:
-    """Where a job may write its journal: on this machine in a folder that no other user may enter; in the lake where
-    spark-submit brings its driver to another machine."""
+    """The path of a job's journal: on this machine in a folder that no other user may enter; in the lake if
+    spark-submit starts its driver on another machine."""
     if (settings.runner, settings.spark_deploy_mode) != ("spark-submit", "cluster"):
         with TemporaryDirectory(prefix="lakemark-job-") as folder:
             yield Path(folder) / "journal.jsonl"
@@ -162,7 +162,7 @@ def _journal_path(settings: Settings, pipeline: str) -> Iterator[Path]:
 
 
 def _output(process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
-    """The lines that a process logs, as they come; at least every `_CHILD_LOOK_SECONDS`, though there be none."""
+    """The lines that a process logs, as they come; an empty list if none came for `_CHILD_LOOK_SECONDS`."""
     assert process.stdout is not None
     rest = b""
     while True:
@@ -181,7 +181,7 @@ def _take(journal: Journal, report: JobReport) -> None:
 
 
 def _wait_for(job: ClusterJob, listen: Listen, log: Log) -> list[dict[str, Any]]:
-    log(f"{job} works ...")
+    log(f"{job} runs ...")
     report, watch = JobReport(job.about, listen, log), ClusterWatch(job)
     try:
         while True:
@@ -198,7 +198,7 @@ def _wait_for(job: ClusterJob, listen: Listen, log: Log) -> list[dict[str, Any]]
 def _end_with_parent() -> None:
     """Asks the kernel to kill this process when its parent has gone: a killed task leaves no job behind.
 
-    Elsewhere than on Linux the orphan goes on until it ends; it can do no harm, its marker decides (I5).
+    On other systems than Linux the orphan runs until it ends. It can do no harm: its marker decides (I5).
     """
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

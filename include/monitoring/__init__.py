@@ -1,1 +1,1 @@
-"""Tells how pipelines do: status, lag, health, alerts, the page's facts. Imports `control` and below."""
+"""Reports how pipelines do: status, lag, health, alerts, the page's facts. Imports `control` and below."""

@@ -1,9 +1,9 @@
-"""Whom to tell when a pipeline fails for good, or its table gets stale: the file that `LAKEMARK_ALERTS` names.
+"""Alerts when a pipeline fails for good, or its table gets stale: the file that `LAKEMARK_ALERTS` names.
 
 - class: airflow.providers.smtp.notifications.smtp.SmtpNotifier
   arguments: {to: data@example.com, subject: "{{ lakemark.title }}", html_content: "{{ lakemark.text }}"}
 
-Each entry is a notifier of Airflow's, with its arguments as they are documented there; text is a Jinja template.
+Each entry is a notifier of Airflow's, with the arguments that Airflow documents. Texts are Jinja templates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Kind = Literal["failed", "stale", "fresh again"]
 
 @dataclass(frozen=True)
 class Alert:
-    """What a notifier's templates know as `lakemark`."""
+    """The object that a notifier's templates know as `lakemark`."""
 
     kind: Kind
     pipeline: str
@@ -43,10 +43,10 @@ class NotifierEntry(BaseModel):
 
 
 def load_notifiers(path: Path | None) -> list[NotifierEntry]:
-    """The entries of the file; none without one.
+    """The entries of the file; none if there is no file.
 
     Raises:
-        TerminalError: the file is not what it should be.
+        TerminalError: the file is not valid.
     """
     if path is None:
         return []
@@ -55,26 +55,28 @@ def load_notifiers(path: Path | None) -> list[NotifierEntry]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
-        raise _wrong(path, f"{place}: {first['msg']}") from None  # whose text has the file's, logins too
+        raise _wrong(path, f"{place}: {first['msg']}") from None  # its text shows the file's, logins too
     except yaml.YAMLError as error:
-        raise _wrong(path, f"no YAML: {yaml_problem(error)}") from None
+        raise _wrong(path, f"not YAML: {yaml_problem(error)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise _wrong(path, " ".join(str(error).split())) from error
 
 
 def _wrong(path: Path, found: str) -> TerminalError:
     return TerminalError(
-        what="the file of alerts is not valid, so nobody is told",
+        what="the file of alerts is not valid, so no alert is sent",
         where=f"{path} (LAKEMARK_ALERTS)",
         expected="a list of {class: path of a notifier of Airflow's, arguments: {...}}",
         found=found,
-        action="mend the file",
+        action="fix the file",
     )
 
 
 def staleness_alerts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Alert]:
-    """What has changed since the last look. Args: what is stale, and why, by pipeline."""
+    """Alerts for what has changed since the last look. Args: why a table is stale, by pipeline."""
     fresh = [
-        Alert("fresh again", name, "what had waited too long is in the table") for name in before if name not in now
+        Alert("fresh again", name, "the records that had waited too long are in the table")
+        for name in before
+        if name not in now
     ]
     return [Alert("stale", name, why) for name, why in now.items() if name not in before] + fresh

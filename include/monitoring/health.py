@@ -1,4 +1,4 @@
-"""How a pipeline is, in one word, and why. Pure: from what the ledger, Kafka and Airflow say."""
+"""The health of a pipeline in one word, and the reason. Pure: from what the ledger, Kafka and Airflow say."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ STATES: tuple[State, ...] = get_args(State)
 
 @dataclass(frozen=True)
 class Scheduler:
-    """What Airflow says of a pipeline's DAG."""
+    """What Airflow says about a pipeline's DAG."""
 
     paused: bool = False
     running: bool = False  # a run is queued or running
     failed_run: str | None = None  # the id of the newest run that has ended, if it failed
     failed_at: datetime | None = None
-    note: str | None = None  # of that run
+    note: str | None = None  # of the run that failed
 
 
 @dataclass(frozen=True)
 class Health:
     state: State
-    why: str = ""  # what stands in the way, and what to do; empty where nothing does
+    why: str = ""  # the problem, and what to do; empty if there is none
 
 
 def judge(
@@ -38,11 +38,13 @@ def judge(
     stale_after_seconds: float | None,
     scheduler: Scheduler,
 ) -> Health:
-    """
+    """The health of one pipeline.
+
     Args:
         problem: why the ledger cannot be read. attempt: the last one of the batch that is planned and not committed.
-        committed_at: when the newest batch was, None if none ever was. waiting_seconds: age of the oldest record that
-        is not in the table, None if unknown. stale_after_seconds: the age that is too old; None: none is.
+        committed_at: when the newest batch was committed, None if none ever was. waiting_seconds: age of the oldest
+        record that is not in the table, None if unknown. stale_after_seconds: the highest age that is not stale; None:
+        any age.
     """
     if problem is not None:
         return Health("broken", problem)
@@ -66,16 +68,16 @@ def judge(
 
 
 def stale_because(waiting_seconds: float, stale_after_seconds: float) -> str | None:
-    """Why a table is stale whose oldest record outside has waited for so long; None if it is not."""
+    """Why a table is stale if its oldest waiting record has waited for so long; None if it is not stale."""
     if waiting_seconds <= stale_after_seconds:
         return None
     return (
         f"a record has waited for {waiting_seconds:,.0f} s, more than {stale_after_seconds:,.0f} s. What to do: see "
-        "whether the DAG is paused, a run is on or has failed, and whether the pool has slots"
+        "whether the DAG is paused, whether a run is active or has failed, and whether the pool has slots"
     )
 
 
 def is_terminal(outcome: str | None) -> bool:
-    """Whether an attempt's outcome is the name of an error that only a person can mend."""
+    """Whether an attempt's outcome is the name of an error that only a person can fix."""
     error = ERRORS_BY_NAME.get(outcome or "")
     return error is not None and issubclass(error, TerminalError)

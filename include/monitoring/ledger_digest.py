@@ -1,6 +1,6 @@
-"""What a ledger comes down to, in constant memory: for whoever watches many pipelines with long pasts.
+"""The sum of a ledger in constant memory: for watching many pipelines with long histories.
 
-`LedgerState` keeps every batch; a digest keeps the last one, and sums, and is brought up to date with new events only.
+`LedgerState` keeps every batch. A digest keeps only the last one, and sums; new events alone bring it up to date.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class LedgerDigest:
         return {**self.next_offsets, **{r.topic_partition: r.start_offset for r in pending}}
 
     def after(self, rows: Iterable[Mapping[str, Any]]) -> LedgerDigest:
-        """The digest after more rows of the ledger (`details` as data), in order. None may be missing but attempts at
-        batches before the last one."""
+        """The digest after more rows of the ledger (`details` as data), in order. None may be missing, except
+        attempts at batches before the last one."""
         digesting = _Digesting(self)
         for row in rows:
             digesting.add(row)

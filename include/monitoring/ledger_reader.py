@@ -1,5 +1,5 @@
 """Reads ledgers for the page: a digest that is kept up to date, and pages of batches. Nothing is folded from the start,
-so a ledger of 100,000 batches answers as one of a hundred does."""
+so a ledger of 100,000 batches answers as fast as one of a hundred."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROWS = 20_000  # read at once: bounds the memory
 
 @dataclass
 class LedgerReader:
-    """Of one ledger; keeps what it has read. Not for several threads at once."""
+    """Reads one ledger and keeps what it has read. Not for several threads at once."""
 
     uri: LakeUri
     _digest: LedgerDigest = field(init=False, default_factory=LedgerDigest)
@@ -45,12 +45,12 @@ class LedgerReader:
             self._digest, self._table_id = LedgerDigest(), table_id
         if table is not None:
             self._take_in(table)
-        # File times are coarse: what is this young may change once more without their telling.
+        # File times are coarse: a file this young may change again and keep its time.
         old_enough = changed_at is not None and time.time_ns() - changed_at > _COARSE_NS
         self._changed_at = changed_at if old_enough else None
 
     def _take_in(self, table: OpenedTable) -> None:
-        """What is new, some rows at a time; attempts matter only of the batch that was planned last."""
+        """Reads the new rows, some at a time. Attempts matter only for the batch that was planned last."""
         sql = "select max(sequence) as last, max(case when event = 'planned' then sequence end) as planned from t"
         [found] = query(table, sql)
         last, planned = found["last"] if found["last"] is not None else -1, found["planned"] or 0
@@ -89,8 +89,8 @@ class LedgerReader:
         ]
 
     def backfills(self, newest: int = 20) -> list[dict[str, Any]]:
-        """The newest backfills, newest first: number, at, into, reason, requested_by, outcome (null: not at its end),
-        and chunks, each [landed, [topic, partition, start, end] ...]; landed by the attempts' own word."""
+        """The newest backfills, newest first: number, at, into, reason, requested_by, outcome (null: it has not ended),
+        and chunks, each [landed, [topic, partition, start, end] ...]; whether it landed is what the attempts said."""
         planned = self._events("event = 'backfill_planned'")[:newest]
         ended = {row["generation"]: row["details"]["outcome"] for row in self._events("event = 'backfill_ended'")}
         landed = {
@@ -122,7 +122,7 @@ class LedgerReader:
 
 
 def _batch(events: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """One batch as data, of its events; None without its plan.
+    """One batch as data, from its events; None without its plan.
 
     Keys: generation, batch_id, planned_at, ranges ([topic, partition, start, end]), attempts (attempt_id, started_at,
     ended_at, started_by, log, host, outcome, problem, phase_seconds), commit (null, or table_version, committed_at,

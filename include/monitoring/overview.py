@@ -1,7 +1,7 @@
-"""All pipelines at a glance, kept fresh in the background while somebody looks.
+"""All pipelines at a glance, kept up to date in the background while somebody looks.
 
-Ledgers are read when they have changed; Kafka is asked once for all pipelines of the same brokers. The first look at
-500 pipelines takes seconds: who asks meanwhile gets what is known.
+Ledgers are read when they have changed. Kafka is asked once for all pipelines of the same brokers. The first look at
+500 pipelines takes seconds: until its end callers get what is known so far.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from include.sources.kafka_records import oldest_timestamp
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0  # from the end of a look to the next one
-_WATCHED_SECONDS = 30.0  # nobody has asked for so long: the looking ends
+_WATCHED_SECONDS = 30.0  # the looking ends when nobody has asked for so long
 _KAFKA_TIMEOUT_SECONDS = 5.0
 _KAFKA_AGAIN_SECONDS = 30.0  # brokers that did not answer are left alone for so long
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A pipeline as it was seen last; None is what has not been seen yet, or cannot be."""
+    """A pipeline as it was seen last; None for what has not been seen yet, or cannot be."""
 
     pipeline: Pipeline
     digest: LedgerDigest | None = None
@@ -46,7 +46,7 @@ class Seen:
 
     @property
     def lag_records(self) -> int | None:
-        """Offsets that no committed batch has."""
+        """How many offsets no committed batch has read."""
         known = self.extents is not None and self.digest is not None and self.kafka_problem is None
         return sum(r.width for r in self.waiting) if known else None
 
@@ -58,7 +58,7 @@ class Seen:
 
 
 class Overview:
-    """May be asked by many threads at once."""
+    """Looks at all pipelines. Many threads may ask it at once."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class Overview:
         self._brokers: dict[tuple, _Brokers] = {}
 
     def pipelines(self) -> list[Seen]:
-        """Every pipeline of a valid file, by name. Starts the looking if nobody has looked for a while."""
+        """Every pipeline with a valid file, by name. Starts the background thread if it does not run."""
         self._asked_at = time.monotonic()
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -82,11 +82,11 @@ class Overview:
         return [seen for _, seen in sorted(self._seen.items())]
 
     def pipeline(self, name: str) -> Seen | None:
-        """One pipeline, None if there is no valid file of that name."""
+        """One pipeline; None if there is no valid file of that name."""
         return next((seen for seen in self.pipelines() if seen.pipeline.name == name), None)
 
     def reader(self, pipeline: Pipeline) -> LedgerReader:
-        """Of the pipeline's ledger, for pages of it; its digest is for the looking alone."""
+        """A reader for pages of the pipeline's ledger. The background thread has its own, for the digest."""
         return LedgerReader(Tables.of(self._settings, pipeline).ledger)
 
     @property
@@ -95,7 +95,7 @@ class Overview:
         return self._broken
 
     def look(self) -> None:
-        """One look at everything."""
+        """Looks at everything once."""
         self._read_files()
         for name in list(self._seen):
             self._seen[name] = self._with_ledger(self._seen[name])
@@ -114,7 +114,7 @@ class Overview:
             time.sleep(_LOOK_SECONDS)
 
     def _read_files(self) -> None:
-        """The pipeline files, if any has changed."""
+        """Reads the pipeline files if any has changed."""
         folder = self._settings.pipelines
         files = [(path.name, path.stat().st_mtime_ns) for path in pipeline_files(folder)]
         if files == self._files:
@@ -184,11 +184,11 @@ def _with_extents(seen: Seen, held: Mapping[TopicPartition, PartitionExtent]) ->
 
 
 def _waiting(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent]) -> Iterable[OffsetRange]:
-    """What Kafka holds and no committed batch has."""
+    """The ranges that Kafka holds and no committed batch has read."""
     committed = seen.digest.committed_offsets if seen.digest else {}
     latest = seen.pipeline.source.start == "latest"
     for tp, extent in sorted(extents.items()):
-        # A partition that no batch has begun: its records wait from the first one on, or nothing of it does yet.
+        # A partition that no batch has begun waits from its first record on; with `start: latest` it does not wait yet.
         start = committed.get(tp, extent.end_offset if latest else extent.log_start_offset)
         if start < extent.end_offset:
             yield OffsetRange(*tp, max(start, extent.log_start_offset), extent.end_offset)

@@ -18,10 +18,9 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
 
     Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit
     (batch_id, table_version, committed_at, counts, quality), records (sums of all batches' counts), quarantine (records
-    that are pending, replayed, discarded, applied since), attempts, next_offsets,
-    lag_records (offsets that no committed batch has) and lag_seconds (age of the oldest of them), both null with
-    `kafka` saying why when Kafka does not answer, problem (why the pipeline stands still and what to do; null while
-    nothing is known to stand in its way).
+    that are pending, replayed, discarded, applied since), attempts, next_offsets, lag_records (offsets that no
+    committed batch has read) and lag_seconds (age of the oldest of them), kafka ("answers", or why both are null),
+    problem (why the pipeline does not go on, and what to do; null if no problem is known).
     """
     coordinator = Coordinator(settings, pipeline)
     state, problem = _state(coordinator)
@@ -57,7 +56,7 @@ def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _state(coordinator: Coordinator) -> tuple[LedgerState, str | None]:
-    """The ledger's state, and what the next plan or attempt would stumble over."""
+    """The ledger's state, and the problem that the next plan or attempt would meet."""
     state = LedgerState()
     try:
         state = coordinator.ledger.state()
@@ -69,14 +68,15 @@ def _state(coordinator: Coordinator) -> tuple[LedgerState, str | None]:
         return state, attempt.problem if attempt else None
     if attempt.outcome is None:
         return state, (
-            f"the last attempt (of {attempt.started_by} on {attempt.host}) has not said how it ended: it still runs, "
-            "or was killed. What to do: nothing if it runs; else run the pipeline again, it settles from the log first"
+            f"the last attempt (of {attempt.started_by} on {attempt.host}) has not reported how it ended: it still "
+            "runs, or it was killed. What to do: nothing if it runs; else run the pipeline again, which first settles "
+            "from the log"
         )
     return state, None
 
 
 def _became(coordinator: Coordinator) -> dict[str, int]:
-    """What became of quarantined records; nothing if it cannot be told (the problem says why)."""
+    """Quarantined records by their state; empty if that cannot be read (the problem says why)."""
     try:
         reasons = Quarantine.of(coordinator, with_bytes=False).summary()
     except LakemarkError:

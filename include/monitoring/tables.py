@@ -27,9 +27,9 @@ def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[
 
 
 def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> dict[str, Any]:
-    """What suites said of the newest batches, oldest first: `judgements` (at, generation and batch_id, or table_version
-    where the table was judged, outcome, broken) and the last one's `rules` (rule, policy, success, element_count,
-    unexpected_count, observed). No values of records.
+    """The results of suites for the newest batches, oldest first: `judgements` (at, generation and batch_id, or
+    table_version where the table was judged, outcome, broken) and the last one's `rules` (rule, policy, success,
+    element_count, unexpected_count, observed). No values of records.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -110,5 +110,5 @@ def _sample(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: bytes | None) -> str | None:
-    """Bytes as people read them; what is not UTF-8 shows as the replacement character."""
+    """Bytes as text for people; what is not UTF-8 shows as the replacement character."""
     return None if value is None else value[: 4 * _TEXT_MAX].decode(errors="replace")[:_TEXT_MAX]

@@ -1,7 +1,7 @@
 """Rules that judge a batch as a whole: expectations as aggregates and queries of Spark SQL. Pure.
 
-An aggregate costs next to nothing, all of them are computed in one pass; a query is a pass of its own. What is neither,
-Great Expectations computes itself (`spark_jobs.changes.quality`).
+An aggregate costs next to nothing: all of them are computed in one pass. A query is a pass of its own. Great
+Expectations itself computes all other rules (`spark_jobs.changes.quality`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AggregateRule:
 
     @property
     def sees_every_value(self) -> bool:
-        """Whether Spark has to keep values apart for it, which slows down all figures that are computed with it."""
+        """Whether Spark has to tell all values apart for it, which slows down all figures of the same pass."""
         return "DISTINCT" in self.observed
 
 
@@ -46,23 +46,23 @@ class Reference:
 
     text: str  # as it stands in the query
     table: str  # lake://layer/table
-    version: int | None  # None: the newest one; which one it was is told with the result
+    version: int | None  # None: the newest one; the result says which one it was
 
 
 @dataclass(frozen=True)
 class QueryRule:
-    """A rule about rows that should not be: `query` finds them, in the batch (`{batch}`) and other tables."""
+    """A rule about rows that should not exist: `query` finds them, in the batch (`{batch}`) and other tables."""
 
     rule: Rule
     query: str
     references: tuple[Reference, ...]
-    element_count: str  # aggregate: how many rows it speaks of
+    element_count: str  # aggregate: how many rows it is about
     applies_count: str  # aggregate: of these, how many it can judge
     row_weight: str  # aggregate over the query's rows: how many of the batch's rows they stand for
 
 
 def schema_rule(rule: Rule, types: Mapping[str, str]) -> SchemaRule | None:
-    """The rule, judged by the declared types, None if it is none such. Raises NotUnderstood."""
+    """The rule, judged by the declared types; None if it is not about types. Raises NotUnderstood."""
     if rule.type not in _OF_TYPE:
         return None
     given = rule.kwargs.get(_OF_TYPE[rule.type])
@@ -75,7 +75,7 @@ def schema_rule(rule: Rule, types: Mapping[str, str]) -> SchemaRule | None:
 
 
 def aggregate_rule(rule: Rule) -> AggregateRule | None:
-    """The rule as aggregates, None if it is none such. Raises NotUnderstood."""
+    """The rule as aggregates; None if it is not about one figure. Raises NotUnderstood."""
     kwargs = rule.kwargs
     if rule.type in _OF_TABLE:
         observed = _where("count(*)", kwargs)
@@ -88,7 +88,7 @@ def aggregate_rule(rule: Rule) -> AggregateRule | None:
 
 
 def query_rule(rule: Rule) -> QueryRule | None:
-    """The rule as a query for what breaks it, None if it is none such. Raises NotUnderstood."""
+    """The rule as a query for what breaks it; None if it is no rule of that kind. Raises NotUnderstood."""
     kwargs = rule.kwargs
     if rule.type == "unexpected_rows_expectation":
         text = str(kwargs.get("unexpected_rows_query")).strip().rstrip(";")

@@ -1,8 +1,8 @@
-"""Great Expectations' Data Docs of what suites said: its own static site, one page per judgement and suite.
+"""Great Expectations' Data Docs for the results of suites: its own static site, one page per judgement and suite.
 
-The pages are Great Expectations'. They fetch scripts and style sheets from other hosts, which many networks forbid and
-which tell those hosts who reads them: those lines are taken out, a style sheet of our own is put in, and the index,
-which a script would draw, is written plainly.
+Great Expectations makes the pages. They fetch scripts and style sheets from other hosts. Many networks forbid that, and
+it tells those hosts who reads the pages. So those lines are removed, a style sheet of our own is added, and the index,
+which a script would draw, is written as plain HTML.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Judgement:
 
     @property
     def suite(self) -> str:
-        """What its suite is called in the site, where several pipelines may use one of the same name."""
+        """The name of its suite in the site, where several pipelines may use suites of the same name."""
         return f"{self.pipeline}.{self.rows[0]['suite']}"
 
     @property
@@ -59,7 +59,7 @@ class _Judgement:
 
 
 def build(settings: Settings, pipelines: Iterable[Pipeline], folder: Path, newest: int) -> Path:
-    """Builds the site in a folder, in the place of what was there; returns its index.
+    """Builds the site in a folder, replaces what was there, and returns its index.
 
     Args:
         newest: how many judgements of each pipeline it shows, the newest ones.
@@ -207,7 +207,7 @@ def _index(links: Iterable[tuple[_Judgement, str]], suites: Mapping[str, str]) -
 <html lang="en"><head><meta charset="utf-8"><title>Data quality</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="lakemark.css"></head>
 <body><h1>Data quality</h1>
-<p class="quiet">What suites said, the newest first. The pages behind it are Great Expectations' Data Docs.</p>
+<p class="quiet">The results of suites, the newest first. The linked pages are Great Expectations' Data Docs.</p>
 <table><thead><tr><th>judged</th><th>pipeline</th><th>what</th><th>outcome</th><th>rules not held</th></tr></thead>
 <tbody>
 {rows or '<tr><td colspan="5">no suite has judged anything yet</td></tr>'}

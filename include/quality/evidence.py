@@ -1,8 +1,7 @@
-"""What suites said, kept as a Delta table: one row per rule of every judgement, written without a JVM.
+"""The results of suites, kept as a Delta table: one row per rule of every judgement, written without a JVM.
 
-A judgement belongs to an attempt (`attempt_id`), whatever came of it; which attempt's batch landed says the target's
-commit. So rows are only ever added, until maintenance forgets
-the old ones.
+A judgement belongs to an attempt (`attempt_id`), whether that landed or not; the target's commit says which attempt
+landed. So rows are only added, until maintenance removes the old ones.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Subject:
 def record(uri: LakeUri, subject: Subject, verdict: Verdict) -> None:
     """Adds a judgement. Raises RetryableError: the file system refuses it."""
     rows = pa.Table.from_pylist(_rows(subject, verdict, datetime.now(UTC)), EVIDENCE_SCHEMA)
-    append(uri, rows, "what a quality suite said")
+    append(uri, rows, "the results of a quality suite")
 
 
 def judgements(uri: LakeUri) -> list[dict[str, Any]]:
@@ -77,8 +76,8 @@ def judgements(uri: LakeUri) -> list[dict[str, Any]]:
 
 
 def forget(uri: LakeUri, before: datetime) -> int:
-    """Removes judgements of before that moment (UTC); returns how many rows. A race that is lost to a batch is made up
-    for the next time."""
+    """Removes judgements from before that moment (UTC); returns how many rows. If a batch commits first, the next call
+    removes them."""
     table = open_table(uri)
     return 0 if table is None else delete_rows(table, f"judged_at < '{before:%Y-%m-%dT%H:%M:%SZ}'")
 

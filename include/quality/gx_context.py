@@ -1,4 +1,6 @@
-"""Great Expectations, as Lakemark uses it: in memory, silent, and telling nobody of it. Importing it takes seconds."""
+"""Great Expectations, as Lakemark uses it: in memory, silent, and without reports to its makers. Importing it takes
+seconds, so its types are `Any` here.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from include.quality.suite import Rule, Suite, suite_error
 
 def gx_context() -> Any:
     """A context of its own that keeps nothing, sends no usage statistics and draws no progress bars."""
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when it is imported first
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read at the first import
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
@@ -23,22 +25,22 @@ def gx_context() -> Any:
 
 
 def verify_with_gx(path: Path, suite: Suite) -> None:
-    """Great Expectations' own opinion of a suite's arguments: their names and types.
+    """Lets Great Expectations check the names and types of a suite's arguments.
 
     Raises:
-        SuiteError: it does not take one of the rules.
+        SuiteError: it does not accept one of the rules.
     """
     gx_context()
     for rule in suite.rules:
         try:
             to_expectation(rule)
-        except Exception as error:  # pydantic's, of the version that it brings along, and its own
+        except Exception as error:  # its own, and those of the pydantic that it brings along
             found = "; ".join(line.strip() for line in str(error).splitlines()[1:]) or str(error)
             raise suite_error(path, f"rule {rule.name}", f"what {rule.type} takes", found) from error
 
 
 def to_expectation(rule: Rule) -> Any:
-    """The rule as Great Expectations' own object; raises its ValidationError for wrong arguments.
+    """The rule as Great Expectations' own object. Raises its ValidationError for wrong arguments.
 
     Needs a context: make one first.
     """
@@ -46,7 +48,7 @@ def to_expectation(rule: Rule) -> Any:
 
 
 def configuration(config: Mapping[str, Any]) -> Any:
-    """An expectation as it was written, as Great Expectations' own configuration of it."""
+    """Great Expectations' own configuration of an expectation, from the expectation as it was written."""
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     known = ("type", "kwargs", "meta", "description", "severity", "notes")

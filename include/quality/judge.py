@@ -1,4 +1,4 @@
-"""A suite made ready to judge: every rule as what has to be computed for it, with its policy."""
+"""A suite prepared for judging: for every rule what has to be computed, and its policy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from include.quality.suite import Rule, RulePolicy, Suite, suite_error
 from include.settings import Settings
 
 OWN_RULES = (*ROW_RULES, *AGGREGATE_RULES, *QUERY_RULES, *SCHEMA_RULES)
-# What Great Expectations itself computes, on the same rows: a pass of its own, or more, and seconds to import it.
+# Great Expectations itself computes these, on the same rows: that takes a pass or more, and seconds to import it.
 GX_RULES = (
     "expect_column_distinct_values_to_be_in_set",
     "expect_column_distinct_values_to_contain_set",
@@ -50,9 +50,9 @@ GX_RULES = (
 
 @dataclass(frozen=True)
 class Judge:
-    """What a suite needs computed, by how it is computed.
+    """The rules of a suite, by how they are computed.
 
-    `quarantines` holds the row rules whose policy sets a row aside that breaks them.
+    `quarantines` holds the row rules whose policy sets aside the rows that break them.
     """
 
     suite: Suite
@@ -65,13 +65,13 @@ class Judge:
 
     @classmethod
     def of(cls, path: Path, types: Mapping[str, str], default: RulePolicy) -> Self:
-        """Reads a suite's file and makes it ready.
+        """Reads a suite's file and prepares it.
 
         Args:
-            types: of the columns that it may speak of, as Spark DDL. default: the policy of rules that name none.
+            types: of the columns that it may use, as Spark DDL. default: the policy of rules that name none.
 
         Raises:
-            SuiteError: file, rule, what is allowed and what was found.
+            SuiteError: it says file, rule, what is allowed and what was found.
         """
         suite = Suite.load(path)
         rows: list[RowRule] = []
@@ -119,7 +119,7 @@ class Judge:
 
 
 def judge_of(settings: Settings, pipeline: Pipeline) -> Judge | None:
-    """Of a pipeline's batches, None if its file names no suite. Raises SuiteError."""
+    """The judge of a pipeline's batches; None if its file names no suite. Raises SuiteError."""
     quality = pipeline.quality
     if quality.suite is None:
         return None
@@ -128,15 +128,15 @@ def judge_of(settings: Settings, pipeline: Pipeline) -> Judge | None:
 
 
 def table_judge(settings: Settings, pipeline: Pipeline) -> Judge:
-    """Of a pipeline's target itself: there is no row to set aside, so a rule that says nothing else has `fail`.
+    """The judge of a pipeline's target itself. No row of it can be set aside, so a rule without a policy has `fail`.
 
     Raises:
-        SuiteError: see there, and for a rule that would quarantine. TerminalError: the file names none.
+        SuiteError: as `Judge.of`, and for a rule that would quarantine. TerminalError: the file names no suite.
     """
     checks = pipeline.quality.table
     if checks is None:
         raise TerminalError(
-            what="the table is not to be checked",
+            what="the pipeline has no table checks",
             where=f"{pipeline.name}.yaml, field quality.table",
             expected="the name of a suite",
             found="nothing",
@@ -157,8 +157,8 @@ def suite_path(settings: Settings, name: str) -> Path:
 
 
 def _policy(path: Path, rule: Rule, default: RulePolicy, is_row_rule: bool) -> RulePolicy:
-    """What the rule says, or what its severity says, or the pipeline's own. A rule about the whole of a batch has no
-    row to set aside: it lets nothing land instead."""
+    """The rule's own policy, or the one of its severity, or the pipeline's. A rule about a batch as a whole has no row
+    to set aside: it lets nothing land instead."""
     if rule.on_fail == "quarantine" and not is_row_rule:
         raise suite_error(
             path,

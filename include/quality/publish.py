@@ -1,7 +1,7 @@
 """Puts Data Docs where people read them: a folder, or a bucket of an S3-compatible store.
 
-Great Expectations had a store for S3 and dropped it; the site is files, and boto3 uploads files. Credentials, region
-and endpoint are boto3's own affair (`AWS_PROFILE`, `AWS_ENDPOINT_URL_S3` ...).
+Great Expectations had a store for S3 and dropped it. The site is files, and boto3 uploads files. boto3 itself finds
+credentials, region and endpoint (`AWS_PROFILE`, `AWS_ENDPOINT_URL_S3` ...).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 
 def publish(settings: Settings, pipelines: Iterable[Pipeline], to: str, newest: int, say: Say) -> str:
-    """Builds Data Docs and puts them in the place of what was there; returns the index's path or address.
+    """Builds Data Docs, replaces what was there, and returns the index's path or address.
 
     Args:
         to: a folder, or `s3://BUCKET/PREFIX`. newest: how many judgements of each pipeline, the newest ones.
@@ -47,8 +47,8 @@ def publish(settings: Settings, pipelines: Iterable[Pipeline], to: str, newest: 
 
 
 def _upload(site: Path, bucket: str, prefix: str, say: Say) -> str:
-    """Uploads a site, the index last: a reader finds every page that it links. Then removes the pages of before."""
-    import boto3  # half a second, and not for those who write to folders
+    """Uploads a site, the index last: a reader finds every page that it links. Then removes the old pages."""
+    import boto3  # takes half a second, which writing to a folder can do without
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -87,13 +87,13 @@ def _classed(error: Exception, where: str) -> LakemarkError:
             where=where,
             expected="an answer",
             found=str(error),
-            action="see that it is up and that AWS_ENDPOINT_URL_S3, if set, is its address; nothing else is touched",
+            action="check that it is up and that AWS_ENDPOINT_URL_S3, if set, is its address; nothing else is changed",
         )
-    return _refused(where, "a bucket that is there, and credentials that may list, write and delete in it", str(error))
+    return _refused(where, "an existing bucket, and credentials that may list, write and delete in it", str(error))
 
 
 def _refused(where: str, expected: str, found: str) -> TerminalError:
-    action = "mend LAKEMARK_DATA_DOCS (or --to), or boto3's settings: AWS_PROFILE, AWS_ACCESS_KEY_ID, AWS_REGION ..."
+    action = "fix LAKEMARK_DATA_DOCS (or --to), or boto3's settings: AWS_PROFILE, AWS_ACCESS_KEY_ID, AWS_REGION ..."
     return TerminalError(
         what="Data Docs cannot be uploaded", where=where, expected=expected, found=found, action=action
     )

@@ -1,8 +1,8 @@
 """Rules that split a batch row by row: expectations as conditions of Spark SQL, true for a row that breaks them. Pure.
 
-They say what Great Expectations' own Spark engine says of the same row, nulls included: a rule about a column passes
-over rows where it is null, and a comparison that comes out as null breaks nothing. The test
-`tests/spark/changes/test_quality_gx.py` compares the two.
+They judge a row as Great Expectations' own Spark engine does, nulls included: a rule about a column skips rows where it
+is null, and a comparison that results in null breaks nothing. The test `tests/spark/changes/test_quality_gx.py`
+compares the two.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class RowRule:
     """A rule as SQL over the bare names of the columns; none of the three conditions is ever null."""
 
     rule: Rule
-    domain: str  # of which rows it speaks
-    applies: str  # of these, where it can be judged
-    broken: str  # of these, where it is broken
+    domain: str  # which rows it is about
+    applies: str  # which of these it can judge
+    broken: str  # which of these break it
     shown: tuple[str, ...]  # columns whose values are a sample of what it found
 
     @property
     def counts_missing(self) -> bool:
-        """Whether there are rows that it speaks of and cannot judge."""
+        """Whether there are rows that it is about and cannot judge."""
         return self.applies != self.domain
 
 
@@ -55,7 +55,7 @@ def row_rule(rule: Rule, types: Mapping[str, str]) -> RowRule | None:
         types: of the columns, as Spark DDL, by name.
 
     Raises:
-        NotUnderstood: an argument of it makes no sense.
+        NotUnderstood: one of its arguments makes no sense.
     """
     if rule.type == "unexpected_rows_expectation":
         condition = _where(rule.kwargs.get("unexpected_rows_query"))
@@ -75,7 +75,7 @@ def row_rule(rule: Rule, types: Mapping[str, str]) -> RowRule | None:
 
 
 def missing_of_list(rule: Rule) -> str:
-    """Which rows a rule about a list of columns passes over, as its `ignore_row_if` says. Raises NotUnderstood."""
+    """SQL for the rows that a rule about a list of columns skips, by its `ignore_row_if`. Raises NotUnderstood."""
     if len(rule.columns) < 2:
         raise NotUnderstood("a column_list of two columns or more", rule.kwargs.get("column_list"))
     joined = _IGNORED_LISTS[_one_of(rule, "ignore_row_if", _IGNORED_LISTS, "all_values_are_missing")]
@@ -231,4 +231,4 @@ def _where(query: Any) -> str | None:
 
 
 _VIEW = "lakemark_batch"
-_PLAIN = {"expressions", "from_", "from", "where", "kind"}  # parts of a query that make it one about single rows
+_PLAIN = {"expressions", "from_", "from", "where", "kind"}  # the parts that a query about single rows may have

@@ -8,8 +8,8 @@ from typing import Any
 
 from include.lake.sql import spark_name, spark_text
 
-BATCH = "{batch}"  # what a query calls the rows that it is about
-REFERENCE = re.compile(r"\{(lake://[A-Za-z0-9_/.-]+?)(?:@(\d+))?\}")  # and another table, perhaps at a version
+BATCH = "{batch}"  # a query's name for the rows that it is about
+REFERENCE = re.compile(r"\{(lake://[A-Za-z0-9_/.-]+?)(?:@(\d+))?\}")  # its name for another table, perhaps at a version
 _NOW = re.compile(r"^\s*now\(\)\s*(?:(?P<sign>[-+])\s*timedelta\((?P<parts>[^)]*)\))?\s*$")
 _PART = re.compile(r"^\s*(?P<unit>weeks|days|hours|minutes|seconds)\s*=\s*(?P<number>\d+)\s*$")
 _COMPARED = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -50,7 +50,7 @@ def json_literals(values: Any) -> list[str]:
 
 
 def within(value: str, kwargs: Mapping[str, Any]) -> str:
-    """That an SQL value is between `min_value` and `max_value`, strictly or not, as the kwargs say."""
+    """SQL for a value between `min_value` and `max_value`, strictly or not, as the kwargs say."""
     bounds = []
     for name, operator, strict in (("min_value", ">", "strict_min"), ("max_value", "<", "strict_max")):
         if kwargs.get(name) is not None:
@@ -61,14 +61,14 @@ def within(value: str, kwargs: Mapping[str, Any]) -> str:
 
 
 def row_condition(kwargs: Mapping[str, Any]) -> str:
-    """Which rows a rule speaks of: its `row_condition`, in any of the forms that Great Expectations reads."""
+    """SQL for the rows that a rule is about: its `row_condition`, in any form that Great Expectations reads."""
     condition = kwargs.get("row_condition")
     if not condition:
         return "true"
     if isinstance(condition, str):
         parser = kwargs.get("condition_parser")
         if parser != "spark":
-            raise NotUnderstood("condition_parser spark beside a row_condition in words", parser)
+            raise NotUnderstood("condition_parser spark, as the row_condition is a text", parser)
         return f"({condition})"
     return _condition(condition)
 
@@ -98,7 +98,7 @@ def is_in(value: str, members: Any) -> str:
 
 
 def _moment(text: str) -> str:
-    """The one kind of parameter that there is: this moment, or some time before or after it."""
+    """The only kind of parameter: this moment, or some time before or after it."""
     match = _NOW.match(text)
     parts = [_PART.match(part) for part in (match["parts"] or "").split(",")] if match and match["parts"] else []
     if match is None or None in parts or (match["sign"] and not parts):

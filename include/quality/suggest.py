@@ -1,7 +1,7 @@
-"""Drafts a suite from a sample of records: what held of all of them, with the reason for each rule.
+"""Drafts a suite from a sample of records: rules that hold for all of them, with the reason for each rule.
 
-A draft warns and stops nothing: what was true of a sample need not be true. A person reads it, throws rules away, and
-gives the others their policies.
+A draft warns and stops nothing: what is true for a sample need not be true for all. A person reads it, removes rules,
+and gives the others their policies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from include.sources.duckdb_json import decoded, load
 from include.sources.kafka import source_extent
 from include.sources.kafka_records import records_of
 
-_VALUES_MAX = 20  # so many different values may be a set
+_VALUES_MAX = 20  # so many different values may become a set
 _SHAPES = {  # of texts: pattern and what it is called, the narrowest first
     r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$": "a UUID",
     r"^[A-Z]+$": "capital letters",
@@ -34,7 +34,7 @@ _SHAPES = {  # of texts: pattern and what it is called, the narrowest first
 
 @dataclass(frozen=True)
 class Profile:
-    """What a sample holds of one column."""
+    """The values of one column in a sample."""
 
     column: Column
     records: int
@@ -58,7 +58,7 @@ def suggest(pipeline: Pipeline, records: int) -> dict[str, Any]:
     profiles = _profiles(pipeline, records)
     total = profiles[0].records
     rules = [rule for profile in profiles for rule in _rules(profile)]
-    note = f"Drafted from the newest {total:,} records that decode. Every rule warns: give those you believe a policy."
+    note = f"Drafted from the newest {total:,} records that decode. Every rule warns: give a policy to those you trust."
     meta = {"great_expectations_version": version("great-expectations")}
     return {"name": pipeline.name, "expectations": rules, "meta": meta, "notes": note}
 
@@ -91,12 +91,12 @@ def _rules(profile: Profile) -> Iterator[dict[str, Any]]:
 
 
 def _rule(type_: str, reason: str, **kwargs: Any) -> dict[str, Any]:
-    """The reason stands where Great Expectations keeps a person's words about a rule."""
+    """A drafted rule. The reason stands where Great Expectations keeps a person's notes about a rule."""
     return {"type": type_, "kwargs": kwargs, "meta": {"lakemark": {"on_fail": "warn"}}, "notes": reason}
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
-    """Room for what the sample did not have; what is never negative stays so."""
+    """Bounds with room for values that the sample does not have. If no value is negative, the bounds are not either."""
     room = (high - low) / 2
     least, most = low - room, high + room
     if isinstance(low, int) and isinstance(high, int):
@@ -119,7 +119,7 @@ def _profiles(pipeline: Pipeline, records: int) -> list[Profile]:
             where=pipeline.source.topics_in_words,
             expected="records that the declared schema decodes",
             found="none among the newest",
-            action=f"send some, or see `lakemark quarantine list {pipeline.name}`",
+            action=f"produce some, or see `lakemark quarantine list {pipeline.name}`",
         )
     return [_profile(database, column, total) for column in columns]
 

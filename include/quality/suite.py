@@ -1,7 +1,7 @@
 """A suite of rules, in the JSON that Great Expectations 1.x writes and reads.
 
-A rule is an expectation. `meta.lakemark` may say more: `on_fail` (quarantine, fail or warn) and `name`. Reading
-one needs no Great Expectations, which takes seconds to import.
+A rule is an expectation. `meta.lakemark` may say more: `on_fail` (quarantine, fail or warn) and `name`. Reading a suite
+needs no Great Expectations, which takes seconds to import.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
 class Rule:
     """One expectation of a suite."""
 
-    name: str  # names it in results and in the quarantine; no other rule of the suite has it
+    name: str  # in results and in the quarantine; no other rule of the suite has it
     type: str  # of the expectation
     kwargs: Mapping[str, Any]
     on_fail: RulePolicy | None  # None: it does not say
@@ -39,7 +39,7 @@ class Rule:
 
     @property
     def mostly(self) -> float:
-        """The share of rows that must be as expected, for the rule to hold of them all."""
+        """The share of rows that must be as expected for the rule to hold."""
         return 1.0 if (mostly := self.kwargs.get("mostly")) is None else float(mostly)
 
 
@@ -51,7 +51,7 @@ class Suite:
 
     @property
     def fingerprint(self) -> str:
-        """Of its content: which suite it was that judged."""
+        """A hash of its content: it says which suite has judged."""
         return hashlib.sha256(json.dumps(self.config, sort_keys=True).encode()).hexdigest()[:12]
 
     @classmethod
@@ -59,7 +59,7 @@ class Suite:
         """Reads a suite's file.
 
         Raises:
-            SuiteError: it is not there, is no suite, or a rule of it cannot be told from another.
+            SuiteError: there is no such file, it is no suite, or two of its rules have the same name.
         """
         try:
             data = json.loads(path.read_text())
@@ -91,7 +91,7 @@ def suite_error(path: Path | str, where: str, expected: str, found: str) -> Suit
         where=f"{path}, {where}",
         expected=expected,
         found=found,
-        action="mend the suite and check it with `lakemark validate`; docs/quality.md lists what rules there are",
+        action="fix the suite and check it with `lakemark validate`; docs/quality.md lists the rules",
     )
 
 
@@ -114,7 +114,7 @@ def _rule(path: Path, number: int, config: Any, taken: set[str]) -> Rule:
 
 
 def _name(type_: str, kwargs: Mapping[str, Any], taken: set[str]) -> str:
-    """What it is called unless it says so: its type and columns; a number, too, if there is another such one."""
+    """A rule's name if it gives none: its type and columns, and a number if that name is taken."""
     columns = ", ".join(columns_of(kwargs))
     name = type_.removeprefix("expect_") + (f"({columns})" if columns else "")
     copies = (f"{name} #{n}" for n in range(2, len(taken) + 3))

@@ -1,4 +1,4 @@
-"""What a suite says of a batch or a table, and what follows. Pure.
+"""What a suite says about a batch or a table, and what follows. Pure.
 
 Results have the shape of Great Expectations' own, so that its reports can show them.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from include.protocol.errors import QualityGate
 from include.quality.suite import Rule, RulePolicy, Suite
 
-Outcome = Literal["passed", "warned", "quarantined", "failed"]  # the worst thing that came of it
+Outcome = Literal["passed", "warned", "quarantined", "failed"]  # the worst result of any rule
 SAMPLES_MAX = 20  # values of broken rows that a result keeps: Great Expectations' own default
 _TOLD_MAX = 50  # broken rules that a commit's metadata names
 
@@ -47,7 +47,7 @@ class Verdict:
 
     @property
     def failed(self) -> list[RuleResult]:
-        """What does not hold and must."""
+        """Rules that do not hold and whose policy is `fail`."""
         return [r for r in self.results if not r.success and r.policy == "fail"]
 
     @property
@@ -60,7 +60,7 @@ class Verdict:
         return "warned" if broken else "passed"
 
     def to_json(self) -> dict[str, Any]:
-        """The short form, for a commit's metadata: which suite, what came of it, which rules rows broke."""
+        """The short form for a commit's metadata: the suite, the outcome, and the rules that rows broke."""
         broken = {r.rule.name: r.unexpected for r in self.results if not r.success or r.unexpected}
         return {
             "suite": self.suite.name,
@@ -72,10 +72,10 @@ class Verdict:
 
 
 def result_of_rows(rule: Rule, policy: RulePolicy, elements: int, missing: int | None, unexpected: int) -> RuleResult:
-    """Of a rule about rows. Samples come later (`with_samples`).
+    """The result of a rule about rows. Samples are added later (`with_samples`).
 
     Args:
-        elements: rows that it speaks of. missing: of these, those it cannot judge; None where it judges all.
+        elements: rows that it is about. missing: how many of these it cannot judge; None if it judges all.
     """
     judged = elements - (missing or 0)
     percent = unexpected / judged * 100 if judged else None
@@ -98,13 +98,13 @@ def with_samples(result: RuleResult, samples: Sequence[Any]) -> RuleResult:
 
 
 def result_of_figure(rule: Rule, policy: RulePolicy, observed: Any, holds: bool | None, **more: Any) -> RuleResult:
-    """Of a rule about one figure; a figure that there is not (of no rows) breaks it, as Great Expectations has it."""
+    """The result of a rule about one figure. No figure (of no rows) breaks the rule, as in Great Expectations."""
     return RuleResult(rule, policy, bool(holds), {"observed_value": observed, **more})
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """How much of a batch may be quarantined, for whatever reason; more than that and nothing of it lands."""
+    """How much of a batch may be quarantined, for whatever reason. If there is more, nothing of the batch lands."""
 
     percent: float | None
     records: int | None
@@ -120,7 +120,7 @@ class Ceiling:
 
 
 def verify_gate(where: str, verdict: Verdict | None, ceiling: Ceiling, quarantined: int, read: int) -> None:
-    """Nothing, if the batch may land.
+    """Lets a batch land, or raises an error.
 
     Raises:
         QualityGate: a rule whose policy is `fail` does not hold, or more is quarantined than the ceiling allows.
@@ -143,18 +143,18 @@ def verify_gate(where: str, verdict: Verdict | None, ceiling: Ceiling, quarantin
 
 
 def verify_table(where: str, verdict: Verdict) -> None:
-    """Nothing, if the table is as it should be.
+    """Raises an error if the table does not pass its checks.
 
     Raises:
         QualityGate: a rule whose policy is `fail` does not hold.
     """
     if verdict.failed:
         raise QualityGate(
-            what="the table is not as its checks want it",
+            what="the table does not pass its checks",
             where=where,
             expected=f"suite {verdict.suite.name} to hold",
             found="; ".join(f"{r.rule.name}: {r.figures}" for r in verdict.failed),
-            action="nothing was changed; look at the rows (`lakemark quality show NAME`), mend the source or the rule",
+            action="nothing was changed; look at the rows (`lakemark quality show NAME`), fix the source or the rule",
         )
 
 
@@ -164,6 +164,6 @@ def _shut(where: str, expected: str, found: str) -> QualityGate:
         where=where,
         expected=expected,
         found=found,
-        action="mend the source, the pipeline file or the suite, then clear the merge task or `lakemark run NAME`: the "
+        action="fix the source, the pipeline file or the suite, then clear the merge task or `lakemark run NAME`: the "
         "same offsets are read and judged again",
     )

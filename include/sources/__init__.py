@@ -1,3 +1,3 @@
-"""Asks who holds records what they hold: Kafka, the archive, a landing, a schema registry. Imports `pipeline_file`,
+"""Reads sources of records: Kafka, the archive, a landing; and asks the schema registry. Imports `pipeline_file`,
 `lake` and below.
 """

@@ -1,4 +1,4 @@
-"""What the archive holds, as Kafka would say it: for backfills that read it instead of Kafka. No JVM, no Spark."""
+"""What the archive holds, in the terms of a source: for backfills that read it instead of Kafka. No JVM, no Spark."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from include.settings import Settings
 
 @dataclass(frozen=True)
 class ArchiveSource:
-    """The archive of one pipeline, beside what the ledger of whoever writes it says of the topics.
+    """The archive of one pipeline, and what its writer's ledger says about the topics.
 
     Args:
-        pipeline: whose batches write it: the pipeline itself, or its landing.
+        pipeline: the writer of the archive: the pipeline itself, or its landing.
         uri: of the archive; None: the pipeline file names none.
+        state: of the writer's ledger.
     """
 
     pipeline: str
@@ -44,7 +45,7 @@ class ArchiveSource:
         return cls(pipeline.landing.name, uri, ledger.state())
 
     def extent(self) -> SourceExtent:
-        """From the first batch that was archived to the last one that was committed, of the topics as they are.
+        """What it holds of the current topics: from the first archived batch to the last committed one.
 
         Raises:
             TerminalError: there is no archive, or it lacks records of committed batches. TableDamaged: see there.
@@ -75,7 +76,7 @@ class ArchiveSource:
         return {tp: found.get(tp, held.end_offset) for tp, held in extent.partitions.items()}
 
     def verified_uri(self) -> LakeUri:
-        """Of the archive; TerminalError if there is none."""
+        """Where the archive lies. Raises TerminalError if there is none."""
         self._log()
         assert self.uri is not None, "there is a table"
         return self.uri
@@ -93,8 +94,8 @@ class ArchiveSource:
         return log
 
     def _verify_whole(self, log: TableLog) -> None:
-        """Every batch of this generation since the first that is there is there (a file may have had no archive for a
-        time)."""
+        """Verifies that no batch of this generation is missing after the first one in the archive (the pipeline file
+        may have named no archive for a time)."""
         rows = query(log.table, f"select distinct batch_id from t where generation = {self.state.generation}")
         there = {row["batch_id"] for row in rows}
         counts = {r.batch.batch_id: r.commit.counts for r in self.state.batches if r.commit and r.commit.counts}
@@ -118,7 +119,7 @@ class ArchiveSource:
 
 
 def records_in(archive: OpenedTable, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> int:
-    """How many records of these ranges an archive holds; a record that was archived twice is one."""
+    """How many records of these ranges an archive holds; a record that was archived twice counts once."""
     within = " or ".join(
         f"(topic = {sql_text(r.topic)} and topic_id = {sql_text(topic_ids[r.topic])} and partition = {r.partition} "
         f'and "offset" >= {r.start_offset} and "offset" < {r.end_offset})'

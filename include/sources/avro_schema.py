@@ -1,4 +1,4 @@
-"""An Avro schema as far as its records' fields go: which there are, and what their numbers mean.
+"""The fields of an Avro schema's records: which there are, and what their numbers mean.
 
 Source: Apache Avro 1.12 specification, "Schema Declaration", "Names", "Logical Types".
 """
@@ -13,34 +13,34 @@ from typing import Any, Self
 
 _NAMED = ("record", "enum", "fixed")
 _SIMPLE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-# Where names are put that have no namespace: with one in every name none depends on where it stands. (Java's parser, by
-# which Spark reads, would look for such a name in the namespace around it.)
+# The namespace of names without one. When every name has a namespace, no name depends on its place. (Java's parser,
+# which Spark uses, would look for such a name in the namespace around it.)
 _NO_NAMESPACE = "_none_"
-# Of which types Spark makes another one than the bare type is.
+# Logical types that Spark maps to another type than the bare one, by the types that they may stand on.
 _LOGICAL = {
     "decimal": ("bytes", "fixed"),
     "date": ("int",),
     **{f"{local}timestamp-{unit}": ("long",) for local in ("", "local-") for unit in ("millis", "micros")},
 }
 
-_LONG = 19  # digits of a decimal that are more than 64 bits
+_LONG = 19  # digits of a decimal that needs more than 64 bits
 
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """A schema with all that it refers to."""
+    """A schema with all schemas that it refers to."""
 
     text: str
-    referred: tuple[str, ...] = ()  # texts of the schemas that it refers to, those first that others refer to
+    referred: tuple[str, ...] = ()  # texts of these schemas; one that others refer to comes before them
 
     @classmethod
     def of(cls, text: str, referred: Iterable[str] = ()) -> Self:
-        """Args: see the fields."""
+        """A schema from its text; for the arguments see the fields."""
         return cls(text, tuple(referred))
 
     @property
     def fields(self) -> Mapping[str, AvroField]:
-        """Of the record, by name; none if it is no record."""
+        """The fields of the record, by name; none if it is no record."""
         return _fields(self._root, self._definitions)
 
     @property
@@ -49,22 +49,22 @@ class AvroSchema:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether all that is counted takes bytes: a few could claim billions of items that take none."""
+        """Whether all counted items take bytes. Else a few bytes could claim billions of items that take none."""
         return _is_bounded(self._root, self._definitions)
 
     @property
     def read_as(self) -> str:
-        """The text that Spark is to read records by.
+        """The schema's text for Spark to read records with.
 
-        It cuts decimals of up to 18 digits to 64 bits, whatever their bytes hold, and makes 5 of 2^64 + 5; longer ones
-        it reads as they are. Of a logical type that is not among ours it is not told: a time of a day it would cut to
-        seconds where a whole number is declared.
+        Spark cuts decimals of up to 18 digits to 64 bits, whatever their bytes hold: it makes 5 of 2^64 + 5. It reads
+        longer ones as they are, so all are declared long. Logical types that are not in `_LOGICAL` are left out: where
+        a whole number is declared, Spark would cut a time of day to seconds.
         """
         return json.dumps(_as_read(self._root))
 
     @cached_property
     def _root(self) -> Any:
-        """With all names in full, and the definition of every type where it is named first."""
+        """The schema with all names in full, and the definition of every type at its first mention."""
         others: dict[str, Any] = {}
         for text in self.referred:
             _define(_in_full(_parsed(text), "", set(others)), others)
@@ -79,19 +79,19 @@ class AvroSchema:
 
 @dataclass(frozen=True)
 class AvroField:
-    """A field of a record: its type, null aside."""
+    """A field of a record: its type without null."""
 
     schema: Any
     definitions: Mapping[str, Any]
 
     @property
     def connect_name(self) -> str | None:
-        """What Kafka Connect calls the type: `io.debezium.time.MicroTimestamp`."""
+        """Kafka Connect's name of the type, such as `io.debezium.time.MicroTimestamp`."""
         return self.schema.get("connect.name") if isinstance(self.schema, dict) else None
 
     @property
     def kind(self) -> str:
-        """What it is: its logical type, where Spark has a type for that; else its type (`union` of several)."""
+        """Its logical type if Spark has a type for that, else its type (`union` for several)."""
         match self.schema:
             case list():
                 return "union"
@@ -110,18 +110,18 @@ class AvroField:
 
     @property
     def fields(self) -> Mapping[str, AvroField]:
-        """Of a record, by name; none if it is no record."""
+        """The fields of a record, by name; none if it is no record."""
         return _fields(self.schema, self.definitions)
 
     @property
     def inner(self) -> AvroField:
-        """Of an array's items, or a map's values."""
+        """The items of an array, or the values of a map."""
         inner = self.schema["items" if self.kind == "array" else "values"]
         return AvroField(_without_null(inner, self.definitions), self.definitions)
 
     @property
     def options(self) -> Sequence[AvroField]:
-        """Of a union, null aside."""
+        """The options of a union, without null."""
         return [AvroField(_without_null(option, self.definitions), self.definitions) for option in self.schema]
 
 
@@ -141,7 +141,7 @@ def _fields(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, AvroFie
 
 
 def _bare(schema: Any) -> Any:
-    """A type without what is said of it."""
+    """A type without its attributes."""
     return schema["type"] if isinstance(schema, dict) and "type" in schema else schema
 
 
@@ -150,7 +150,7 @@ def _without_null(schema: Any, definitions: Mapping[str, Any]) -> Any:
         others = [option for option in schema if option != "null"]
         for kinds in (["int", "long"], ["float", "double"]):
             if len(others) == 2 and sorted(map(_bare, others), key=str) == sorted(kinds):
-                # Spark makes one number of them, and says no more which one it was, nor what that counts.
+                # Spark makes one number of them, and no longer says which one it was, nor what it counts.
                 return kinds[1] if all(isinstance(option, str) for option in others) else {"type": "unknown"}
         return _without_null(others[0], definitions) if len(others) == 1 else others
     if isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
@@ -171,7 +171,7 @@ def _is_bounded(schema: Any, definitions: Mapping[str, Any]) -> bool:
         case {"type": "record", "fields": fields}:
             return all(_is_bounded(field["type"], definitions) for field in fields)
         case _:
-            return True  # a name: what it stands for is looked at where it is defined
+            return True  # a name: its type is checked where it is defined
 
 
 def _takes_none(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...] = ()) -> bool:
@@ -192,7 +192,7 @@ def _takes_none(schema: Any, definitions: Mapping[str, Any], within: tuple[str, 
 
 
 def _with_parts(schema: Any, changed: Callable[[Any], Any]) -> Any:
-    """The schema with every type that stands within it changed; itself, if it has none."""
+    """The schema with every type inside it changed; the schema itself if it has none."""
     match schema:
         case list():
             return [changed(option) for option in schema]
@@ -222,11 +222,11 @@ def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
     """The schema with the namespace in every name.
 
     Args:
-        namespace: of the type around it. known: full names of the types that are defined before it; takes in its own.
+        namespace: of the type around it. known: full names of the types that are defined before it; its own is added.
     """
     match schema:
         case {"type": kind, "name": str() as name} if kind in _NAMED:
-            # A name with dots is a full one, whatever stands beside it.
+            # A name with dots is a full one, whatever namespace is given beside it.
             own, _, short = name.rpartition(".")
             own = own or schema.get("namespace", namespace)
             full = f"{own or _NO_NAMESPACE}.{short}"
@@ -236,7 +236,7 @@ def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
         case {"type": str() as name} if name not in (*_SIMPLE, *_NAMED, "array", "map"):
             return _in_full(name, namespace, known)
         case str() if schema not in _SIMPLE:
-            # In the namespace around it; else without any, as Java's parser has it.
+            # In the namespace around it; else in none, as in Java's parser.
             full = schema if "." in schema else f"{namespace or _NO_NAMESPACE}.{schema}"
             without = f"{_NO_NAMESPACE}.{schema.rpartition('.')[2]}"
             return without if full not in known and without in known else full
@@ -245,7 +245,7 @@ def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
 
 
 def _define(schema: Any, definitions: dict[str, Any]) -> None:
-    """Takes in every named type, by its full name."""
+    """Adds every named type to the definitions, by its full name."""
     match schema:
         case list():
             for option in schema:
@@ -259,7 +259,7 @@ def _define(schema: Any, definitions: dict[str, Any]) -> None:
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any], done: set[str]) -> Any:
-    """The schema with the definition of every type where it is named first; all names are full ones.
+    """The schema with the definition of every type at its first mention; all names are full ones.
 
     Args: done: the types that are defined by now.
     """
@@ -267,7 +267,7 @@ def _inlined(schema: Any, definitions: Mapping[str, Any], done: set[str]) -> Any
         case str() if schema in definitions and schema not in done:
             return _inlined(definitions[schema], definitions, done)
         case {"type": kind, "name": name} if kind in _NAMED and name in done:
-            return name  # once more, in another of the schemas: the same type
+            return name  # defined again in another of the schemas: the same type
         case {"type": kind, "name": name} if kind in _NAMED:
             done.add(name)
     return _with_parts(schema, lambda inner: _inlined(inner, definitions, done))

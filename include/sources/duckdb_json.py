@@ -1,8 +1,8 @@
-"""Takes in and decodes JSON records with DuckDB, by a pipeline's schema: a second way beside Spark's, for audits and
+"""Loads JSON records into DuckDB and decodes them by a pipeline's schema: a second way beside Spark's, for audits and
 profiles.
 
-DuckDB's own reading passes numbers through doubles, and takes other texts for moments than docs/semantics.md, "Values",
-says. So functions in Python first write every record anew: the declared fields only, their values in a form that
+DuckDB's own JSON reader passes numbers through doubles, and it accepts other texts as times than docs/semantics.md,
+"Values", says. So functions in Python first rewrite every record: the declared fields only, with values in a form that
 DuckDB cannot misread.
 """
 
@@ -27,13 +27,13 @@ from include.sources.kafka_records import RECORD_SCHEMA, Record
 
 _ARROW, _SPECIAL = PythonUDFType.ARROW, FunctionNullHandling.SPECIAL
 _TEXT = "text_of({})"
-_LEVELS_MAX = 1_000  # of JSON that a job reads
+_LEVELS_MAX = 1_000  # of nesting, in JSON that a job reads
 _HEADERS = f"list_transform(headers, lambda h: struct_pack(key := h.key, value := {_TEXT.format('h.value')}))"
 
 
 def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]) -> int:
-    """Makes the table `records` (the fields of `Record`), and the functions that `decoded` needs; returns how many
-    there are."""
+    """Creates the table `records` (the fields of `Record`) and the functions that `decoded` needs. Returns how many
+    records there are."""
     for name, of_bytes in {"json_anew": _of_json, "text_anew": _of_text}.items():
         function = partial(_anew, of_bytes)
         database.create_function(
@@ -54,12 +54,13 @@ def load(database: duckdb.DuckDBPyConnection, chunks: Iterable[Sequence[Record]]
 
 
 def decoded(pipeline: Pipeline, records: str) -> str:
-    """Query that decodes records (the columns that `load` makes): the target's columns, what orders them by its name in
-    the pipeline file, `_topic`, `_partition`, `_offset`, `_tombstone` (it has no value, and
-    that means something), `_undecodable`.
+    """SQL that decodes records (with the columns that `load` makes).
+
+    Columns: the target's columns, the fields that order changes (by their names in the pipeline file), `_topic`,
+    `_partition`, `_offset`, `_tombstone` (the record has no value, and the pipeline accepts that), `_undecodable`.
 
     Raises:
-        TerminalError: the format is not one that is read here.
+        TerminalError: the format cannot be decoded here.
     """
     source = pipeline.source
     if source.format != "json":
@@ -90,7 +91,7 @@ def decoded(pipeline: Pipeline, records: str) -> str:
 
 
 def _of_key(pipeline: Pipeline, types: Mapping[str, exp.DataType]) -> dict[str, str]:
-    """Key columns from Kafka's key, by name."""
+    """SQL for the key columns from Kafka's key, by name."""
     keys, unit = pipeline.change.keys, pipeline.source.timestamps
     wanted = {name: types[name] for name in keys if name in types}  # Kafka's own fields may be keys, too
     if pipeline.source.key == "string":
@@ -107,7 +108,7 @@ def _of_key(pipeline: Pipeline, types: Mapping[str, exp.DataType]) -> dict[str, 
 
 
 def _own(of: str) -> str:
-    """One of Kafka's own fields, or the last header of a name."""
+    """SQL for one of Kafka's own fields, or for the last header of a name."""
     part, _, name = of.partition(".")
     if part == "headers":
         last = f"list_filter(headers, lambda h: h.key = {sql_text(name)})[-1].value"
@@ -116,7 +117,7 @@ def _own(of: str) -> str:
 
 
 def _row(column: str, types: Mapping[str, exp.DataType], unit: str | None, function: str = "json_anew") -> str:
-    """The fields of bytes as a struct; null: they are no JSON object."""
+    """SQL for the fields of bytes as a struct; null if they are no JSON object."""
     structure = json.dumps({name: _structure(type_) for name, type_ in types.items()})
     told = f"{sql_text(_struct(types).sql('spark'))}, {sql_text(unit) if unit else 'NULL'}"
     return f"json_transform({function}({column}, {told})::JSON, {sql_text(structure)})"
@@ -152,14 +153,18 @@ def _field(field: str, type_: exp.DataType) -> str:
 
 
 def _anew(of_bytes: Callable[[bytes, exp.DataType], Any], values: Any, types: Any, units: Any) -> pa.Array:
-    """Args: values: bytes; types, units: for each of them, and the same for all."""
+    """Rewrites bytes as JSON that DuckDB cannot misread.
+
+    Args:
+        values: bytes. types, units: one for each of them, the same for all.
+    """
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 4 * _LEVELS_MAX))  # a level of JSON is a call or two
     found = zip(values.to_pylist(), types.to_pylist(), units.to_pylist(), strict=True)
     return pa.array([None if v is None else _written_anew(of_bytes, v, *told) for v, *told in found], pa.string())
 
 
 def _text_of(values: Any) -> pa.Array:
-    """As Spark has it: DuckDB's `decode` puts another number of characters in the place of bytes that are no text."""
+    """Bytes as text, as Spark decodes them: DuckDB's `decode` makes another number of characters of invalid bytes."""
     return pa.array([None if v is None else v.decode(errors="replace") for v in values.to_pylist()], pa.string())
 
 
@@ -184,5 +189,5 @@ def _of_json(value: bytes, _: exp.DataType) -> Any:
 
 
 def _of_text(value: bytes, type_: exp.DataType) -> Any:
-    """A text, as the only field."""
+    """A text as the only field of an object."""
     return {type_.expressions[0].name: value.decode()}

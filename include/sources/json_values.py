@@ -39,9 +39,9 @@ _ESCAPED = {character: f"\\u{character:04X}" for character in range(0x20)} | str
 
 
 def parsed_json(value: bytes) -> Any:
-    """The JSON of bytes; its numbers keep their text. Raises ValueError: it is none."""
+    """Parses JSON; its numbers keep their text. Raises ValueError if it is no JSON."""
     found = json.loads(value.decode(), parse_int=_Number, parse_float=_Number, parse_constant=_refused)
-    if b"\\ud" in value.lower():  # the escape of half of a pair of surrogates, which has no UTF-8 alone
+    if b"\\ud" in value.lower():  # the escape of half a surrogate pair, which alone has no UTF-8
         json.dumps(found, ensure_ascii=False).encode()
     return found
 
@@ -51,7 +51,7 @@ def _refused(text: str) -> Any:
 
 
 def value_as(node: Any, type_: exp.DataType, unit: str | None) -> Any:
-    """A value of JSON as one that DuckDB reads exactly as the type; None: it is none of the type."""
+    """A value of JSON in a form that DuckDB reads exactly as the type; None if it is no value of the type."""
     if node is None:
         return None
     word = type_.this.value
@@ -71,7 +71,7 @@ def value_as(node: Any, type_: exp.DataType, unit: str | None) -> Any:
 
 
 def _of_words(text: str, type_: exp.DataType, unit: str | None) -> Any:
-    """A number as it is written, or a text, as a simple type."""
+    """A number as it is written, or a text, as a value of a simple type."""
     match type_.this.value:
         case word if word in _BITS:
             return int(text) if re.fullmatch(r"[+-]?[0-9]{1,400}", text) and _fits(int(text), _BITS[word]) else None
@@ -122,7 +122,7 @@ def _day(found: re.Match[str]) -> str | None:
 
 
 def _moment(text: str, unit: str | None) -> datetime | None:
-    """Digits beyond microseconds are cut, downwards."""
+    """A time in UTC, from a text or a number of units. Digits beyond microseconds are rounded down."""
     try:
         if re.fullmatch(r"-?[0-9]{1,19}", text) and unit and _fits(int(text), 64):
             micros = int(text) // 1_000 if unit == "nanos" else int(text) * _MICROS[unit]
@@ -141,7 +141,7 @@ def _moment(text: str, unit: str | None) -> datetime | None:
 
 
 def _offset(text: str | None) -> timezone:
-    """Raises ValueError: it is none."""
+    """The time zone with an offset from UTC. Raises ValueError if the text is no offset."""
     if text is None or text == "Z":
         return UTC
     found = _OFFSET.fullmatch(text)
@@ -165,7 +165,7 @@ def _base64(text: str) -> str | None:
 
 
 def _json(node: Any) -> str:
-    """The JSON of a value, without spaces, its numbers as they are written."""
+    """The JSON of a value without spaces; its numbers as they are written."""
     if isinstance(node, dict):
         return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in node.items()) + "}"
     if isinstance(node, list):

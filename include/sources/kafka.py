@@ -21,11 +21,11 @@ TIMEOUT_SECONDS = 30.0
 
 
 class KafkaSource:
-    """A client that asks the brokers of one source what they hold; may be kept and asked again and again."""
+    """A client that asks the brokers of one source what they hold. It can be kept and used again."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        # What calls that time out do not tell: a login that was refused, say.
+        # Errors that a call which times out does not tell, such as a refused login.
         self._said: deque[KafkaError] = deque(maxlen=10)
         options: dict[str, Any] = {  # confluent-kafka's own type for them leaves out callbacks
             **librdkafka_options(source),
@@ -36,7 +36,7 @@ class KafkaSource:
         self._admin = AdminClient(options)
 
     def extent(self) -> SourceExtent:
-        """What Kafka holds of the topics now, ends being last stable offsets (KIP-98): nothing beyond them is decided.
+        """What Kafka holds of the topics now. Ends are last stable offsets (KIP-98): beyond them nothing is decided.
 
         Raises:
             RetryableError: Kafka does not answer. TerminalError: a topic does not exist, or none matches the pattern.
@@ -60,11 +60,11 @@ class KafkaSource:
         )
 
     def partitions(self, topics: Sequence[str], timeout_seconds: float) -> dict[TP, PartitionExtent]:
-        """What Kafka holds of these topics, also of other pipelines' at the same brokers; those that do not exist are
-        left out.
+        """What Kafka holds of these topics, which may be other pipelines' at the same brokers. Topics that do not exist
+        are left out.
 
         Raises:
-            RetryableError: Kafka does not answer. TerminalError: it does not let us in.
+            RetryableError: Kafka does not answer. TerminalError: it refuses the login.
         """
         self._said.clear()
         try:
@@ -77,7 +77,10 @@ class KafkaSource:
         return _extents(firsts, ends)
 
     def topics(self, source: Source, timeout_seconds: float) -> list[str]:
-        """Those of a source at these brokers, as its file names them, or by its pattern. Raises: as `partitions`."""
+        """The topics of a source at these brokers: those that its file names or that match its pattern.
+
+        Raises: as `partitions`.
+        """
         if source.topics_pattern is None:
             return list(source.topics)
         self._said.clear()
@@ -93,14 +96,14 @@ class KafkaSource:
             raise TerminalError(
                 what="no topic matches the pattern",
                 where=f"{self._source.topics_pattern} at {self._source.bootstrap_servers}",
-                expected="at least one topic of such a name, which this login may see",
+                expected="at least one topic with such a name that this login may see",
                 found="none",
-                action="create the topic, or mend `source.topics_pattern` in the pipeline file",
+                action="create the topic, or fix `source.topics_pattern` in the pipeline file",
             )
         return found
 
     def offsets_at(self, extent: SourceExtent, moment: datetime) -> dict[TP, int]:
-        """By Kafka's time index: the first offset of every partition whose timestamp is `moment` or later; the end
+        """The first offset of every partition whose timestamp is `moment` or later, by Kafka's time index; the end
         offset where there is none.
 
         Raises: as `extent`.
@@ -135,7 +138,7 @@ def _existing(described: Future) -> TopicDescription | None:
 def _firsts_and_ends(
     admin: AdminClient, described: Mapping[str, TopicDescription], timeout_seconds: float
 ) -> tuple[dict[TP, int], dict[TP, int]]:
-    """Of all partitions; both questions are under way at once."""
+    """The first and the end offsets of all partitions; both requests run at the same time."""
     partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
     both = [_asked(admin, partitions, spec, timeout_seconds) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
     firsts, ends = map(_answered, both)
@@ -143,7 +146,7 @@ def _firsts_and_ends(
 
 
 def _extents(firsts: Mapping[TP, int], ends: Mapping[TP, int]) -> dict[TP, PartitionExtent]:
-    """Retention may move a partition's start beyond the end that was told a moment before: then nothing is there."""
+    """Retention may move a partition's start beyond the end that was read a moment before: then it is empty."""
     return {tp: PartitionExtent(first, max(first, ends[tp])) for tp, first in firsts.items()}
 
 
@@ -164,6 +167,7 @@ def _answered(futures: Mapping[TopicPartition, Future]) -> dict[TP, int]:
 def kafka_error(
     error: KafkaException, source: Source, said: Iterable[KafkaError] = ()
 ) -> RetryableError | TerminalError:
+    """The error of Lakemark's for a client's error. Args: said: errors that the client reported on the way."""
     refused = [other for other in said if other.code() == KafkaError._AUTHENTICATION]
     reason = refused[0] if refused else error.args[0]
     where = f"{source.topics_in_words} at {source.bootstrap_servers}"
@@ -173,11 +177,11 @@ def kafka_error(
             where=where,
             expected="every topic of the pipeline file",
             found=reason.str(),
-            action="create the topic, or mend `source.topics` in the pipeline file",
+            action="create the topic, or fix `source.topics` in the pipeline file",
         )
     if reason.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
         return TerminalError(
-            what="Kafka does not let us in",
+            what="Kafka refused the login",
             where=where,
             expected="a login that the brokers accept",
             found=reason.str(),

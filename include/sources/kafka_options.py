@@ -1,4 +1,4 @@
-"""How clients reach a pipeline's Kafka: the same connection in librdkafka's words and in Spark's."""
+"""The options of clients that connect to a pipeline's Kafka: the same connection for librdkafka and for Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def librdkafka_options(source: Source) -> dict[str, str]:
-    """For confluent-kafka's clients. Holds the password: never to be logged."""
+    """Options for confluent-kafka's clients. They hold the password: never log them."""
     options = {"bootstrap.servers": source.bootstrap_servers}
     if (security := source.security) is None:
         return options
@@ -23,7 +23,7 @@ def librdkafka_options(source: Source) -> dict[str, str]:
 
 
 def spark_options(source: Source) -> dict[str, str]:
-    """For Spark's Kafka source. Spark itself redacts values that name a password, in its UI and event log."""
+    """Options for Spark's Kafka source. In its UI and event log, Spark itself redacts values that name a password."""
     options = {"kafka.bootstrap.servers": source.bootstrap_servers}
     if (security := source.security) is None:
         return options
@@ -40,6 +40,6 @@ def spark_options(source: Source) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """As java.io.StreamTokenizer, by which Kafka reads JAAS, takes it back: a line end as it is would end the text, and
-    Kafka's complaint about what follows would show that."""
+    """Quotes a text for java.io.StreamTokenizer, with which Kafka reads JAAS. A line end that is not escaped would end
+    the text, and Kafka's error about what follows would show that."""
     return '"' + "".join(_ESCAPED.get(character, character) for character in text) + '"'

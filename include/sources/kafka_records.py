@@ -1,4 +1,4 @@
-"""Reads records from Kafka itself, without Spark: for those who check the job, and for the age of what waits."""
+"""Reads records from Kafka without Spark: for audits and profiles, and for the age of waiting records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from include.sources.kafka import TIMEOUT_SECONDS, kafka_error
 from include.sources.kafka_options import librdkafka_options
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CHUNK, _CHUNK_SECONDS = 20_000, 0.2  # librdkafka hands over so many records, or what it has after so long
+_CHUNK, _CHUNK_SECONDS = 20_000, 0.2  # librdkafka returns at most so many records, or what it has after so long
 
 
 class Record(NamedTuple):
@@ -46,7 +46,7 @@ RECORD_SCHEMA = pa.schema(
 def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[Record]]:
     """The committed records of ranges, in chunks.
 
-    One range after the other; a range ends with the first record beyond it, or with the partition's end.
+    Reads one range after the other. A range ends at the first record beyond it, or at the partition's end.
 
     Raises:
         RetryableError: Kafka stops answering.
@@ -61,7 +61,7 @@ def records_of(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[list[R
 
 
 def oldest_timestamp(source: Source, ranges: Sequence[OffsetRange]) -> float | None:
-    """The lowest timestamp (seconds since 1970) among the first committed records of these ranges; None without any.
+    """The lowest timestamp (seconds since 1970) of the first committed records of these ranges; None if there are none.
 
     Raises:
         RetryableError: Kafka stops answering.
@@ -97,7 +97,7 @@ def _consumer(source: Source) -> Consumer:
         {
             **librdkafka_options(source),
             "log_level": 2,
-            "group.id": "lakemark-audit",  # librdkafka wants one; nothing is committed to it
+            "group.id": "lakemark-audit",  # librdkafka requires one; no offsets are committed for it
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
@@ -157,7 +157,7 @@ def _headers_of(message: Message) -> list[dict[str, str | bytes | None]] | None:
 
 
 def _moment(millis: int) -> datetime | None:
-    """Producers write what they like: microseconds, say."""
+    """The time of a timestamp; None if it is out of range: producers may write anything, such as microseconds."""
     try:
         return _EPOCH + timedelta(milliseconds=millis)
     except OverflowError:

@@ -1,9 +1,9 @@
 """What a pipeline with `merge_every` merges from: the archive, as far as its landing has committed batches to it.
 
-Such a pipeline is two halves with the same protocol, one after the other. The landing takes batches from Kafka to the
-archive; it has a ledger, markers and generations of its own, and its commits hold records and offsets together. The
-other half plans ranges of what the landing has committed, as if that were Kafka, and merges them into the target. Each
-is exactly once by itself, and what the second one reads never changes: so both together are.
+Such a pipeline has two halves with the same protocol, one after the other. The landing takes batches from Kafka to the
+archive. It has its own ledger, markers and generations, and its commits hold records and offsets together. The other
+half plans ranges of what the landing has committed, as if that were Kafka, and merges them into the target. Each half
+is exactly once by itself, and what the second one reads never changes, so both together are exactly once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OTHER_COMMITS = 20  # among the archive's newest ones: maintenance, mostly
 
 @dataclass(frozen=True)
 class LandingSource:
-    """What a landing has committed, as of the moment of asking."""
+    """What a landing has committed, at the moment of reading."""
 
     landing: Pipeline
     merge_every: int
@@ -43,7 +43,7 @@ class LandingSource:
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
-        """Of a pipeline with `merge_every`.
+        """Reads what the landing of a pipeline with `merge_every` has committed.
 
         Raises:
             TargetBehindLedger: the archive lacks what the landing's ledger says is committed. TableDamaged: see there.
@@ -54,16 +54,17 @@ class LandingSource:
         tables = Tables.of(settings, landing)
         ledger = Ledger(tables.ledger)
         state = ledger.recent()
-        log = TableLog.open(tables.target)  # after the ledger: it holds at least what that says
+        log = TableLog.open(tables.target)  # read after the ledger, so it holds at least what that says
         view = log.view(landing.name, state.generation, state.target_version) if log else None
         verify_target_not_behind(landing.name, state, view)
         return cls(landing, merge_every, ledger=ledger, state=state, uri=tables.target, log=log)
 
     def verified_uri(self, merged: LedgerState) -> LakeUri:
-        """Of the archive, which holds the batch that `merged` has pending.
+        """Where the archive lies; it holds the batch that `merged` has pending.
 
         Raises:
-            TerminalError: there is none, though batches were planned from it. RetryableError: see below.
+            TerminalError: there is no archive, though batches were planned from it. RetryableError: see
+            `verify_holds_pending`.
         """
         if self.log is None:
             raise TerminalError(
@@ -78,15 +79,15 @@ class LandingSource:
         return self.uri
 
     def extent(self, merged: LedgerState, from_first: bool = False) -> SourceExtent:
-        """What can be merged, in the words of a source. What was merged before counts as there, of topics that are the
-        same: the landing may have been reset to read it again, or have begun after it.
+        """What can be merged, in the terms of a source. What was merged before counts as held if the topic is still
+        the same: the landing may have been reset to read it again, or may have begun after it.
 
-        A topic that was made anew is the old one still, until all that had landed of that is merged: Kafka has no more
-        of it, and whoever began with the new one would leave it behind.
+        A re-created topic counts as the old one until all that landed of the old one is merged. Kafka holds no more of
+        it, and a merge that began with the new topic would skip it.
 
         Args:
-            merged: the state of the half that merges. from_first: also where every partition begins, which takes the
-                landing's whole ledger; else that is told of topics which `merged` does not know, and 0 of others.
+            merged: the state of the half that merges. from_first: also find where every partition begins, which takes
+                the landing's whole ledger. Else that is found for topics that `merged` does not know; others get 0.
         """
         there, landed = merged.committed_offsets, self._landed_in(merged.topic_ids)
         waits = {tp.topic for tp, end in landed.items() if end > there.get(tp, 0)}
@@ -99,7 +100,7 @@ class LandingSource:
         return SourceExtent(self.state.cluster_id or merged.cluster_id or "", topic_ids, extents)
 
     def _landed_in(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """To where batches have landed, in topics that have these ids: also in those that are others by now."""
+        """How far batches have landed in topics with these ids, also in topics that were re-created since."""
         known, landed = self.state.topic_ids, self.state.committed_in(topic_ids)
         others = {topic: id_ for topic, id_ in topic_ids.items() if topic in known and known[topic] != id_}
         return landed | (farthest(self.ledger.events(), others) if others else {})
@@ -115,7 +116,7 @@ class LandingSource:
         return firsts
 
     def verify_holds_pending(self, merged: LedgerState) -> None:
-        """Raises RetryableError: a batch was planned from Kafka, before the file said `merge_every`, and has not been
+        """Raises RetryableError if a batch was planned from Kafka, before the file said `merge_every`, and is not
         archived yet."""
         if merged.pending is None:
             return
@@ -130,7 +131,7 @@ class LandingSource:
             )
 
     def unmerged(self, pipeline: str, merged: LedgerState) -> Batch | None:
-        """All that waits, as one batch that nobody has planned; None if nothing does."""
+        """All that waits, as one batch that nobody has planned; None if nothing waits."""
         source, offsets = self.extent(merged), merged.committed_offsets
         starts = {tp: max(offsets.get(tp, 0), extent.log_start_offset) for tp, extent in source.partitions.items()}
         ends = {tp: extent.end_offset for tp, extent in source.partitions.items()}
@@ -147,7 +148,7 @@ class LandingSource:
         )
 
     def is_due(self, merged: LedgerState) -> bool:
-        """Whether as many of the landing's batches hold anything that is not merged as the file says."""
+        """Whether at least `merge_every` batches of the landing hold something that is not merged."""
         offsets, waiting = merged.committed_offsets, 0
         limit = self.merge_every + _OTHER_COMMITS
         for commit in self.log.landed_commits(self.landing.name, limit=limit) if self.log else ():

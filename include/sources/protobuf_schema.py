@@ -1,7 +1,7 @@
-"""A Protobuf schema of a registry, compiled: what a worker needs to decode records with it, as bytes.
+"""A Protobuf schema of a registry, compiled to bytes with which a worker decodes records.
 
 Source: Protocol Buffers' documentation, "ProtoJSON Format" for how values are written as JSON, with two differences:
-64-bit integers stay numbers, and a field that has presence and is not set is left out (it may keep what it was).
+64-bit integers stay numbers, and a field that has presence and is not set is left out (its column may keep its value).
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class ProtobufSchema:
             made = Path(folder, "made")
             arguments = ["protoc", f"-I{folder}", f"-I{included}", "--include_imports", f"--descriptor_set_out={made}"]
             if protoc.main([*arguments, _FILE]) != 0:
-                raise NotProtobuf("protoc does not accept it; its words are in the log")
+                raise NotProtobuf("protoc does not accept it; its messages are in the log")
             return cls(made.read_bytes())
 
 
-@lru_cache  # a worker asks for every record
+@lru_cache  # a worker calls it for every record
 def json_decoder(descriptors: bytes) -> Callable[[bytes], str | None]:
-    """A function from framed bytes (a zero byte, four of the schema's id, the message's indexes, the message) to JSON;
-    None for bytes that are none. Runs in Spark's workers."""
+    """A function that decodes framed bytes (a zero byte, four of the schema's id, the message's indexes, the message)
+    to JSON, and other bytes to None. It runs in Spark's workers."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     from google.protobuf.message import DecodeError
 
@@ -102,8 +102,8 @@ def _indexes(framed: bytes, at: int) -> tuple[list[int], int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint; IndexError where bytes end too soon, ValueError beyond 64 bits: without that limit a megabyte of
-    such bytes is a number that takes minutes."""
+    """Reads a zigzag varint. Raises IndexError if the bytes end too soon, and ValueError beyond 64 bits: without that
+    limit a megabyte of such bytes is a number that takes minutes."""
     value = 0
     for shift in range(0, 64, 7):
         byte = data[at]
@@ -120,7 +120,7 @@ def _as_json(message: Any) -> Any:
 
 
 def _well_known(message: Any) -> Any:
-    """Types that stand for one value; NotImplemented of all others."""
+    """The value of a type that stands for one value; NotImplemented for all others."""
     name = message.DESCRIPTOR.full_name
     if name == "google.protobuf.Timestamp":
         return message.ToJsonString()

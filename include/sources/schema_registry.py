@@ -1,4 +1,4 @@
-"""Asks a schema registry of Confluent's API for the schemas that records were written with.
+"""Asks a schema registry with Confluent's API for the schemas that records were written with.
 
 Source: Confluent's Schema Registry API reference, "Schemas" and "Subjects".
 """
@@ -17,13 +17,13 @@ from include.sources.avro_schema import AvroSchema
 from include.sources.protobuf_schema import NotProtobuf, ProtobufSchema
 
 _SECONDS = 10.0
-_ID_MAX = 2**31 - 1  # ids are Java's ints: a registry takes a larger one for a mistake of whoever asks
+_ID_MAX = 2**31 - 1  # ids are Java's ints: a registry answers a larger one with a client error
 _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json"}
 
 
 @dataclass(frozen=True)
 class NoSchema:
-    """An id that records name, and by which none of them can be read."""
+    """A schema id that records name, and with which none of them can be read."""
 
     reason: str
 
@@ -46,7 +46,7 @@ class SchemaRegistry:
         """The Avro schema of that id, with those that it refers to.
 
         Raises:
-            RetryableError: it does not answer. TerminalError: it does not let us in.
+            RetryableError: the registry does not answer. TerminalError: it refuses the login.
         """
         found = self._of_kind("AVRO", schema_id)
         if isinstance(found, NoSchema):
@@ -55,7 +55,7 @@ class SchemaRegistry:
         return AvroSchema.of(schema, list(referred.values()))
 
     def protobuf(self, schema_id: int) -> ProtobufSchema | NoSchema:
-        """The same of Protobuf."""
+        """The same for Protobuf."""
         found = self._of_kind("PROTOBUF", schema_id)
         if isinstance(found, NoSchema):
             return found
@@ -111,14 +111,14 @@ class SchemaRegistry:
             where=self.url + path,
             expected="the schema as JSON",
             found=found,
-            action="see whether it is up; nothing landed, and the next attempt asks again",
+            action="check that it is up; nothing landed, and the next attempt asks again",
         )
 
     def _refused(self, path: str, expected: str, found: str) -> TerminalError:
         return TerminalError(
-            what="the schema registry has not what is needed",
+            what="the schema registry refused the request",
             where=self.url + path,
             expected=expected,
             found=found,
-            action="mend `source.registry` in the pipeline file, or the registry; nothing landed",
+            action="fix `source.registry` in the pipeline file, or the registry; nothing landed",
         )

@@ -23,7 +23,7 @@ def test_a_terminal_error_is_told_and_not_retried(installed: Installed, mail: Ma
     assert state == "failed"
     plan = installed.api.tasks(dag_id, run_id)["plan"]
     assert (plan["state"], plan["try_number"]) == ("failed", 1)
-    why = "create the topic, or mend `source.topics`"  # said wherever people look
+    why = "create the topic, or fix `source.topics`"  # said wherever people look
     assert why in wait_until(lambda: installed.api.run_note(dag_id, run_id))
     lines = installed.api.task_log(dag_id, run_id, "plan", 1)
     errors = [line for line in lines if line.get("level") == "error"]  # after it come only lineage and mail

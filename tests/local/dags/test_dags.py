@@ -149,7 +149,7 @@ def test_a_broken_file_of_alerts_is_an_import_error(bag, tmp_path: Path, monkeyp
     loaded = bag()
     assert "lakemark__good" in loaded.dags
     [text] = loaded.import_errors.values()
-    assert "so nobody is told" in text
+    assert "so no alert is sent" in text
 
 
 def test_terminal_errors_are_not_retried_and_others_are(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_a_file_that_is_not_valid_says_where(tmp_path: Path, text: str | None, f
     path = tmp_path / "alerts.yaml"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(TerminalError, match="not valid, so nobody") as refused:
+    with pytest.raises(TerminalError, match="not valid, so no alert") as refused:
         load_notifiers(path)
     assert found in refused.value.found
 
