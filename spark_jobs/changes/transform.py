@@ -138,7 +138,7 @@ class Transformation:
                     f"{self._batch} was planned before the file named it: name it once the batch has landed",
                 )
             reader = self._spark.read.format("delta").option("versionAsOf", version)
-            found[name] = reader.load(table_uri(self._settings, table))
+            found[name] = reader.load(str(table_uri(self._settings, table)))
         return found
 
     def _error(self, where: str, expected: str, found: str) -> TransformError:

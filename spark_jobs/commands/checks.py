@@ -47,7 +47,7 @@ class TableCheck:
         judge, tables = table_judge(self.settings, self.pipeline), Tables.of(self.settings, self.pipeline)
         version = self._version(tables.target) if version is None else version
         columns = [f"`{column.name}`" for column in self.pipeline.columns]
-        table = self.spark.read.format("delta").option("versionAsOf", version).load(tables.target)
+        table = self.spark.read.format("delta").option("versionAsOf", version).load(str(tables.target))
         rows = table.where(self.pipeline.seen_by_readers).select(*columns)
         is_row = F.monotonically_increasing_id() >= 0
         judged = rows.withColumn(quality.BROKEN, quality.broken(judge, F.lit(True), always=is_row))

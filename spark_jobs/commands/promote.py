@@ -61,7 +61,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
             writer = writer.option("overwriteSchema", "true")  # the pipeline file has other columns now
         try:
             with marked(spark, app_id, fence, metadata):
-                writer.save(target)
+                writer.save(str(target))
         except Exception as error:
             if table.version() != _version(target) and _marker(target, app_id) != FENCE:
                 return False

@@ -35,7 +35,7 @@ def unmerged_view(spark: SparkSession, settings: Settings, pipeline: Pipeline) -
     merged = Ledger(tables.ledger).recent()  # read first: what lands before the target is read is no newer than it
     landed = LandingSource.of(settings, pipeline)
     batch = landed.unmerged(pipeline.name, merged)
-    target = spark.read.format("delta").load(tables.target)
+    target = spark.read.format("delta").load(str(tables.target))
     if batch is None:
         return target.where(pipeline.seen_by_readers)
     transform = transformation(spark, settings, pipeline, batch)

@@ -35,7 +35,7 @@ _SESSION = {
 
 # For a Spark Connect server that does not answer. It waits ten minutes, as by default, but tries again at least every
 # five seconds, not every sixty. A restarted server says so at the first call, and the next attempt begins.
-_WAITING = {"max_retries": 120, "max_backoff": 5_000}
+_RETRIES_MAX, _BACKOFF_MAX_MS = 120, 5_000
 
 # Settings for a batch. (docs/performance.md has the figures.)
 _USUAL = {
@@ -71,7 +71,7 @@ def open_session(
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
         spark = SparkSession.builder.remote(remote).create()
-        spark.client.set_retry_policies([DefaultPolicy(**_WAITING)])
+        spark.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES_MAX, max_backoff=_BACKOFF_MAX_MS)])
     else:
         prepare_own_driver(settings)
         builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")

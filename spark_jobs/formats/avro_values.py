@@ -35,9 +35,9 @@ def typed(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pip
         return F.coalesce(*options)
     match nested(column.type):
         case ("STRUCT", inner) if avro.kind == "record":
-            known = avro.fields
+            written = avro.fields
             values = (
-                typed(raw[f.name], known[f.name], f, pipeline) if f.name in known else F.lit(None).cast(f.type)
+                typed(raw[f.name], written[f.name], f, pipeline) if f.name in written else F.lit(None).cast(f.type)
                 for f in fields_of(inner)
             )
             names = (f.name for f in fields_of(inner))

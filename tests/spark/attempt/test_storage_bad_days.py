@@ -172,7 +172,7 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
     target = str(world.coordinator(pipeline).tables.target)
     merge = spark_jobs.attempt.attempt.merge_changes
 
-    def maintained_meanwhile(*arguments: object) -> bool:
+    def maintained_meanwhile(*arguments: object, **named: object) -> bool:
         def maintain() -> None:
             with world.session() as spark:
                 try:
@@ -183,7 +183,7 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
         with ThreadPoolExecutor(1) as pool:
             maintenance = pool.submit(maintain)
             try:
-                return merge(*arguments)
+                return merge(*arguments, **named)
             finally:
                 maintenance.result()
 
