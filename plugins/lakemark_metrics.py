@@ -22,8 +22,8 @@ def of_job(pipeline: str, fact: Mapping[str, Any]) -> None:
             _count("batches", pipeline)
             for phase, duration in seconds.items():
                 stats.timing(f"lakemark.{phase}_duration.{pipeline}", duration * 1000)
-            for fate, records in (counts or {}).items():
-                _count(f"records_{fate}", pipeline, records)
+            for disposition, records in (counts or {}).items():
+                _count(f"records_{disposition}", pipeline, records)
         case {"progress": "conflict"}:
             _count("conflicts", pipeline)
         case {"error": name}:
