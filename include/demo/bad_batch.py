@@ -78,7 +78,7 @@ def split(events: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def planted(events: pd.DataFrame) -> list[tuple[str, str]]:
-    """Keys and values of bad records: cut off JSON, an airport that does not exist, a distance below zero."""
+    """Keys and values of bad records: JSON that is cut off, an airport that does not exist, a distance below zero."""
     chosen = events[events["dest"] != FAR].iloc[: 3 * PLANTED_OF_EACH].assign(event_time=_AFTER_ALL)
     bad: list[tuple[str, str]] = []
     for number, (key, value) in enumerate(replay.records(chosen)):
