@@ -92,7 +92,7 @@ def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     _, pipeline = one_batch(world)
     target = str(world.coordinator(pipeline).tables.target)
     world.coordinator(pipeline).plan()
-    with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="may not be written"):
+    with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="a folder is not writable"):
         world.attempt(pipeline, 1)
     assert_right(world, pipeline)
 
