@@ -28,7 +28,7 @@ from include.quality.verdict import (
 )
 from include.settings import Settings
 from spark_jobs.changes.conditions import asked, fails, is_true
-from spark_jobs.engine.rows import one_row
+from spark_jobs.engine.rows import first_row
 
 _VIEW = "lakemark_batch"
 _CHANCE = "_lakemark_chance"
@@ -96,11 +96,12 @@ def _of_rows(judge: Judge, rows: DataFrame, broken: str) -> list[RuleResult]:
     counts = {text for row in judge.rows for text in (row.domain, row.applies)}  # many rules count the same rows
     places = {text: f"n{n}" for n, text in enumerate(sorted(counts))}
     always = F.col(broken).isNotNull()
-    counted = rows.agg(
-        *(F.count_if(is_true(asked(text, always))).alias(place) for text, place in places.items()),
-        *(F.count_if(F.col(f"{broken}.{_field(n)}")).alias(_field(n)) for n in range(len(judge.rows))),
+    found = first_row(
+        rows.agg(
+            *(F.count_if(is_true(asked(text, always))).alias(place) for text, place in places.items()),
+            *(F.count_if(F.col(f"{broken}.{_field(n)}")).alias(_field(n)) for n in range(len(judge.rows))),
+        )
     )
-    found = one_row(counted)
     results = []
     for n, row in enumerate(judge.rows):
         elements, applies = found[places[row.domain]], found[places[row.applies]]
@@ -118,22 +119,24 @@ def _sampled(judge: Judge, rows: DataFrame, broken: str, results: list[RuleResul
     wanted = {n: result.unexpected for n, result in enumerate(results) if result.unexpected}
     if not wanted:
         return results
-    drawn = rows.withColumn(_CHANCE, F.rand(0)).agg(
-        *(
-            F.slice(
-                F.collect_list(
-                    F.when(
-                        F.col(f"{broken}.{_field(n)}") & (F.col(_CHANCE) < 10 * SAMPLES_MAX / count),
-                        _shown(judge.rows[n].shown),
-                    )
-                ),
-                1,
-                SAMPLES_MAX,
-            ).alias(_field(n))
-            for n, count in wanted.items()
+    drawn = rows.withColumn(_CHANCE, F.rand(0))
+    found = first_row(
+        drawn.agg(
+            *(
+                F.slice(
+                    F.collect_list(
+                        F.when(
+                            F.col(f"{broken}.{_field(n)}") & (F.col(_CHANCE) < 10 * SAMPLES_MAX / count),
+                            _shown(judge.rows[n].shown),
+                        )
+                    ),
+                    1,
+                    SAMPLES_MAX,
+                ).alias(_field(n))
+                for n, count in wanted.items()
+            )
         )
     )
-    found = one_row(drawn)
     samples = {n: [_value(text, judge.rows[n].shown) for text in found[_field(n)]] for n in wanted}
     return [with_samples(result, samples.get(n, [])) for n, result in enumerate(results)]
 
@@ -149,11 +152,12 @@ def _of_figures(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
         rules = [rule for rule in judge.figures if rule.sees_every_value == costly]
         if not rules:
             continue
-        computed = accepted.agg(
-            *(F.expr(rule.observed).cast("string").alias(f"o{n}") for n, rule in enumerate(rules)),
-            *(F.expr(rule.holds).alias(f"h{n}") for n, rule in enumerate(rules)),
+        found = first_row(
+            accepted.agg(
+                *(F.expr(rule.observed).cast("string").alias(f"o{n}") for n, rule in enumerate(rules)),
+                *(F.expr(rule.holds).alias(f"h{n}") for n, rule in enumerate(rules)),
+            )
         )
-        found = one_row(computed)
         for n, rule in enumerate(rules):
             yield result_of_figure(rule.rule, judge.policies[rule.rule.name], _number(found[f"o{n}"]), found[f"h{n}"])
 
@@ -166,8 +170,8 @@ def _of_queries(spark: SparkSession, settings: Settings, judge: Judge, accepted:
         policy = judge.policies[query.rule.name]
         text, versions = _pinned(spark, settings, query)
         unexpected = spark.sql(text)
-        count = one_row(unexpected.agg(F.expr(query.row_weight).alias("n")))["n"]
-        elements, applies = one_row(accepted.agg(F.expr(query.element_count), F.expr(query.applies_count)))
+        count = first_row(unexpected.agg(F.expr(query.row_weight).alias("n")))["n"]
+        elements, applies = first_row(accepted.agg(F.expr(query.element_count), F.expr(query.applies_count)))
         missing = elements - applies if query.applies_count != query.element_count else None
         result = result_of_rows(query.rule, policy, elements, missing=missing, unexpected=count)
         if count:
@@ -186,7 +190,7 @@ def _pinned(spark: SparkSession, settings: Settings, query: QueryRule) -> tuple[
         name = spark_table(table_uri(settings, reference.table))
         version = reference.version
         if version is None:
-            version = one_row(spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1"))["version"]
+            version = first_row(spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1"))["version"]
         versions[reference.table] = version
         text = text.replace(reference.text, f"{name} VERSION AS OF {version}")
     return text, versions

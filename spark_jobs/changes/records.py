@@ -17,7 +17,7 @@ from include.pipeline_file import Source
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from include.sources.kafka_options import spark_options
-from spark_jobs.engine.rows import one_row
+from spark_jobs.engine.rows import first_row
 from spark_jobs.formats.moments import within_years
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -38,7 +38,8 @@ class Volume:
 
 def volume_of(records: DataFrame) -> Volume:
     """The volume of records that are kept for the attempt. This reads them, if they have not been read yet."""
-    return Volume(*one_row(records.agg(F.count(F.lit(1)), F.coalesce(F.sum(F.length("value")), F.lit(0)))))
+    found = records.agg(F.count(F.lit(1)), F.coalesce(F.sum(F.length("value")), F.lit(0)))
+    return Volume(*first_row(found))
 
 
 def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:

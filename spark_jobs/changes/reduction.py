@@ -25,7 +25,7 @@ from spark_jobs.changes.dispositions import (
     tallied,
 )
 from spark_jobs.changes.records import Volume
-from spark_jobs.engine.rows import one_row
+from spark_jobs.engine.rows import first_row
 from spark_jobs.engine.session import tagged
 
 _BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that is sent to every executor
@@ -89,7 +89,7 @@ def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, rea
     if pipeline.transform is not None:
         with tagged(spark, step_tag("count records")):
             counted = judged.agg(F.count(F.lit(1)), F.count_distinct("topic", "partition", "offset"))
-            made, records = one_row(counted)
+            made, records = first_row(counted)
     counts = SourceCounts(
         read=read.records,
         quarantined=set_aside.rows,
@@ -115,9 +115,8 @@ def _hinted(changes: DataFrame, size: int) -> DataFrame:
     """
     if size <= _BROADCAST_BYTES:
         return changes.hint("broadcast")
-    partitions = changes.sparkSession.conf.get("spark.sql.shuffle.partitions")
-    assert partitions is not None, "Spark has a default for it"
-    return changes.hint("shuffle_hash") if size <= _HASHED_BYTES * int(partitions) else changes
+    partitions = int(str(changes.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+    return changes.hint("shuffle_hash") if size <= _HASHED_BYTES * partitions else changes
 
 
 def _by_disposition(folded: DataFrame, pipeline: Pipeline) -> dict[str, _Tally]:

@@ -41,7 +41,7 @@ def main() -> None:
         warm_up(spark.newSession(), options.warm_up)
         print(f"warm after {time.monotonic() - began:.1f} s", flush=True)
     # PySpark has no other way to start it later (as a plugin it would start before everything else).
-    assert spark._jvm is not None, "this process runs the driver"
+    assert spark._jvm is not None, "a driver has a JVM"
     spark._jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(spark._jsc.sc())
     print("serving", flush=True)
     events = spark.conf.get("spark.eventLog.dir", None)

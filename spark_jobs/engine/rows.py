@@ -1,12 +1,12 @@
-"""Reads results that have one row."""
+"""Rows that a query brings to the driver."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, Row
 
 
-def one_row(result: DataFrame) -> Row:
-    """The first row of a result that always has one, such as an aggregate of a whole frame."""
-    row = result.first()
-    assert row is not None, "the caller asks for results that have a row"
+def first_row(frame: DataFrame) -> Row:
+    """The first row of a query that has at least one, as every aggregate without groups does."""
+    row = frame.first()
+    assert row is not None, "an aggregate has a row"
     return row

@@ -35,9 +35,9 @@ def typed(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pip
         return F.coalesce(*options)
     match nested(column.type):
         case ("STRUCT", inner) if avro.kind == "record":
-            written = avro.fields
+            known = avro.fields
             values = (
-                typed(raw[f.name], written[f.name], f, pipeline) if f.name in written else F.lit(None).cast(f.type)
+                typed(raw[f.name], known[f.name], f, pipeline) if f.name in known else F.lit(None).cast(f.type)
                 for f in fields_of(inner)
             )
             names = (f.name for f in fields_of(inner))
@@ -46,8 +46,8 @@ def typed(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pip
             return F.transform(raw, lambda item: typed(item, avro.inner, column._replace(type=inner), pipeline))
         case ("MAP", inner) if avro.kind == "map" and word_of(split(inner)[0]) == "STRING":
             of_value = column._replace(type=split(inner)[1])
-            known = ~F.exists(F.map_keys(raw), lambda key: ~F.is_valid_utf8(key))
-            return F.when(known, F.transform_values(raw, lambda _, v: typed(v, avro.inner, of_value, pipeline)))
+            has_texts = ~F.exists(F.map_keys(raw), lambda key: ~F.is_valid_utf8(key))
+            return F.when(has_texts, F.transform_values(raw, lambda _, v: typed(v, avro.inner, of_value, pipeline)))
         case None:
             found = _simple(raw, avro, column, pipeline)
             return none if found is None else found.cast(column.type)
