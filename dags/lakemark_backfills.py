@@ -1,6 +1,7 @@
 """One DAG `lakemark__NAME__backfill` for every valid file in include/pipelines/, with a form.
 
-preview -> plan -> chunk (one mapped task each, restartable one by one) -> finish; or cancel, which ends an earlier one.
+preview -> plan -> chunk (one mapped task for each chunk, restartable one by one) -> finish. Or cancel: it ends an
+earlier backfill.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def form(pipeline: Pipeline) -> dict[str, Param]:
-    """What Airflow asks for when somebody triggers the DAG."""
+    """The form that Airflow shows when somebody triggers the DAG."""
     topic = pipeline.source.topics[0] if pipeline.source.topics else "topic"
     limit = pipeline.source.limits.records_per_batch_max
     return {
@@ -37,12 +38,12 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
             title="What to do",
             description_md="; ".join(f"**{name}**: {text}" for name, text in HELP.items()),
         ),
-        "ranges": Param(  # what may stay empty may be null: Airflow's form asks for everything else
+        "ranges": Param(  # a field that may stay empty may be null: Airflow's form requires all others
             None,
             type=["null", "array"],
             items={"type": "string", "pattern": r"^.+-\d+:\d+-\d+$"},
             title="Offset ranges",
-            description=f"TOPIC-PARTITION:START-END, END exclusive, like {topic}-0:100-200; one per partition and line",
+            description=f"TOPIC-PARTITION:START-END, END exclusive, like {topic}-0:100-200; one per line and partition",
         ),
         "since": Param(
             None, type=["null", "string"], format="date-time", title="From", description="Time span: inclusive"
@@ -52,40 +53,40 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
             type=["null", "string"],
             format="date-time",
             title="To",
-            description="Time span: exclusive; empty: to what Kafka holds now",
+            description="Time span: exclusive; empty: up to the newest record in Kafka",
         ),
         "batches": Param(
             None,
             type=["null", "string"],
             pattern=r"^\d+(-\d+)?$",
             title="Batches",
-            description="Ids of batches of the present generation, both inclusive, like 3-7",
+            description="Ids of batches of the present generation, first and last inclusive, like 3-7",
         ),
         "source": Param(
             "kafka",
             type="string",
             enum=["kafka", "archive"],
             title="Read from",
-            description="The archive: if the pipeline file names one, also what Kafka has dropped",
+            description="The archive, if the pipeline file names one, also holds what Kafka has dropped",
         ),
         "rule": Param(
             None,
             type=["null", "string"],
             title="Rule",
-            description="Of the quarantine: only records that broke this rule; empty: all that are pending",
+            description="Quarantine: only records that broke this rule; empty: all pending records",
         ),
         "records_per_chunk": Param(
             None,
             type=["null", "integer"],
             minimum=1,
             title="Records per chunk",
-            description=f"A chunk is one task and one commit; empty: {limit:,}, as the pipeline's batches",
+            description=f"A chunk is one task and one commit; empty: {limit:,}, as for the pipeline's batches",
         ),
         "backfill": Param(
             None, type=["null", "integer"], minimum=1, title="Backfill to cancel", description="Its number"
         ),
         "only_preview": Param(
-            False, type="boolean", title="Only preview", description="Say what it would read, and stop"
+            False, type="boolean", title="Only preview", description="Say what would be read, and stop"
         ),
         "reason": Param(
             None, type=["null", "string"], maxLength=500, title="Reason", description="Recorded in the ledger"
@@ -104,7 +105,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         params=form(pipeline),
         default_args=TASKS,
         tags=[TAG, "backfill"],
-        is_paused_upon_creation=False,  # it runs only when it is asked to
+        is_paused_upon_creation=False,  # it runs only when somebody starts it
     ) as dag:
         backfills = Backfills(Coordinator(settings, pipeline))
 
@@ -144,7 +145,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 by = asked_by(dag_run)
 
                 def promote() -> None:
-                    run_promotion(settings, pipeline.name, number, by, log.info)
+                    run_promotion(settings, pipeline.name, number, by, log=log.info)
 
                 chunks = backfills.finish(record.backfill, promote, by)
             return [c.to_json() for c in chunks]
@@ -156,7 +157,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         chunks = MergeTask.partial(
             task_id="chunk",
             pipeline=pipeline.name,
-            max_active_tis_per_dagrun=1,  # two MERGEs into one table at once would only undo each other's work
+            max_active_tis_per_dagrun=1,  # two MERGEs into one table at once would only conflict with each other
             map_index_template="{{ chunk_name }}",
             doc_md="Merges one chunk. Safe to clear at any time, in any order.",
             **ON_SPARK,

@@ -1,7 +1,7 @@
 """One DAG `lakemark__NAME__checks` for every pipeline file that names a suite for its table.
 
 It judges the target itself, at one version: unique keys, freshness, references to other tables. A rule that does not
-hold fails the task for good, and whoever is to be told is told, as of any failure.
+hold fails the task without a retry, and sends the same alert as any failure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def build(pipeline: Pipeline, checks: TableChecks, settings: Settings) -> DAG:
                 type=["null", "integer"],
                 minimum=0,
                 title="Version",
-                description="Of the table; empty: the newest",
+                description="The table's version; empty: the newest",
             )
         },
         default_args=TASKS,
@@ -46,7 +46,7 @@ def build(pipeline: Pipeline, checks: TableChecks, settings: Settings) -> DAG:
         @task(inlets=[Asset(pipeline.target.table)], doc_md="Safe to clear at any time.", **ON_SPARK)
         def check(params: dict) -> dict[str, Any]:
             with work_on(pipeline.name):
-                return run_check(settings, pipeline.name, params["version"], log_fact, log.info)
+                return run_check(settings, pipeline.name, params["version"], listen=log_fact, log=log.info)
 
         check()
     return dag

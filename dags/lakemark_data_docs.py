@@ -1,7 +1,7 @@
-"""The DAG `lakemark_data_docs`: publishes what quality suites said as Great Expectations' Data Docs, every hour.
+"""The DAG `lakemark_data_docs`: publishes verdicts of quality suites as Great Expectations' Data Docs, every hour.
 
-Where to says `LAKEMARK_DATA_DOCS`: a folder, or `s3://BUCKET/PREFIX` with boto3's own settings. Without it there is no
-such DAG. Needs no Spark; safe to clear at any time.
+`LAKEMARK_DATA_DOCS` says where to: a folder, or `s3://BUCKET/PREFIX` with boto3's own settings. Without it there is no
+such DAG. It needs no Spark, and is safe to clear at any time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def build(settings: Settings, to: str) -> DAG:
         def publish_all() -> str:
             found, _ = load_pipelines(settings.pipelines, settings.environment)
             with classed():
-                return publish(settings, found, to, NEWEST, log.info)
+                return publish(settings, found, to, newest=NEWEST, say=log.info)
 
         publish_all()
     return dag

@@ -1,6 +1,6 @@
-"""An example: a DAG of your own that runs after every run of `flights` and reads exactly the versions that it made.
+"""An example: a DAG of your own that runs after every run of `flights` and reads exactly the versions of that run.
 
-Whatever lands meanwhile, a batch's event names one version of the table, and that version never changes.
+A batch's event names one version of the table. That version never changes, whatever lands in the meantime.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ with DAG(
 
     @task
     def late_flights(*, triggering_asset_events: Any) -> list[dict[str, Any]]:
-        """How many of a batch's flights depart over an hour late, by that batch's own version of the table."""
+        """How many of a batch's flights depart over an hour late, from that batch's own version of the table."""
         found = []
-        # Events come at least once: of two for one batch the second is left out.
+        # Events come at least once: if there are two for one batch, one is left out.
         batches = {
             event.extra["batch_id"]: BatchEvent.from_json(event.extra) for event in triggering_asset_events[FLIGHTS]
         }

@@ -1,7 +1,7 @@
 """One DAG `lakemark_maintenance` for all pipelines: every night it keeps their tables quick to read and small on disk.
 
-One mapped task per pipeline, one at a time, beside the live batches; each says what it has won. When it does what is in
-the pipeline file, under `maintenance`.
+One mapped task per pipeline, one at a time, beside the live batches. Each task reports what it has gained. The pipeline
+file says under `maintenance` when to do what.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 def build(settings: Settings) -> DAG:
     with DAG(
         dag_id=MAINTENANCE_DAG,
-        description="OPTIMIZE, VACUUM, log clean-up, tombstones, ledgers: of every pipeline, sized by rules.",
+        description="OPTIMIZE, VACUUM, log clean-up, tombstones, ledgers: for every pipeline, sized by rules.",
         doc_md=__doc__,
         schedule=settings.maintenance_schedule,
         start_date=datetime(2024, 1, 1),
@@ -51,7 +51,7 @@ def build(settings: Settings) -> DAG:
             with work_on(name):
                 return run_maintenance(settings, name, lambda fact: log.info("%s", told(fact)), log.info)
 
-        @task(trigger_rule="all_done", doc_md="What the whole run has won.")
+        @task(trigger_rule="all_done", doc_md="Reports what the whole run has gained.")
         def report(found: Any) -> None:
             for won in found:
                 for line in maintenance_lines(won):

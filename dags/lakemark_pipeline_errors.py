@@ -1,4 +1,4 @@
-"""Shows broken pipeline files, and a broken file of alerts, as one import error in Airflow's UI; holds no DAG.
+"""Shows broken pipeline files, and a broken file of alerts, as one import error in Airflow's UI. It holds no DAG.
 
 Airflow DAG discovery looks for the words "airflow" and "dag" in a file before it imports it.
 """
@@ -18,6 +18,6 @@ if errors:
         where=", ".join(error.where for error in errors),
         expected=" || ".join(error.expected for error in errors),
         found=" || ".join(error.found for error in errors),
-        action="mend the files; all other pipelines run on",
+        action="fix the files; all other pipelines run on",
     )
 load_notifiers(_settings.alerts)

@@ -1,8 +1,10 @@
-"""One DAG `lakemark__NAME` for every valid file in include/pipelines/: plan, merge, settle. With `merge_every` the same
-comes before it for the landing, which takes records to the archive: plan_landing, land, settle_landing.
+"""One DAG `lakemark__NAME` for every valid file in include/pipelines/: plan, merge, settle.
 
-Broken files are reported by lakemark_pipeline_errors.py: Airflow keeps import errors per DAG file and stops scheduling
-all DAGs of a file that has one.
+With `merge_every` it first does the same for the landing, which appends records to the archive: plan_landing, land,
+settle_landing.
+
+lakemark_pipeline_errors.py reports broken files: Airflow keeps import errors per DAG file, and stops scheduling all
+DAGs of a file that has one.
 """
 
 from __future__ import annotations
@@ -37,14 +39,14 @@ log = logging.getLogger(__name__)
 
 def build(pipeline: Pipeline, settings: Settings) -> DAG:
     table = Asset(pipeline.target.table)
-    batches = AssetAlias(f"{pipeline.name} batches")  # Airflow lets a task send several events by an alias only
+    batches = AssetAlias(f"{pipeline.name} batches")  # a task can send several events only through an alias
     with DAG(
         dag_id=f"{DAG_PREFIX}{pipeline.name}",
         description=pipeline.for_people.description,
         doc_md=markdown(pipeline),
         schedule=schedule(pipeline),
         start_date=datetime(2024, 1, 1),
-        catchup=False,  # a run takes what Kafka holds now, whatever its date
+        catchup=False,  # a run reads what Kafka holds now, whatever the run's date
         max_active_runs=1,
         default_args=TASKS,
         tags=[TAG],
@@ -52,14 +54,14 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task.short_circuit(
             inlets=[table],
-            trigger_rule="none_failed",  # a landing that had nothing to land was skipped
+            trigger_rule="none_failed",  # a landing with nothing to land was skipped
             doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new.",
         )
         def plan() -> dict[str, Any] | None:
             with work_on(pipeline.name):
                 coordinator = Coordinator(settings, pipeline)
                 run = coordinator.plan_run(ignore_merge_every=pipeline.landing is not None and not has_landed())
-            with suppress(LakemarkError):  # a plan does not fail for its figures
+            with suppress(LakemarkError):  # a plan does not fail because of its metrics
                 if lakemark_metrics.are_on():
                     lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, coordinator.ledger.recent()))
             return told(pipeline, run)
@@ -90,15 +92,15 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
 
 def landing_task(pipeline: Pipeline, settings: Settings) -> Any:
-    """With `merge_every` the last of the tasks that come before the others; None without."""
+    """The last of the landing's tasks, which come before the others; None without `merge_every`."""
     landing = pipeline.landing
     if landing is None:
         return None
 
-    # Nothing to land is no reason not to merge what waits.
+    # If there is nothing to land, records that wait in the archive are merged all the same.
     @task.short_circuit(
         ignore_downstream_trigger_rules=False,
-        doc_md="Records in the landing's ledger which offset ranges go to the archive, or finds nothing new.",
+        doc_md="Records the archive's next offset ranges in the landing's ledger, or finds nothing new.",
     )
     def plan_landing() -> dict[str, Any] | None:
         with work_on(landing.name):
@@ -121,13 +123,13 @@ def landing_task(pipeline: Pipeline, settings: Settings) -> Any:
 
 
 def has_landed() -> bool:
-    """Whether this run had anything to land. Asked by the task's name: a task that took the plan as an argument would
-    be skipped together with the landing."""
+    """Whether this run had anything to land. It reads the landing's plan by the task's name: a task that took the plan
+    as an argument would be skipped together with the landing."""
     return get_current_context()["ti"].xcom_pull(task_ids="plan_landing") is not None
 
 
 def told(pipeline: Pipeline, run: RunPlan | None) -> dict[str, Any] | None:
-    """A run's plan as data, and in the log."""
+    """A run's plan as data. It also goes into the log."""
     if run is None:
         log.info("nothing new: there is no batch to run")
         return None
@@ -136,7 +138,7 @@ def told(pipeline: Pipeline, run: RunPlan | None) -> dict[str, Any] | None:
 
 
 def schedule(pipeline: Pipeline) -> str | list[Asset] | None:
-    """The pipeline's schedule, as Airflow has it."""
+    """The pipeline's schedule in Airflow's form."""
     match pipeline.schedule:
         case OnTables(tables=tables):
             return [Asset(table) for table in tables]

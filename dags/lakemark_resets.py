@@ -1,6 +1,6 @@
 """One DAG `lakemark__NAME__reset` for every valid file in include/pipelines/: begins a new generation of the pipeline.
 
-Nothing of the generation before can land any more; rows stay. The same as `lakemark reset`.
+Nothing of the previous generation can land any more, and rows stay. It does the same as `lakemark reset`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ FORM = {
         pattern=r"^(committed|earliest|\d+)$",
         title="Read on from",
         description="committed: where the last committed batch ended; earliest: the first record that Kafka holds; "
-        "or the id of a batch of the present generation: where that one began",
+        "or the id of a batch of the present generation: where that batch began",
     ),
-    "reason": Param("", type="string", minLength=1, maxLength=500, title="Reason", description="Kept in the ledger"),
+    "reason": Param(
+        "", type="string", minLength=1, maxLength=500, title="Reason", description="Recorded in the ledger"
+    ),
 }
 
 
@@ -51,17 +53,25 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         params=FORM,
         default_args=TASKS,
         tags=[TAG, "reset"],
-        is_paused_upon_creation=False,  # it runs only when it is asked to
+        is_paused_upon_creation=False,  # it runs only when somebody starts it
     ) as dag:
 
-        @task(doc_md="Safe to clear: the generation that a run began is not begun again.")
+        @task(doc_md="Safe to clear: a run does not begin a second generation.")
         def reset(params: dict, dag_run: Any) -> dict[str, Any]:
             coordinator, by = Coordinator(settings, pipeline), asked_by(dag_run)
 
             def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
                 origin = int(params["from"]) if params["from"].isdecimal() else params["from"]
                 kafka_order_decides = not pipeline.change.order_by
-                return restart(pipeline.name, state, source, origin, kafka_order_decides, params["reason"], by)
+                return restart(
+                    pipeline.name,
+                    state,
+                    source,
+                    origin,
+                    kafka_order_decides=kafka_order_decides,
+                    reason=params["reason"],
+                    started_by=by,
+                )
 
             with work_on(pipeline.name):
                 begun = [g for g in coordinator.ledger.state().generations if g.started_by == by]
@@ -70,11 +80,11 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                     begun = [change.begin(decide)[0]]
                 if begun[-1].started_by != by:
                     raise RetryableError(
-                        what="another change of generation, which had been interrupted, was ended first",
+                        what="another change of generation had been interrupted, and was finished first",
                         where=f"{pipeline.name} generation {begun[-1].generation}",
-                        expected=f"one of {by}",
-                        found=f"one of {begun[-1].started_by}",
-                        action="look whether this one is still wanted; the next try begins it",
+                        expected=f"one by {by}",
+                        found=f"one by {begun[-1].started_by}",
+                        action="check whether this reset is still wanted; the next try begins it",
                     )
             [started] = begun
             log.info("generation %s began (%s): %s", started.generation, started.origin, started.reason)

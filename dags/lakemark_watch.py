@@ -1,7 +1,7 @@
-"""The DAG `lakemark_watch`: every minute it looks whether a table has become stale, or fresh again, and tells so once.
+"""The DAG `lakemark_watch`: every minute it checks whether a table has become stale, or fresh again, and says so once.
 
-What is stale says `stale_after_minutes` in the pipeline file; whom to tell, `LAKEMARK_ALERTS`. Needs no Spark. Without
-a pipeline that can become stale it is not scheduled.
+`stale_after_minutes` in the pipeline file says when a table is stale, and `LAKEMARK_ALERTS` says whom to tell. The DAG
+needs no Spark. It has no schedule if no pipeline can become stale.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
-REMEMBERED = "lakemark_stale"  # the variable by which each is told once
+REMEMBERED = "lakemark_stale"  # the variable that remembers what was told already
 
 
 def build(settings: Settings) -> DAG:
@@ -29,7 +29,7 @@ def build(settings: Settings) -> DAG:
     watched = any(pipeline.stale_after_minutes is not None for pipeline in found)
     with DAG(
         dag_id=WATCH_DAG,
-        description="Tells when a table becomes stale, and when it is fresh again.",
+        description="Sends an alert when a table becomes stale, and when it is fresh again.",
         doc_md=__doc__,
         schedule="* * * * *" if watched else None,
         start_date=datetime(2024, 1, 1),
@@ -41,7 +41,7 @@ def build(settings: Settings) -> DAG:
 
         @task
         def stale() -> dict[str, str]:
-            """Why each pipeline is stale, of those that are."""
+            """The reason for each pipeline that is stale."""
             before: dict[str, str] = Variable.get(REMEMBERED, default={}, deserialize_json=True)
             now: dict[str, str] = {}
             for pipeline in load_pipelines(settings.pipelines, settings.environment)[0]:
@@ -49,7 +49,7 @@ def build(settings: Settings) -> DAG:
                     continue
                 try:
                     lag, why = look(settings, pipeline)
-                except LakemarkError as error:  # not known now: as it was
+                except LakemarkError as error:  # not known now, so it stays as it was
                     log.warning("%s: %s", pipeline.name, error)
                     why = before.get(pipeline.name)
                 else:
@@ -60,9 +60,7 @@ def build(settings: Settings) -> DAG:
                 log.info("%s: %s", alert.title, alert.text)
                 lakemark_alerts.tell(alert, get_current_context())
             if now != before:
-                Variable.set(
-                    REMEMBERED, now, "What lakemark_watch found stale when it looked last", serialize_json=True
-                )
+                Variable.set(REMEMBERED, now, "What lakemark_watch found stale at its last check", serialize_json=True)
             return now
 
         stale()

@@ -1,6 +1,6 @@
-"""Tells people, through Airflow's own notifiers, that a pipeline failed for good or that its table got stale.
+"""Tells people, through Airflow's own notifiers, that a pipeline failed for good or that its table became stale.
 
-Whom, and by what notifier, says the file that `LAKEMARK_ALERTS` names (see `include.monitoring.alerts`).
+The file that `LAKEMARK_ALERTS` names says whom to tell, and with which notifier (see `include.monitoring.alerts`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def failed(context: Any) -> None:
-    """Airflow's callback of a task that has failed and is not tried again."""
+    """Airflow's callback for a task that has failed and is not tried again."""
     ti = context["ti"]
     error = context.get("exception")
     text = str(error) if error else f"the task {ti.task_id} of run {ti.run_id} was killed. What to do: read its log"
@@ -27,7 +27,7 @@ def failed(context: Any) -> None:
 
 
 def tell(alert: Alert, context: Any) -> None:
-    """Calls every notifier. What goes wrong is logged: an alert must not fail the task that tells it."""
+    """Calls every notifier. Errors are only logged: an alert must not fail the task that sends it."""
     try:
         entries = load_notifiers(Settings.from_environment().alerts)
     except LakemarkError as error:
@@ -38,4 +38,4 @@ def tell(alert: Alert, context: Any) -> None:
             notifier = import_string(entry.class_)(**entry.arguments)
             notifier({**context, "lakemark": alert})
         except Exception:
-            log.exception("%s was not told by %s: %s", alert.title, entry.class_, alert.text)
+            log.exception("%s was not sent by %s: %s", alert.title, entry.class_, alert.text)

@@ -1,7 +1,7 @@
-"""Tells OpenLineage what a run read and wrote, column by column, where Airflow is told to send such events.
+"""Tells OpenLineage what a run read and wrote, column by column, if Airflow is set up to send such events.
 
-The event belongs to the run's task (Airflow's own provider sees to that); datasets are named as OpenLineage's naming
-specification says: `kafka://HOST:PORT` and the topic, `file` and the table's path.
+The event belongs to the run's task (Airflow's own provider takes care of that). Datasets are named by OpenLineage's
+naming specification: `kafka://HOST:PORT` and the topic, `file` and the table's path.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from include.settings import Settings
 
 
 def of_run(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchRecord]) -> None:
-    """Tells of the batches that a run has settled. What goes wrong is logged by the provider, and fails no task."""
+    """Sends the batches that a run has settled. The provider logs errors, and they fail no task."""
     if conf.is_disabled() or not settled:
         return
-    from airflow.providers.openlineage.api import emit_dataset_lineage  # costs a second, for those who want it only
+    from airflow.providers.openlineage.api import emit_dataset_lineage  # imported here, because it costs a second
 
     inputs, output = datasets(settings, pipeline, settled)
     emit_dataset_lineage(inputs=inputs, outputs=[output])

@@ -1,4 +1,4 @@
-"""The task that runs a Spark job. Where a cluster runs the job's driver it is deferred, and holds no worker slot."""
+"""The task that runs a Spark job. If a cluster runs the job's driver, the task is deferred and holds no worker slot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MergeTask(BaseOperator):
     """Runs the batches of a run, or one chunk of a backfill. Safe to clear at any time.
 
     Args:
-        work: a run's plan or a batch's key, as data, or the output of the task that makes it.
+        work: a run's plan or a batch's key as data, or the output of the task that makes it.
 
     Returns:
         The id and the outcome of every batch.
@@ -54,10 +54,9 @@ class MergeTask(BaseOperator):
             work = _work_of(self.work)
             job = submit_job(settings, self.pipeline, work, this_try())
             if job is None:
-                return _outcomes(
-                    run_job(settings, self.pipeline, work, this_try(), self._hear(telling(self.pipeline)), log.info)
-                )
-        log.info("%s works; this task waits for it in the triggerer", job)
+                listen = self._hear(telling(self.pipeline))
+                return _outcomes(run_job(settings, self.pipeline, work, this_try(), listen=listen, log=log.info))
+        log.info("%s is running; this task waits for it in the triggerer", job)
         facts = job.to_json()
         raise TaskDeferred(trigger=JobEnds(facts), method_name=self.ended.__name__, kwargs={"job": facts})
 
@@ -66,7 +65,7 @@ class MergeTask(BaseOperator):
         done = ClusterJob.from_json(job)
         with work_on(self.pipeline):
             self._name(Settings.from_environment(), context)
-            # What it said is in the log already, from the triggerer.
+            # The triggerer has logged the job's lines already.
             report = JobReport(done.about, self._hear(lambda fact: of_job(self.pipeline, fact)), lambda line: None)
             for line in ClusterWatch(done).look()[1]:
                 report.said(line)
@@ -74,7 +73,7 @@ class MergeTask(BaseOperator):
             return _outcomes(report.results(DriverState(event["state"]).ending))
 
     def _hear(self, tell: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-        """Takes a job's lines, for `tell` and for the task's link."""
+        """Takes a job's lines: for `tell`, and for the task's link."""
 
         def hear(fact: dict[str, Any]) -> None:
             self.attempt_id = fact.get("attempt_id", self.attempt_id)
@@ -83,7 +82,7 @@ class MergeTask(BaseOperator):
         return hear
 
     def _name(self, settings: Settings, context: Context) -> None:
-        """What a mapped task, a chunk, is called in the UI."""
+        """Sets the name of a mapped task (a chunk) in the UI."""
         if context["ti"].map_index >= 0:
             pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
             key = BatchKey(**self.work)
@@ -92,7 +91,7 @@ class MergeTask(BaseOperator):
 
 
 class JobEnds(BaseTrigger):
-    """Fires when a job's driver on the cluster has ended; says in the task's log what the job does until then.
+    """Fires when a job's driver on the cluster has ended. Until then it logs the job's progress in the task's log.
 
     Args:
         job: a `ClusterJob` as data.

@@ -1,7 +1,7 @@
-"""Metrics of pipelines, through Airflow's own StatsD or OpenTelemetry; nothing is sent unless Airflow is told to.
+"""Sends metrics of pipelines through Airflow's own StatsD or OpenTelemetry, if Airflow is set up to send metrics.
 
-Names hold the pipeline, since plain StatsD drops tags; docs/airflow.md lists them. Told once, by the job that did the
-work: a job that was killed after its commit has told nothing, and a cleared task tells nothing twice.
+Names contain the pipeline, because plain StatsD drops tags; docs/airflow.md lists them. The job that does the work
+sends them once: a job that was killed after its commit has sent nothing, and a cleared task sends nothing twice.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from include.control.lag import Lag
 
 
 def of_job(pipeline: str, fact: Mapping[str, Any]) -> None:
-    """What a line of the job's JSON counts."""
+    """Sends the metrics that a line of the job's JSON stands for."""
     match fact:
         case {"result": {"outcome": "applied", "phase_seconds": seconds, "counts": counts}}:
             _count("batches", pipeline)
             for phase, duration in seconds.items():
                 stats.timing(f"lakemark.{phase}_duration.{pipeline}", duration * 1000)
-            for fate, records in (counts or {}).items():
-                _count(f"records_{fate}", pipeline, records)
+            for disposition, records in (counts or {}).items():
+                _count(f"records_{disposition}", pipeline, records)
         case {"progress": "conflict"}:
             _count("conflicts", pipeline)
         case {"error": name}:
@@ -32,13 +32,13 @@ def of_job(pipeline: str, fact: Mapping[str, Any]) -> None:
 
 
 def of_lag(pipeline: str, lag: Lag) -> None:
-    """How much is not in the table yet, and how old the oldest of it is."""
+    """Sends how many records are not in the table yet, and how old the oldest of them is."""
     stats.gauge(f"lakemark.lag_records.{pipeline}", lag.records)
     stats.gauge(f"lakemark.lag_seconds.{pipeline}", round(lag.seconds, 1))
 
 
 def are_on() -> bool:
-    """Whether anybody listens: the lag costs a look at Kafka."""
+    """Whether metrics are on. (To measure the lag costs a call to Kafka.)"""
     return any(conf.getboolean("metrics", name) for name in ("statsd_on", "statsd_datadog_enabled", "otel_on"))
 
 

@@ -1,7 +1,7 @@
-"""The trigger behind `schedule: on_data`: watches a topic's lag in the triggerer, without holding a worker slot.
+"""The trigger behind `schedule: on_data`: it watches a topic's lag in the triggerer, and holds no worker slot.
 
-Airflow's event-driven scheduling: the DAG is scheduled on an asset that this trigger watches, and every event of it
-starts one run. Events that come while a run is on are kept, and become one run after it.
+This is Airflow's event-driven scheduling: the DAG is scheduled on an asset that this trigger watches, and each event
+starts one run. Events that come while a run is active are kept, and become one run after it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from include.settings import Settings
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
-TROUBLE_SECONDS = 10.0  # to the next look when Kafka does not answer
+TROUBLE_SECONDS = 10.0  # until the next look if Kafka does not answer
 
 
 class OnData(BaseEventTrigger):
     """Fires when `records` offsets of a pipeline wait, or any has waited for `seconds`.
 
     Args:
-        version: of the pipeline's file; another one makes another trigger, which reads the file anew.
+        version: of the pipeline's file. Another version makes another trigger, which reads the file again.
     """
 
     def __init__(self, pipeline: str, records: int, seconds: float, version: str) -> None:
@@ -56,12 +56,12 @@ class OnData(BaseEventTrigger):
             except LakemarkError as error:
                 log.warning("%s: %s", self.pipeline, error)
                 pause = TROUBLE_SECONDS
-            except Exception:  # a watch that has ended would never start a run again
+            except Exception:  # if this loop ended, it would never start a run again
                 log.exception("%s: a look failed", self.pipeline)
                 pause = TROUBLE_SECONDS
             await asyncio.sleep(pause)
 
 
 def _told(pipeline: str, start: StartRun) -> dict[str, Any]:
-    """What the run's triggering event shows."""
+    """The data of the event that triggers the run."""
     return {"pipeline": pipeline, "records": start.records, "waited_seconds": round(start.waited_seconds, 1)}

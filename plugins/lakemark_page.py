@@ -1,7 +1,7 @@
-"""The Lakemark page in Airflow's UI: all pipelines, one pipeline, what stands in its way, and where to act.
+"""The Lakemark page in Airflow's UI: all pipelines, each pipeline, its problem if it has one, and what can be done.
 
-Airflow imports its plugins in every process, each task's too. So the app itself (`lakemark_page_app`, which
-`.airflowignore` hides from the search for plugins) is imported by the API server's first request for it.
+Airflow imports its plugins in every process, also in each task's. So the app itself (`lakemark_page_app`, which
+`.airflowignore` hides from the search for plugins) is imported at the API server's first request for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The button "Data quality" of a merge task: what the suite said of the task's last attempt."""
+"""The button "Data quality" of a merge task: it leads to the suite's verdict on the task's last attempt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from include.settings import Settings
 
 
 class QualityLink(BaseOperatorLink):
-    """To the attempt's line in the published Data Docs, or, where nobody said where they are read, to the pipeline on
+    """Leads to the attempt's line in the published Data Docs. If their address is not set, it leads to the pipeline on
     the Lakemark page.
 
-    Airflow asks for it when a try has ended, however it ended, and keeps the answer as an XCom.
+    Airflow calls it when a try has ended, good or bad, and keeps the answer as an XCom.
     """
 
     name = "Data quality"

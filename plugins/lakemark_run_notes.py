@@ -1,7 +1,7 @@
-"""Writes into a failed DAG run's note why the pipeline stands still and what to do; people see it first in the UI.
+"""Writes into a failed DAG run's note why the pipeline has stopped and what to do. People see the note first in the UI.
 
-A task cannot write its run's note (it has no access to Airflow's database), so it leaves the text as an XCom, and this
-listener, which runs in the scheduler, copies it when the run has failed.
+A task cannot write its run's note (it has no access to Airflow's database). So it leaves the text as an XCom, and this
+listener, which runs in the scheduler, copies the text when the run has failed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
         problem = session.scalars(newest.limit(1)).first()
         if problem is not None:
             dag_run.note = str(XComModel.deserialize_value(problem))[:NOTE_MAX]
-    except Exception:  # a note is a kindness: the scheduler must not stumble over it
+    except Exception:  # a note only helps people: it must not make the scheduler fail
         log.exception("no note for %s %s", dag_run.dag_id, dag_run.run_id)
 
 

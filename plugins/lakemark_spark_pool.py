@@ -1,6 +1,6 @@
-"""Makes the pool that bounds how many Spark jobs run at once, when Airflow starts and has none.
+"""Creates the pool that limits how many Spark jobs run at once, if Airflow starts and has no such pool.
 
-Its size is changed in Airflow's UI (Admin, Pools), and is then left alone.
+People change its size in Airflow's UI (Admin, Pools), and this never changes it back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def on_starting(component: Any) -> None:
     if not isinstance(component, Job) or Pool.get_pool(SPARK_POOL) is not None:
         return
     slots = Settings.from_environment().spark_pool_slots
-    with suppress(IntegrityError):  # another component has just made it
+    with suppress(IntegrityError):  # another component has just created it
         Pool.create_or_update_pool(SPARK_POOL, slots, "Lakemark's Spark jobs", include_deferred=True)
 
 

@@ -1,5 +1,4 @@
-"""What the tasks of Lakemark's DAGs share: how they fail and say so, how often they are tried again, what their log
-tells of a job."""
+"""What the tasks of Lakemark's DAGs share: how they fail, how often they are retried, and how they log a job."""
 
 from __future__ import annotations
 
@@ -29,15 +28,15 @@ TASKS = {  # default arguments of every DAG
     "retry_delay": timedelta(seconds=5),  # grows with every retry
     "retry_exponential_backoff": True,
     "max_retry_delay": timedelta(minutes=5),
-    "on_failure_callback": lakemark_alerts.failed,  # once it is not tried again
+    "on_failure_callback": lakemark_alerts.failed,  # when the task is not tried again
 }
-# Of every task that runs on Spark: the pool bounds how many do at once, wherever they wait for it.
+# Arguments of every task that runs on Spark: the pool limits how many run at once, on workers or deferred.
 ON_SPARK = {"pool": SPARK_POOL, "weight_rule": FIRST_COME}
 _NAMED = ("generation", "batch_id", "attempt_id")  # what a job's lines are about
 
 
 def pipelines_to_parse(settings: Settings) -> list[Pipeline]:
-    """The pipelines of all valid files; in a task's process, which needs its own DAG only, that one's."""
+    """The pipelines of all valid files. A task's process needs only its own DAG, so there it is only that pipeline."""
     dag_id = get_parsing_context().dag_id
     name = dag_id.removeprefix(DAG_PREFIX).partition("__")[0] if dag_id else "*"
     return load_pipelines(settings.pipelines, settings.environment, name)[0]
@@ -45,7 +44,7 @@ def pipelines_to_parse(settings: Settings) -> list[Pipeline]:
 
 @contextmanager
 def work_on(pipeline: str) -> Iterator[None]:
-    """Around what a task does for a pipeline: every line of its log names the pipeline, and failures are classed."""
+    """For the work of a task on a pipeline: every log line names the pipeline, and errors are handled by `classed`."""
     bind_contextvars(pipeline=pipeline)
     with classed():
         yield
@@ -53,9 +52,9 @@ def work_on(pipeline: str) -> Iterator[None]:
 
 @contextmanager
 def classed() -> Iterator[None]:
-    """Around what a task does: Airflow retries what fails; a terminal error must not be retried, a person has to act.
+    """For the work of a task: Airflow retries it if it fails, except after a terminal error: then a person has to act.
 
-    The text is the last that the task logs, and an XCom for the run's note (lakemark_run_notes.py).
+    The error's text is the last line in the task's log, and an XCom for the run's note (lakemark_run_notes.py).
     """
     try:
         yield
@@ -67,7 +66,7 @@ def classed() -> Iterator[None]:
 
 
 def this_try() -> str:
-    """For the ledger: that Airflow started an attempt, and where in its UI the try's log is."""
+    """For the ledger: says that Airflow started the attempt, and where the try's log is in its UI."""
     ti = get_current_context()["ti"]
     mapped = f"/mapped/{ti.map_index}" if ti.map_index is not None and ti.map_index >= 0 else ""
     place = f"dags/{ti.dag_id}/runs/{quote(ti.run_id, safe='')}/tasks/{ti.task_id}{mapped}"
@@ -75,13 +74,12 @@ def this_try() -> str:
 
 
 def asked_by(dag_run: Any) -> str:
-    """For the ledger: which run asked, and so for whom."""
+    """For the ledger: the run that made the request, and so the person behind it."""
     return f"airflow {dag_run.run_id}"
 
 
 def telling(pipeline: str) -> Callable[[dict[str, Any]], None]:
-    """Takes the lines of a pipeline's job: for the task's log, whose lines name the batch and the attempt from then on,
-    and as metrics."""
+    """Takes the lines of a pipeline's job: it logs them and sends their metrics."""
 
     def tell(fact: dict[str, Any]) -> None:
         log_fact(fact)
@@ -91,6 +89,6 @@ def telling(pipeline: str) -> Callable[[dict[str, Any]], None]:
 
 
 def log_fact(fact: dict[str, Any]) -> None:
-    """A line of a job, for the log; later lines name the batch and the attempt, too."""
+    """Logs a line of a job. All later log lines name the batch and the attempt, too."""
     bind_contextvars(**{name: fact[name] for name in _NAMED if name in fact})
     log.info("%s", told(fact))

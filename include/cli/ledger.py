@@ -161,8 +161,10 @@ def _decision(sub: argparse.ArgumentParser) -> None:
 
 
 def _origin(text: str) -> Origin:
-    if text in ("committed", "earliest"):
-        return text  # type: ignore[return-value]
+    if text == "committed":
+        return "committed"
+    if text == "earliest":
+        return "earliest"
     if text.isdecimal():
         return int(text)
     raise argparse.ArgumentTypeError(f"expected committed, earliest or a batch's id; found {text!r}")

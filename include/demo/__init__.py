@@ -1,1 +1,1 @@
-"""Runs the demo, end to end, and checks it by an oracle that imports nothing of Lakemark. Imports what it shows."""
+"""Runs the demo, end to end, and checks it with an oracle that imports nothing from Lakemark. Imports what it shows."""

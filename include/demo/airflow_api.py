@@ -1,4 +1,4 @@
-"""The few calls of Airflow's REST API that Lakemark makes as a user."""
+"""Calls Airflow's REST API as a user: only the few calls that Lakemark needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AirflowApi:
 
     @classmethod
     def login(cls, url: str, user: str, password: str) -> Self:
-        """Gets a token (valid for a day) with a name and a password."""
+        """Logs in with a name and a password: gets a token that is valid for a day."""
         session = requests.Session()
         api = cls(url, session)
         token = api._call("POST", "/auth/token", {"username": user, "password": password})["access_token"]
@@ -36,7 +36,7 @@ class AirflowApi:
         self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
     def trigger(self, dag_id: str, **form: Any) -> str:
-        """Starts a run, with a filled-in form if the DAG has one; returns its id."""
+        """Starts a run, with a filled-in form if the DAG has one, and returns the run's id."""
         body = {"logical_date": None, "conf": form}
         return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"]
 
@@ -70,22 +70,22 @@ class AirflowApi:
         self._call("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """The task instances of a run by task id (`ID[N]` where they are mapped): state, try_number, start_date ..."""
+        """A run's task instances by task id (`ID[N]` for mapped ones): state, try_number, start_date ..."""
         found = self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=1000")["task_instances"]
         return {task["task_id"] + (f"[{n}]" if (n := task["map_index"]) >= 0 else ""): task for task in found}
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
-        """What a task returned, or left under another key."""
+        """A task's return value, or its value under another key."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self._get(f"{path}?deserialize=true")["value"]
 
     def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
-        """A task's own buttons: where each leads, None until the task has ended."""
+        """The links of a task's own buttons; None until the task has ended."""
         return self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links")["extra_links"]
 
     def clear(self, dag_id: str, run_id: str, task_id: str, map_index: int | None = None) -> list[str]:
-        """Clears a task (or one of a mapped task's) and all after it, so that they run again; returns the ids of what
-        was cleared."""
+        """Clears a task (or one instance of a mapped task) and all tasks after it, so that they run again. Returns the
+        ids of the cleared tasks."""
         body = {
             "dry_run": False,
             "dag_run_id": run_id,
@@ -111,7 +111,7 @@ class AirflowApi:
 
     def _failed(self, call: str, found: str) -> RetryableError:
         return RetryableError(
-            what="Airflow's REST API did not do what it was asked",
+            what="Airflow's REST API refused a call, or failed",
             where=f"{call} at {self.url}",
             expected="a good answer",
             found=found,

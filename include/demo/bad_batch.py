@@ -1,8 +1,7 @@
-"""The demo's batch with bad records in it: set aside, reported, replayed once the suite is mended, the rest discarded.
+"""The demo's batch with bad records: they are set aside and reported; the good ones are replayed, the bad discarded.
 
-Some records are truly bad. Others are good, and set aside by a rule that somebody got wrong: flights from New York to
-Honolulu are longer than it thinks that flights are. Their arrivals come in this batch, so until they are replayed the
-table is not the truth.
+Some records are really bad. Others are good, but a wrong rule sets them aside: flights from New York to Honolulu are
+longer than its limit. Their arrivals come in this batch, so the table is not the truth until they are replayed.
 """
 
 from __future__ import annotations
@@ -32,25 +31,25 @@ from include.quality.publish import NEWEST, publish
 from include.settings import PROJECT_ROOT, Settings
 
 FAR = "HNL"  # 4,963 and 4,983 miles from New York; no other flight of the year is longer than 3,370
-TOO_SHORT = 4_900  # miles: the limit that somebody got wrong
+TOO_SHORT = 4_900  # miles: the wrong limit
 RULE = "a distance that a plane flies"
 PLANTED_OF_EACH = 40
 _LAST = 150_000  # events of the year that come in this batch
-_AFTER_ALL = "2014-06-01T00:00:00Z"  # newer than any event: what is planted would win wherever it got in
+_AFTER_ALL = "2014-06-01T00:00:00Z"  # newer than any event: a planted record would win if it got into the table
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Told:
-    """What came of the batch; counts of records unless said otherwise."""
+class BadBatchOutcome:
+    """What became of the batch, in numbers of records unless said otherwise."""
 
     planted: int
-    far: int  # good ones that the wrong rule sets aside
+    far: int  # good records that the wrong rule sets aside
     batch_id: int
     set_aside: dict[str, int]  # by reason
     broken: dict[str, int]  # rules of the suite that did not hold -> rows that broke them
-    rows_wrong_before: int  # rows of the table that differed from the truth while the good ones waited
+    rows_wrong_before: int  # rows of the table that differed from the truth while the good records waited
     replayed: int
     discarded: int
     pending: int
@@ -59,7 +58,7 @@ class Told:
 
     @property
     def as_told(self) -> bool:
-        """Whether every record went where it should."""
+        """Whether every record went to the right place."""
         return (
             sum(self.set_aside.values()) == self.planted + self.far
             and self.rows_wrong_before > 0
@@ -72,14 +71,14 @@ class Told:
 
 
 def split(events: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The year's events without, and with, what comes in this batch."""
+    """The year's events before this batch, and the events of this batch."""
     arrivals = (events["dest"] == FAR) & (events["status"] == "arrived")
     late = arrivals.to_numpy() | (np.arange(len(events)) >= len(events) - _LAST)
     return events[~late], events[late]
 
 
 def planted(events: pd.DataFrame) -> list[tuple[str, str]]:
-    """Keys and values of bad records: JSON that was cut off, an airport that is none, a distance below zero."""
+    """Keys and values of bad records: JSON that is cut off, an airport that does not exist, a distance below zero."""
     chosen = events[events["dest"] != FAR].iloc[: 3 * PLANTED_OF_EACH].assign(event_time=_AFTER_ALL)
     bad: list[tuple[str, str]] = []
     for number, (key, value) in enumerate(replay.records(chosen)):
@@ -100,11 +99,11 @@ def take(
     events: pd.DataFrame,
     truth: pd.DataFrame,
     say: Say,
-) -> Told:
-    """Sends the batch, has it judged by the wrong suite, mends that, replays, discards.
+) -> BadBatchOutcome:
+    """Sends the batch, lets the wrong suite judge it, corrects the suite, replays and discards.
 
     Raises:
-        TerminalError: a step does not end well. RetryableError: see AirflowApi.
+        TerminalError: a step fails. RetryableError: see AirflowApi.
     """
     coordinator, tables = Coordinator(settings, pipeline), Tables.of(settings, pipeline)
     bad = planted(events)
@@ -114,28 +113,34 @@ def take(
     say(f"sent {len(events):,} more events, and {len(bad)} bad records that the demo has planted among them")
 
     wrong = _wrong_suite(settings, pipeline)
-    say(f"somebody's suite says that no flight is longer than {TOO_SHORT:,} miles: {wrong}")
+    say(f"a wrong suite says that no flight is longer than {TOO_SHORT:,} miles: {wrong}")
     _lakemark(settings, "run", pipeline.name, "--until-caught-up", LAKEMARK_EXPECTATIONS=str(wrong.parent))
     committed = coordinator.ledger.state().batches[-1]
     summary = _summary(settings, pipeline)
     for row in summary:
         say(f"  set aside {row['pending']:>5,}  {row['reason']}")
     broken = _broken(tables, committed.batch)
-    docs = publish(settings, [pipeline], str(settings.home / "demo" / "data_docs"), NEWEST, say)
-    say(f"  what the suite said, as Data Docs: {docs}")
+    docs = publish(settings, [pipeline], str(settings.home / "demo" / "data_docs"), newest=NEWEST, say=say)
+    say(f"  the suite's verdict, as Data Docs: {docs}")
     before = oracle.compare(truth, oracle.table_rows(str(tables.target)))
     wrong_rows = max([*before.mismatches.values(), before.keys_missing])
-    say(f"  the table lacks what waits there: {wrong_rows:,} rows differ from the truth")
+    say(f"  the table lacks these records: {wrong_rows:,} rows differ from the truth")
 
-    say("the suite is mended; replaying the quarantine from Airflow's backfill form ...")
+    say("the suite is corrected; replaying the quarantine from Airflow's backfill form ...")
     run(airflow, f"lakemark__{pipeline.name}__backfill", what="the quarantine", reason="Honolulu is that far")
     _lakemark(settings, "quarantine", "discard", pipeline.name, "--reason", "planted by the demo")
     counts = {name: sum(row[name] for row in _summary(settings, pipeline)) for name in _STATES}
     say("  " + ", ".join(f"{number:,} {name}" for name, number in counts.items()))
-    findings = tuple(map(str, audit(settings, pipeline).findings))
-    set_aside = {row["reason"]: row["pending"] for row in summary}
-    return Told(
-        len(bad), far, committed.batch.batch_id, set_aside, broken, wrong_rows, *counts.values(), findings, docs
+    return BadBatchOutcome(
+        planted=len(bad),
+        far=far,
+        batch_id=committed.batch.batch_id,
+        set_aside={row["reason"]: row["pending"] for row in summary},
+        broken=broken,
+        rows_wrong_before=wrong_rows,
+        **counts,
+        audit_findings=tuple(map(str, audit(settings, pipeline).findings)),
+        data_docs=docs,
     )
 
 
@@ -147,7 +152,7 @@ def _servers(pipeline: Pipeline) -> str:
 
 
 def _wrong_suite(settings: Settings, pipeline: Pipeline) -> Path:
-    """The pipeline's suite with one limit too low, in a folder of the demo's own."""
+    """The pipeline's suite with one limit too low, in the demo's own folder."""
     assert pipeline.quality.suite is not None, "the demo's pipeline has one"
     suite = json.loads(suite_path(settings, pipeline.quality.suite).read_text())
     for rule in suite["expectations"]:
@@ -160,7 +165,7 @@ def _wrong_suite(settings: Settings, pipeline: Pipeline) -> Path:
 
 
 def _lakemark(settings: Settings, *words: str, **environment: str) -> str:
-    """The command, as a user would type it."""
+    """Runs the command as a user would type it."""
     done = subprocess.run(
         [str(Path(sys.executable).parent / "lakemark"), *words],
         cwd=PROJECT_ROOT,
@@ -179,6 +184,6 @@ def _summary(settings: Settings, pipeline: Pipeline) -> list[dict[str, Any]]:
 
 
 def _broken(tables: Tables, batch: Batch) -> dict[str, int]:
-    """What the suite said of the batch: the rules that did not hold, with how many rows broke each."""
+    """The rules that did not hold for the batch, each with the number of rows that broke it."""
     of_batch = [row for row in judgements(tables.quality) if (row["generation"], row["batch_id"]) == batch.key]
     return {row["rule"]: row["unexpected_count"] for row in of_batch if not row["success"]}

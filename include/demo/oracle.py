@@ -1,6 +1,6 @@
-"""The right answer, computed straight from the CSV, and every difference of a Delta table from it.
+"""Computes the right answer directly from the CSV, and every difference between it and a Delta table.
 
-Shares no code with the product (an import contract in pyproject.toml holds it to that): it knows the CSV, pandas, and a
+It shares no code with the product (an import contract in pyproject.toml enforces that). It uses the CSV, pandas, and a
 reader of Delta that is not the engine that wrote the table.
 """
 
@@ -24,7 +24,7 @@ class Comparison:
     keys_extra: int
     mismatches: dict[str, int]  # column -> rows in which it differs; every compared column is listed
     never_departed_expected: int
-    never_departed_found: int  # rows whose status says cancelled
+    never_departed_found: int  # rows whose status is cancelled
 
     @property
     def equal(self) -> bool:
@@ -47,13 +47,13 @@ def truth(csv: Path) -> pd.DataFrame:
 
 
 def table_rows(path: str) -> pd.DataFrame:
-    """The table's rows; `to_pyarrow_table` cannot read deletion vectors, deltalake's SQL can."""
+    """The table's rows. deltalake's SQL can read deletion vectors, `to_pyarrow_table` cannot."""
     query = QueryBuilder().register("flights", DeltaTable(path)).execute("select * from flights")
     return pa.table(query.read_all()).to_pandas()
 
 
 def compare(expected: pd.DataFrame, found: pd.DataFrame) -> Comparison:
-    """Compares every column of the truth, row by row, by key; nulls equal nulls."""
+    """Compares every column of the truth, row by row, by key. Two nulls are equal."""
     rows_found = len(found)
     both = expected.merge(found, on=KEY, how="outer", suffixes=("", "__found"), indicator=True)
     joined = both[both["_merge"] == "both"]

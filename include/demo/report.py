@@ -1,4 +1,4 @@
-"""What the demo tells at its end: to people, and as data."""
+"""Makes the demo's final report, for people and as data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from include.control.coordinator import Coordinator
 from include.demo import oracle
-from include.demo.bad_batch import Told
+from include.demo.bad_batch import BadBatchOutcome
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protocol.ledger_state import BatchRecord
@@ -23,9 +23,9 @@ class Story:
     """What happened, for the report."""
 
     began: float = field(default_factory=time.monotonic)
-    events: int = 0  # that the first run drains
+    events: int = 0  # those that the first run reads
     late_events: int = 0  # those of the batch with bad records
-    quality: Told | None = None
+    quality: BadBatchOutcome | None = None
     kills: list[dict[str, Any]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     rerun: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ def batch_line(record: BatchRecord) -> str:
 
 
 def _phases(record: BatchRecord) -> dict[str, float]:
-    """Seconds by phase of the attempt that landed; empty if it was killed after its commit."""
+    """Seconds by phase for the attempt that landed; empty if it was killed after its commit."""
     seconds = next((dict(a.phase_seconds) for a in record.attempts if a.outcome == "applied"), {})
     if record.commit and record.commit.settle_seconds is not None:
         seconds["settle"] = record.commit.settle_seconds
@@ -65,7 +65,7 @@ def build_report(
     unchanged = story.rerun["table_version_before"] == story.rerun["table_version_after"]
     return {
         "finished_at": datetime.now(UTC).isoformat(),
-        # The faults are part of what is shown: a kill that came too late to hurt has shown nothing.
+        # The faults are part of the demonstration: a kill that came too late to do harm shows nothing.
         "good": verdict.equal
         and unchanged
         and story.rerun["outcome"] == "already_applied"
@@ -107,7 +107,7 @@ def build_report(
 
 
 def _steady(records: Sequence[BatchRecord], disturbed: set[int]) -> list[BatchRecord]:
-    """Full batches that nobody disturbed; the first, on a fresh JVM, is left out."""
+    """Full batches without a fault. The first one, on a new JVM, is left out."""
     full = max((r.commit.counts.read for r in records if r.commit and r.commit.counts), default=0)
     return [
         r
@@ -130,7 +130,7 @@ def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
         "rerun": f"batch {rerun['batch_id']}: {rerun['outcome']}, version {rerun['table_version_before']} before and "
         f"{rerun['table_version_after']} after",
         "bad batch": f"{quality['planted']} planted bad records and {quality['far']} good ones set aside; "
-        f"{quality['replayed']} replayed, {quality['discarded']} discarded, {quality['pending']} wait",
+        f"{quality['replayed']} replayed, {quality['discarded']} discarded, {quality['pending']} waiting",
         "rows": f"{report['rows']:,} of {report['rows_expected']:,}; {report['never_departed']:,} never departed",
         "mismatches": f"{report['mismatches']} in {compared} columns",
         "throughput": f"{report['events_per_second_steady'] or 0:,} events/s in undisturbed batches, "

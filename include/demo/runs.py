@@ -1,4 +1,4 @@
-"""Runs of DAGs, as the demo starts and awaits them."""
+"""Starts runs of DAGs for the demo, and waits for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def run(airflow: AirflowApi, dag_id: str, **form: Any) -> str:
-    """Starts a run and awaits its good end; returns its id."""
+    """Starts a run, waits until it succeeds, and returns its id."""
     wait(f"Airflow shows {dag_id}", lambda: airflow.dag_exists(dag_id) or None, 120)
     airflow.unpause(dag_id)
     run_id = airflow.trigger(dag_id, **form)

@@ -1,4 +1,4 @@
-"""`make demo`: a real year of flights through the whole system, while the demo does it harm; the end is compared."""
+"""`make demo`: sends a real year of flights through the whole system, kills parts of it, and compares the result."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from include.settings import Settings
 
 PIPELINE = "flights"
 DAG_ID = f"lakemark__{PIPELINE}"
-KILL_JOB_AT = 1  # batch in which the job's process is killed
-KILL_SPARK_AT = 3  # batch in which the Spark server is killed
-INTO_THE_WORK_SECONDS = 2.5  # from an attempt's first word to the kill: past its session's start
+KILL_JOB_AT = 1  # the batch in which the job's process is killed
+KILL_SPARK_AT = 3  # the batch in which the Spark server is killed
+INTO_THE_WORK_SECONDS = 2.5  # from an attempt's start to the kill: by then its session has started
 
 
 def run_demo(settings: Settings) -> int:
-    """Runs the demo on this installation's own services; returns 0 only if the table is the truth."""
+    """Runs the demo on this installation's own services. Returns 0 only if the table is the truth."""
     story = Story()
     stack = Stack.of(settings)
     try:
         _refuse_a_foreign_lake(settings)
         stack.start(story.say)
         stack.wait_for("kafka", story.say)
-        # From here on the settings know the addresses of what runs.
+        # From here on the settings have the addresses of the running services.
         settings = Settings.from_environment({**settings.environment, **stack.addresses()})
         pipeline = find_pipeline(PIPELINE, settings.pipelines, settings.environment)
         _clean(stack, settings, pipeline, story)
@@ -54,17 +54,17 @@ def run_demo(settings: Settings) -> int:
         stack.wait_for("spark", story.say)
         stack.wait_for("airflow", story.say)
         airflow = AirflowApi.login(stack.airflow.url, stack.airflow.user, stack.airflow.password)
-        _drain(stack, settings, pipeline, airflow, story)
+        _drain(stack, settings, pipeline, airflow=airflow, story=story)
         _rerun_finished_task(settings, pipeline, airflow, story)
         truth = oracle.truth(replay.flights_csv())
-        story.quality = bad_batch.take(settings, pipeline, airflow, last, truth, story.say)
+        story.quality = bad_batch.take(settings, pipeline, airflow, events=last, truth=truth, say=story.say)
         story.late_events = len(last)
         story.say("comparing the table with the CSV, column by column ...")
         verdict = oracle.compare(truth, oracle.table_rows(str(Tables.of(settings, pipeline).target)))
     except LakemarkError as error:
         story.say(f"{type(error).__name__}: {error}")
         return 1
-    report = build_report(settings, pipeline, stack, story, verdict)
+    report = build_report(settings, pipeline, stack, story=story, verdict=verdict)
     path = settings.home / "demo" / "report.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n")
@@ -73,10 +73,10 @@ def run_demo(settings: Settings) -> int:
 
 
 def _refuse_a_foreign_lake(settings: Settings) -> None:
-    """The demo removes the tables of an earlier one: only where they can be its own."""
+    """Refuses a lake that is not this installation's: the demo removes the tables of an earlier demo."""
     if not Path(str(settings.lake)).is_relative_to(settings.home):
         raise TerminalError(
-            what="the demo works in this installation's own lake only",
+            what="the demo works only in this installation's own lake",
             where="LAKEMARK_LAKE",
             expected=f"a folder in {settings.home}",
             found=str(settings.lake),
@@ -102,7 +102,7 @@ def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: Story) -
     if left:
         for uri in left:
             files.delete(uri)
-        _kill_spark(stack)  # a warm server remembers the tables that were
+        _kill_spark(stack)  # a warm server would remember the removed tables
     wait("the topic can be made", lambda: _create_topic(admin), 60)
 
 
@@ -115,7 +115,7 @@ def _create_topic(admin: AdminClient) -> bool | None:
 
 
 def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: Story) -> None:
-    """One run takes the whole year, batch after batch, and suffers two kills; a second one finds nothing new."""
+    """One run reads the whole year, batch after batch, and suffers two kills. A second run finds nothing new."""
     wait(f"Airflow shows {DAG_ID}", lambda: airflow.dag_exists(DAG_ID) or None, 120)
     airflow.unpause(DAG_ID)
     coordinator = Coordinator(settings, pipeline)
@@ -146,7 +146,7 @@ def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: Airflo
 
 
 def _harm(stack: Stack, batch_id: int, what: str, kill: Callable[[Stack], int], story: Story) -> dict[str, Any]:
-    """Kills something while a batch's first attempt works on it."""
+    """Kills a process while a batch's first attempt is at work."""
     wait(f"batch {batch_id} is being applied", lambda: _jobs(stack) or None, 120)
     time.sleep(INTO_THE_WORK_SECONDS)
     pid = kill(stack)
@@ -155,10 +155,10 @@ def _harm(stack: Stack, batch_id: int, what: str, kill: Callable[[Stack], int], 
 
 
 def _jobs(stack: Stack) -> list[psutil.Process]:
-    """Job processes of the demo's pipeline that Airflow here has started."""
+    """The job processes of the demo's pipeline that this installation's Airflow has started."""
     jobs = []
     for process in stack.processes():
-        with suppress(psutil.Error):  # it may end while it is looked at
+        with suppress(psutil.Error):  # it may end at this moment
             line = process.cmdline()
             if "spark_jobs.merge_job" in line and PIPELINE in line:
                 jobs.append(process)
@@ -180,12 +180,12 @@ def _kill_spark(stack: Stack) -> int:
 
 
 def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: AirflowApi, story: Story) -> None:
-    """Clears the merge task of the first finished run, and shows that its second run changed nothing."""
+    """Clears the merge task of the first finished run, and shows that running it again changes nothing."""
     target = Tables.of(settings, pipeline).target
     [run] = story.runs
     before = _version(target)
     cleared = airflow.clear(DAG_ID, run["run_id"], "merge")
-    story.say(f"cleared {' and '.join(sorted(cleared))} of the first run, long finished")
+    story.say(f"cleared {' and '.join(sorted(cleared))} of the first run, which had finished")
     state = wait("the cleared tasks run again", lambda: run_ended(airflow, DAG_ID, run["run_id"]), RUN_SECONDS_MAX)
     [merged], after = airflow.xcom(DAG_ID, run["run_id"], "merge"), _version(target)
     story.rerun = {
@@ -197,8 +197,8 @@ def _rerun_finished_task(settings: Settings, pipeline: Pipeline, airflow: Airflo
         "table_version_after": after,
     }
     story.say(
-        f"the rerun finds batch {merged['batch_id']} {merged['outcome']} and nothing left to do; the table was version "
-        f"{before}, is {after}"
+        f"the rerun finds batch {merged['batch_id']} {merged['outcome']} and nothing left to do; the table was at "
+        f"version {before}, and is at {after}"
     )
 
 

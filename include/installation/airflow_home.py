@@ -1,5 +1,4 @@
-"""Airflow on one machine, on the loopback address: SQLite unless told otherwise, the local executor, the simple auth
-manager."""
+"""Airflow on one machine, on the loopback address: SQLite by default, the local executor, the simple auth manager."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class AirflowHome:
         return self._secrets()["password"]
 
     def prepare(self) -> None:
-        """Secrets that all components share, made once and readable by the owner only."""
+        """Makes the secrets that all components share: once, and readable by the owner only."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self._secrets_file.exists():
             _write_private(
@@ -47,9 +46,9 @@ class AirflowHome:
         _write_private(self._passwords_file, {USER: self.password})
 
     def environment(self) -> dict[str, str]:
-        """Airflow's settings as environment variables, so that no airflow.cfg has to be kept right."""
+        """Airflow's settings as environment variables, so that nobody has to maintain an airflow.cfg."""
         shared = self._secrets()
-        sections = {
+        sections: dict[str, dict[str, object]] = {
             "CORE": {
                 "DAGS_FOLDER": PROJECT_ROOT / "dags",
                 "PLUGINS_FOLDER": PROJECT_ROOT / "plugins",
@@ -65,7 +64,7 @@ class AirflowHome:
             "API_AUTH": {"JWT_SECRET": shared["jwt_secret"]},
             "DATABASE": {"SQL_ALCHEMY_CONN": self.database or f"sqlite:///{self.folder / 'airflow.db'}"},
             "LOGGING": {"BASE_LOG_FOLDER": self.folder / "logs"},
-            # A new or changed pipeline file shows within seconds: the DAG file that reads it is parsed that often.
+            # The DAG file that reads pipeline files is parsed this often, so a new or changed one shows within seconds.
             "DAG_PROCESSOR": {"MIN_FILE_PROCESS_INTERVAL": 10, "PARSING_PROCESSES": 1},
             "SCHEDULER": {"ENABLE_HEALTH_CHECK": False},
             "USAGE_DATA_COLLECTION": {"ENABLED": False},

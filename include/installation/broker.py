@@ -22,18 +22,18 @@ class Broker:
     data: Path  # folder for the log segments and the configuration; survives restarts
     port: int
     controller_port: int
-    options: Mapping[str, str] = field(default_factory=dict)  # server properties on top of ours
+    options: Mapping[str, str] = field(default_factory=dict)  # more server properties; they win over ours
 
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
 
     def command(self) -> list[str]:
-        """The command that runs the node in the foreground; `prepare` comes first."""
+        """The command that runs the node in the foreground. Call `prepare` first."""
         return [*self._java_command(), "kafka.Kafka", str(self._properties)]
 
     def prepare(self) -> None:
-        """Writes the configuration and formats the storage; what is formatted stays as it is."""
+        """Writes the configuration, and formats the storage if it is not formatted yet."""
         self.data.mkdir(parents=True, exist_ok=True)
         properties = {
             "process.roles": "broker,controller",
@@ -60,7 +60,7 @@ class Broker:
         subprocess.run(
             [
                 *(*self._java_command(), "kafka.tools.StorageTool", "format"),
-                f"--cluster-id={cluster_id}",  # in one word: an id may begin with a dash
+                f"--cluster-id={cluster_id}",  # one argument, because an id may begin with a dash
                 *("--config", str(self._properties)),
             ],
             check=True,

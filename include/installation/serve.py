@@ -1,4 +1,4 @@
-"""`python -m include.installation.serve PART ...`: the process that `lakemark up` leaves behind, the supervisor."""
+"""`python -m include.installation.serve PART ...`: the supervisor, the process that `lakemark up` leaves running."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Compiles the Java that Spark needs of Lakemark, and packs it into one JAR.
+"""Compiles Lakemark's Java classes for Spark, and packs them into one JAR.
 
-`PosixLogStore` commits to Delta tables on a POSIX file system: Delta's own LocalLogStore is not safe for more than one
-process, for it looks, then renames, and a rename replaces. `Functions` are SQL functions that read JSON, CSV and texts:
-Spark's own take much that is none, and say nothing. The compiler is Janino, which PySpark ships and which runs on any
-Java: no JDK is needed.
+`PosixLogStore` commits to Delta tables on a POSIX file system. Delta's own LocalLogStore is not safe for more than one
+process: it checks, then renames, and a rename replaces. `Functions` are SQL functions that read JSON, CSV and texts:
+Spark's own functions silently accept much that is none of these. The compiler is Janino, which PySpark ships and which
+runs on any Java, so no JDK is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from include.protocol.errors import TerminalError
 
 SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 OPTIONS = {
-    # Delta finds a log store by the scheme of a table's path.
+    # Delta chooses a log store by the scheme of a table's path.
     "spark.delta.logStore.file.impl": "lakemark.PosixLogStore",
     # Spark finds functions that are named `lakemark.NAME` in this catalog.
     "spark.sql.catalog.lakemark": "lakemark.Functions",
@@ -34,10 +34,10 @@ def spark_classes(jars: Path) -> Path:
 
 
 def compile_spark_classes(jars: Path, java: Java) -> bool:
-    """Makes the JAR unless it is there, of these very sources; returns whether it had to.
+    """Makes the JAR, unless there is one of these very sources. Returns whether it made one.
 
     Raises:
-        TerminalError: the compiler refuses them, which is a defect of Lakemark or of its pins.
+        TerminalError: the compiler refuses the sources, which is a defect of Lakemark or of its pins.
     """
     made, digest = spark_classes(jars), _digest()
     if _sources_of(made) == digest:
@@ -71,7 +71,7 @@ def compile_spark_classes(jars: Path, java: Java) -> bool:
             for file in classes:
                 archive.write(file, file.relative_to(folder))
             archive.writestr(_SOURCES_NAME, digest)
-        packed.replace(made)  # whole or not at all: a Spark that runs keeps the one it has opened
+        packed.replace(made)  # whole or not at all; a running Spark keeps the JAR that it has opened
     return True
 
 

@@ -2,8 +2,8 @@
 
 Its driver is `spark_jobs/commands/connect_server.py`, which warms up first.
 
-`lakemark up` runs it under its supervisor; `python -m include.installation.spark_server --bind ADDRESS --port PORT`
-runs it in the foreground, in a container for instance.
+`lakemark up` runs it under its supervisor. `python -m include.installation.spark_server --bind ADDRESS --port PORT`
+runs it in the foreground, for instance in a container.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from include.installation.java import Java, find_java
 from include.settings import PROJECT_ROOT, Settings
 
 _MAIN = PROJECT_ROOT / "spark_jobs" / "commands" / "connect_server.py"
-# A record of Avro says how long its parts are before they come, and its reader takes memory for that at once: a few
-# bytes that claim gigabytes would end the JVM. What claims more than this is no record.
+# An Avro record states the length of a part before the part, and the reader allocates that memory at once. A few bytes
+# that claim gigabytes would end the JVM. So bytes that claim more than this are no record.
 _AVRO_LIMITS = {"bytes.maxLength": 64 << 20, "string.maxLength": 64 << 20, "collectionItems.maxLength": 4_000_000}
-# Java's regular expressions take a call per character, and a stack that is at its end ends the JVM: no `try` helps.
-# Room for a record of a megabyte, the most that a broker takes by default. (What is not used takes no memory.)
+# Java's regular expressions need a call per character, and a stack overflow ends the JVM: no `try` helps. This is
+# enough for a record of a megabyte, the most that a broker takes by default. (The unused part takes no memory.)
 _STACK = "256m"
 _JAVA_OPTIONS = " ".join(
     [f"-Xss{_STACK}", *(f"-Dorg.apache.avro.limits.{name}={most}" for name, most in _AVRO_LIMITS.items())]
@@ -43,11 +43,11 @@ def driver_options(jars: Path, home: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "3g",
-        # Before what a cluster's own `extraJavaOptions` say.
+        # These come before a cluster's own `extraJavaOptions`.
         "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
-        # A batch compiles about a hundred classes, and Spark would keep a hundred in all.
+        # A batch compiles about a hundred classes, and by default Spark keeps only a hundred in all.
         "spark.sql.codegen.cache.maxEntries": "5000",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -70,14 +70,14 @@ class SparkServer:
     port: int
     bind: str = "127.0.0.1"
     master: str = "local[*]"
-    warm_up: int = 0  # batches that it merges into a scratch table before it serves
+    warm_up: int = 0  # how many batches it merges into a scratch table before it serves
 
     @property
     def remote(self) -> str:
         return f"sc://127.0.0.1:{self.port}"
 
     def command(self) -> list[str]:
-        """Runs the server in the foreground, by way of spark-submit (pip's PySpark has no start script)."""
+        """The command that runs the server in the foreground, with spark-submit (pip's PySpark has no start script)."""
         events = events_folder(self.home)
         events.mkdir(parents=True, exist_ok=True)
         options = {
@@ -104,7 +104,7 @@ class SparkServer:
 
     def environment(self) -> dict[str, str]:
         home = {"JAVA_HOME": str(self.java.home), "SPARK_HOME": str(pyspark_home())}
-        # Of its driver and its Python workers: this one has Lakemark and what that needs.
+        # The Python of its driver and its Python workers: this one has Lakemark and its requirements.
         return {**home, "PYSPARK_PYTHON": sys.executable}
 
 
@@ -116,7 +116,7 @@ def main() -> None:
     settings = Settings.from_environment()
     java = find_java(settings.java, settings.home / "java")
     server = SparkServer(
-        java, settings.jars, settings.home, options.port, options.bind, warm_up=settings.spark_warm_up_batches
+        java, settings.jars, settings.home, options.port, bind=options.bind, warm_up=settings.spark_warm_up_batches
     )
     command = server.command()
     os.execve(command[0], command, settings.child_environment(**server.environment()))

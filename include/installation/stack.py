@@ -1,4 +1,4 @@
-"""What `lakemark up` runs on one machine: Kafka, a warm Spark server, Airflow. Starting, waiting, ending."""
+"""Starts, awaits and ends the services of `lakemark up` on one machine: Kafka, a warm Spark server, Airflow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil
 import requests
@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Stack:
-    """The services of one installation (one home), at the ports that it keeps."""
+    """The services of one installation (one home), at its own ports."""
 
     settings: Settings
     ports: dict[str, int]
@@ -50,7 +50,7 @@ class Stack:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Ports are chosen once, the usual ones where they are free, and kept in the home."""
+        """The installation's services. Ports are chosen once (the usual ones if they are free) and kept in the home."""
         settings.home.mkdir(parents=True, exist_ok=True)
         file = settings.home / "ports.json"
         if not file.exists():
@@ -76,21 +76,21 @@ class Stack:
         return AirflowHome(self.settings.home / "airflow", self.ports["airflow"], self.settings.airflow_database)
 
     def up(self, say: Say, parts: Sequence[str] = PARTS) -> None:
-        """Starts what does not run, and returns when all of it answers.
+        """Starts the parts that do not run, and returns when all of them answer.
 
         Raises:
-            TerminalError: it did not get ready in time, or other parts than these run already.
+            TerminalError: a part did not get ready in time, or other parts than these run already.
         """
         self.start(say, parts)
         for part in parts:
             self.wait_for(part, say)
 
     def start(self, say: Say, parts: Sequence[str] = PARTS) -> None:
-        """The first half of `up`: starts what does not run, without waiting."""
+        """Starts the parts that do not run, without waiting: the first half of `up`."""
         state = supervisor_state(self.state_file)
         if state is None:
             if self.down():
-                say("ended what a killed supervisor had left")
+                say("ended the processes that a killed supervisor had left")
             self._refuse_taken_ports(parts)
             self._start(parts)
             say(f"starting {', '.join(parts)}; logs in {self.settings.logs}")
@@ -104,7 +104,7 @@ class Stack:
             )
 
     def down(self) -> bool:
-        """Ends every process that `up` started, also when its supervisor was killed; False if none ran."""
+        """Ends every process that `up` started, even if the supervisor was killed. False if none ran."""
         state = supervisor_state(self.state_file)
         session = state["pid"] if state else abandoned_session(self.state_file)
         if session is not None:
@@ -114,20 +114,20 @@ class Stack:
         return session is not None
 
     def service_pid(self, name: str) -> int | None:
-        """The process that a service is now."""
+        """The id of a service's present process; None if there is none."""
         state = supervisor_state(self.state_file)
-        return state and state["services"].get(name, {}).get("pid")
+        return None if state is None else state["services"].get(name, {}).get("pid")
 
     def processes(self) -> list[psutil.Process]:
-        """All processes that `up` started, and theirs."""
+        """All processes that `up` started, and their children."""
         state = supervisor_state(self.state_file)
         return session_members(state["pid"]) if state else []
 
     def services(self, parts: Sequence[str] = PARTS) -> list[Service]:
         airflow = str(Path(sys.executable).parent / "airflow")
         environment = {**self.addresses(parts), **self.airflow.environment()} if "airflow" in parts else {}
-        # `airflow standalone` would start the same four, but its log servers listen on every interface; with the
-        # local executor the UI reads task logs from the disk and needs none.
+        # `airflow standalone` would start the same four, but its log servers listen on every interface. With the local
+        # executor the UI reads task logs from the disk, and needs no log server.
         services = {
             "kafka": [Service("kafka", self.broker.command())],
             "spark": [Service("spark", self.spark.command(), self.spark.environment())],
@@ -141,7 +141,7 @@ class Stack:
         return [service for part in parts for service in services[part]]
 
     def addresses(self, parts: Sequence[str] = PARTS) -> dict[str, str]:
-        """Environment variables that lead a process to these services."""
+        """Environment variables with the addresses of these services."""
         addresses = {
             "kafka": ("KAFKA_BOOTSTRAP_SERVERS", self.broker.bootstrap_servers),
             "spark": ("LAKEMARK_SPARK_REMOTE", self.spark.remote),
@@ -150,7 +150,7 @@ class Stack:
         return dict(addresses[part] for part in parts)
 
     def wait_for(self, part: str, say: Say) -> None:
-        """Returns when a part answers; says every ten seconds that it waits."""
+        """Waits until a part answers, and says every ten seconds that it waits."""
         answers = {"kafka": self._kafka_answers, "spark": self._spark_answers, "airflow": self._airflow_answers}[part]
         began = said = time.monotonic()
         while not answers():
@@ -177,7 +177,7 @@ class Stack:
                     where=f"{name}, 127.0.0.1:{port}",
                     expected="a free port",
                     found="another process listens there",
-                    action=f"end that process, or remove {self.settings.home / 'ports.json'} to choose ports anew",
+                    action=f"end that process, or remove {self.settings.home / 'ports.json'} to choose other ports",
                 )
 
     def _start(self, parts: Sequence[str]) -> None:
@@ -218,7 +218,7 @@ class Stack:
         return all(health.get(part, {}).get("status") == "healthy" for part in parts)
 
 
-def _parts_of(state: dict) -> set[str]:
+def _parts_of(state: dict[str, Any]) -> set[str]:
     return {name.split("-")[0] for name in state["services"]}
 
 

@@ -1,8 +1,8 @@
-"""Keeps services running: starts them, restarts the ones that die, and ends all of them together.
+"""Keeps services running: starts them, restarts those that die, and ends all of them together.
 
-The supervisor leads a process session of its own and its services stay in it, so that "everything that `up` started" is
-a fact the kernel knows: whatever has that session id. (Airflow puts every task into a process group of its own, which
-is why the session counts, not the group.)
+The supervisor leads a process session of its own, and its services stay in it. So the kernel knows everything that `up`
+started: all processes with that session id. (Airflow puts every task into a process group of its own. Therefore the
+session counts, not the group.)
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-RESTART_SECONDS = (0.5, 30.0)  # the first wait and the longest; doubled at each death in a row
-STEADY_SECONDS = 60.0  # a service that lived this long starts again at the first wait
+RESTART_SECONDS = (0.5, 30.0)  # the first wait and the longest; the wait doubles with each death in a row
+STEADY_SECONDS = 60.0  # after a life of this length a service gets the first wait again
 END_SECONDS = 20.0  # between the request to end and the kill
 
 
@@ -28,7 +29,7 @@ END_SECONDS = 20.0  # between the request to end and the kill
 class Service:
     """One process to keep running.
 
-    `before` is a command that must succeed each time before the service starts (a migration, say).
+    `before` is a command that must succeed each time before the service starts, such as a migration.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Service:
 
 @dataclass
 class _Kept:
-    """A service and the process that is it now."""
+    """A service and its present process."""
 
     service: Service
     process: subprocess.Popen | None = None
@@ -58,7 +59,7 @@ class Supervisor:
         self._ending = False
 
     def run(self) -> None:
-        """Returns when it was told to end, and everything has ended."""
+        """Runs until it is told to end, and returns when everything has ended."""
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGINT, self._end)
         while not self._ending:
@@ -73,7 +74,7 @@ class Supervisor:
         if kept.process is not None and kept.process.poll() is not None:
             if now - kept.started > STEADY_SECONDS:
                 kept.wait = RESTART_SECONDS[0]
-            _say(f"{kept.service.name} ended with {kept.process.returncode}; again in {kept.wait:.1f} s")
+            _say(f"{kept.service.name} ended with {kept.process.returncode}; it starts again in {kept.wait:.1f} s")
             kept.process, kept.due = None, now + kept.wait
             kept.wait = min(2 * kept.wait, RESTART_SECONDS[1])
             self._write_state()
@@ -84,15 +85,17 @@ class Supervisor:
         service = kept.service
         environment = {**os.environ, **service.environment}
         with (self._logs / f"{service.name}.log").open("ab") as log:
-            streams = {"stdout": log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+            nothing, both = subprocess.DEVNULL, subprocess.STDOUT
             if service.before is not None:
-                before = subprocess.run(service.before, env=environment, check=False, **streams)
+                before = subprocess.run(
+                    service.before, env=environment, stdin=nothing, stdout=log, stderr=both, check=False
+                )
                 if before.returncode != 0:
                     _say(f"{service.name}: {service.before} failed with {before.returncode}")
                     kept.due = time.monotonic() + kept.wait
                     kept.wait = min(2 * kept.wait, RESTART_SECONDS[1])
                     return
-            kept.process = subprocess.Popen(service.command, env=environment, **streams)
+            kept.process = subprocess.Popen(service.command, env=environment, stdin=nothing, stdout=log, stderr=both)
         kept.started, kept.starts = time.monotonic(), kept.starts + 1
         _say(f"{service.name} started as process {kept.process.pid}")
         self._write_state()
@@ -113,8 +116,8 @@ class Supervisor:
         self._ending = True
 
 
-def supervisor_state(state: Path) -> dict | None:
-    """What a living supervisor last wrote of itself; None if none lives. A reused process id is not taken for it."""
+def supervisor_state(state: Path) -> dict[str, Any] | None:
+    """What a living supervisor last wrote about itself; None if none lives. A reused process id does not count."""
     try:
         facts = json.loads(state.read_text())
         alive = abs(psutil.Process(facts["pid"]).create_time() - facts["created"]) < 1
@@ -124,10 +127,10 @@ def supervisor_state(state: Path) -> dict | None:
 
 
 def abandoned_session(state: Path) -> int | None:
-    """The session of a supervisor that died without a word while its services live on; None if there is none.
+    """The session of a supervisor that was killed while its services live on; None if there is none.
 
-    The kernel gives no process an id that is still the id of a session, so only a restart of the machine could make
-    the number mean something else.
+    The kernel gives no process an id that is still the id of a session. So only a restart of the machine could give
+    the number another meaning.
     """
     try:
         facts = json.loads(state.read_text())
@@ -160,7 +163,7 @@ def end_session(session: int, spare: Collection[int] = ()) -> None:
                 continue
         deadline = time.monotonic() + END_SECONDS
         while session_members(session, spare) and time.monotonic() < deadline:
-            with suppress(ChildProcessError):  # reap our own children, or they stay in the table as zombies
+            with suppress(ChildProcessError):  # reap our own children, or they stay as zombies
                 os.waitpid(-1, os.WNOHANG)
             time.sleep(0.1)
         if not session_members(session, spare):
@@ -172,7 +175,7 @@ def _say(text: str) -> None:
 
 
 def spawn(command: list[str], log: Path, environment: Mapping[str, str]) -> int:
-    """Starts a supervisor in a session of its own; returns its process id."""
+    """Starts a supervisor in a session of its own, and returns its process id."""
     with log.open("ab") as stream:
         process = subprocess.Popen(
             command,

@@ -1,1 +1,1 @@
-"""Reads Spark's event log: where a batch's time went. Imports nothing of Lakemark."""
+"""Reads Spark's event log: where a batch's time went. Imports nothing from Lakemark."""

@@ -1,4 +1,4 @@
-"""Draws a timeline: as text, and as an SVG that a browser shows."""
+"""Draws a timeline as text, and as SVG for a browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def as_text(timeline: Timeline) -> Iterator[str]:
 
 
 def as_svg(timeline: Timeline, title: str) -> str:
-    """One row a step: light how long it was on, dark how long Spark jobs ran in it."""
+    """One row per step: the light bar is the step's time, the dark part is the time in which Spark jobs ran."""
     height = _ROW * (len(timeline.steps) + 3)
     whole = max(timeline.seconds, 0.001)
     rows = [f'<text x="8" y="{_ROW - 6}" font-weight="bold">{escape(title)}</text>']
@@ -66,7 +66,7 @@ def _name(step: Step) -> str:
 
 
 def _bar(step: Step, timeline: Timeline) -> str:
-    """`─` where it was on, `█` for the share of it in which a job ran."""
+    """A step's bar: `─` while it was running, `█` for the share of that time in which a job ran."""
     whole = max(timeline.seconds, 0.001)
     begins = min(_WIDTH - 1, int(_WIDTH * max(0.0, step.begins) / whole))
     length = max(1, min(_WIDTH - begins, round(_WIDTH * step.seconds / whole)))
@@ -75,8 +75,9 @@ def _bar(step: Step, timeline: Timeline) -> str:
 
 
 def _size(number: int) -> str:
+    size = float(number)
     for unit in ("B", "kB", "MB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}"
-        number /= 1000  # type: ignore[assignment]
-    return f"{number:.1f} GB"
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

@@ -1,6 +1,6 @@
-"""Reads what Spark's event log tells of one attempt: its SQL executions, its jobs, what their tasks used.
+"""Reads one attempt from Spark's event log: its SQL executions, its jobs, and what their tasks used.
 
-The log is JSON lines, an event each, in files that roll (`eventlog_v2_APP/events_N_APP`, zstd) or in one file per
+The log is JSON lines, one event per line, in files that roll (`eventlog_v2_APP/events_N_APP`, zstd) or in one file per
 application. Source: Spark's `EventLogFileWriters` and `JsonProtocol`.
 """
 
@@ -57,17 +57,17 @@ class Job:
 
 @dataclass
 class AttemptEvents:
-    """What the log has of an attempt, in order."""
+    """An attempt's executions and jobs, in the log's order."""
 
     executions: dict[int, Execution] = field(default_factory=dict)
     jobs: dict[int, Job] = field(default_factory=dict)
 
 
 def attempt_events(folder: Path, attempt_id: str, since_seconds: float) -> AttemptEvents:
-    """All that the logs in a folder have of an attempt; empty if they have nothing of it.
+    """An attempt's events from the logs in a folder; empty if they have none.
 
     Args:
-        since_seconds: when it began (since 1970); files that were last written before are not read.
+        since_seconds: when the attempt began (since 1970). Files that were last written before are not read.
     """
     for _, files in groupby(_files(folder, since_seconds), _application):
         found = _Collecting(attempt_tag(attempt_id))
@@ -80,19 +80,19 @@ def attempt_events(folder: Path, attempt_id: str, since_seconds: float) -> Attem
 
 
 def _application(file: Path) -> Path:
-    """What all files of an application share; each numbers its executions and jobs from 0 on."""
+    """What all files of an application share. Every application numbers its executions and jobs from 0 on."""
     return file.parent if file.parent.name.startswith("eventlog_v2_") else file
 
 
 def _files(folder: Path, since_seconds: float) -> list[Path]:
-    """In the order in which they were written: rolled files are numbered."""
+    """The log's files in the order in which they were written: rolled files are numbered."""
     files = [f for f in folder.rglob("*") if f.is_file() and not f.name.startswith((".", "appstatus"))]
     young = [file for file in files if file.stat().st_mtime >= since_seconds]
     return sorted(young, key=lambda f: (str(f.parent), [int(n) for n in re.findall(r"^events_(\d+)_", f.name)], f.name))
 
 
 def _lines(file: Path) -> Iterator[bytes]:
-    """Of a file that may still be written: its end may be half a line, or half of what is compressed."""
+    """The whole lines of a file that may still be written: it may end within a line, or within a compressed block."""
     compression = "zstd" if file.suffix == ".zstd" else None
     rest = b""
     with pa.OSFile(str(file)) as raw, pa.input_stream(raw, compression=compression) as stream:
@@ -108,7 +108,7 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 class _Collecting:
-    """Takes events, line by line. Most are of others, and are not even parsed."""
+    """Takes events, line by line. Most belong to other attempts, and are not even parsed."""
 
     def __init__(self, tag: str) -> None:
         self.events = AttemptEvents()
@@ -136,7 +136,7 @@ class _Collecting:
 
     @staticmethod
     def _execution_of(job_start: bytes) -> int | None:
-        """Jobs that adaptive execution starts by itself have lost the tags, not this."""
+        """The execution that a job is part of. Jobs that adaptive execution starts have this, but no tags."""
         found = _EXECUTION.search(job_start)
         return None if found is None else int(found[1])
 
@@ -145,23 +145,28 @@ class _Collecting:
         root = event.get("rootExecutionId")
         description = " ".join(event["description"].split())
         self.events.executions[number] = Execution(
-            number, number if root is None else root, event["time"], description, phase_in(tags), step_in(tags)
+            number=number,
+            root=number if root is None else root,
+            began=event["time"],
+            description=description,
+            phase=phase_in(tags),
+            step=step_in(tags),
         )
 
     def _begin_job(self, event: dict[str, Any]) -> None:
         properties = event["Properties"]
         tags, execution = properties.get("spark.job.tags") or "", properties.get("spark.sql.execution.id")
         job = Job(
-            event["Job ID"],
-            None if execution is None else int(execution),
-            event["Submission Time"],
-            phase_in(tags),
-            step_in(tags),
-            tuple(event["Stage IDs"]),
+            number=event["Job ID"],
+            execution=None if execution is None else int(execution),
+            began=event["Submission Time"],
+            phase=phase_in(tags),
+            step=step_in(tags),
+            stages=tuple(event["Stage IDs"]),
         )
         self.events.jobs[job.number] = job
         for stage in job.stages:
-            self._jobs_of_stages.setdefault(stage, job)  # a stage that a later job skips was the first one's work
+            self._jobs_of_stages.setdefault(stage, job)  # if a later job skips a stage, the first job did its work
 
     def _end_task(self, event: dict[str, Any]) -> None:
         job = self._jobs_of_stages.get(event["Stage ID"])
@@ -179,7 +184,7 @@ class _Collecting:
 
 
 def covered_ms(spans: Iterable[tuple[int, int]]) -> int:
-    """How long at least one of the spans was on."""
+    """For how long at least one of the spans was running."""
     total, end = 0, -1
     for began, ended in sorted(spans):
         total += max(0, ended - max(began, end))

@@ -1,4 +1,4 @@
-"""What an attempt's Spark jobs are tagged with, so that Spark's event log tells whose they are, and what for."""
+"""The tags of an attempt's Spark jobs. With them Spark's event log shows which attempt, phase and step a job is for."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def phase_tag(phase: str) -> str:
 
 
 def step_tag(step: str) -> str:
-    """A step in a phase. Words are joined by dashes, for a tag has no spaces."""
+    """The tag of a step in a phase. Dashes join its words, because a tag has no spaces."""
     return f"{_STEP}{step.replace(' ', '-')}"
 
 
 def phase_in(tags: str) -> str | None:
-    """The phase that a job's tags name (Spark Connect puts more around each of them); None if they name none."""
+    """The phase that a job's tags name; None if they name none. (Spark Connect puts more text around each tag.)"""
     found = re.search(rf"{_PHASE}(\w+)", tags)
     return found[1] if found else None
 
 
 def step_in(tags: str) -> str | None:
-    """The same of the step."""
+    """The step that a job's tags name; None if they name none."""
     found = re.search(rf"{_STEP}([\w-]+)", tags)
     return found[1].replace("-", " ") if found else None

@@ -1,4 +1,4 @@
-"""Makes a batch's timeline of what the ledger, Spark's event log and Delta's commit say of it. Pure."""
+"""Makes a batch's timeline from the ledger, Spark's event log and Delta's commit. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from include.profile.event_log import AttemptEvents, Execution, Job, covered_ms
 
-# How Delta describes the parts of a MERGE, and what they are called here; the first that fits counts.
+# Delta's descriptions of the parts of a MERGE, and our names for them. The first pattern that fits counts.
 _PARTS = (
     (r"Compute snapshot", "snapshot"),
     (r"materialize source", "source"),
@@ -22,13 +22,13 @@ _NAMES = frozenset(name for _, name in _PARTS)
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a phase. Spark's own times are in milliseconds, those of a step are seconds since the attempt began."""
+    """A part of a phase. Its times are seconds since the attempt began (Spark's own times are in milliseconds)."""
 
     phase: str
     name: str
     begins: float
-    seconds: float  # during which it was on
-    in_jobs_seconds: float  # of them, during which a Spark job ran; the rest is planning, compiling, waiting
+    seconds: float  # how long it was running
+    in_jobs_seconds: float  # for how much of that time a Spark job ran; the rest is planning, compiling, waiting
     jobs: int
     tasks: int
     task_seconds: float
@@ -44,7 +44,7 @@ class Timeline:
     """One attempt at a batch."""
 
     seconds: float  # of the attempt
-    phase_seconds: Mapping[str, float]  # as the attempt itself took them, settle too
+    phase_seconds: Mapping[str, float]  # as the attempt itself measured them, and settle
     steps: tuple[Step, ...]
 
     @property
@@ -64,7 +64,7 @@ def timeline(events: AttemptEvents, began: float, ended: float, phase_seconds: M
     """The timeline of an attempt.
 
     Args:
-        began, ended: of the attempt, seconds since 1970.
+        began, ended: the attempt's, seconds since 1970.
     """
     steps = sorted(_steps(events, began), key=lambda step: step.begins)
     return Timeline(round(ended - began, 3), phase_seconds, tuple(steps))
@@ -84,11 +84,11 @@ def _steps(events: AttemptEvents, began: float) -> Iterator[Step]:
         if commit is not None and any(names[part.number][1] in _NAMES for part in parts):
             spans.setdefault((names[number][0], "commit"), []).append(commit)
     for job in events.jobs.values():
-        name = names.get(job.execution) if job.execution is not None else None
-        name = name or (job.phase or "none", job.step or job.phase or "other")
-        jobs.setdefault(name, []).append(job)
-        if name not in spans and job.ended is not None:
-            spans[name] = [(job.began, job.ended)]
+        known = names.get(job.execution) if job.execution is not None else None
+        place = known or (job.phase or "none", job.step or job.phase or "other")
+        jobs.setdefault(place, []).append(job)
+        if place not in spans and job.ended is not None:
+            spans[place] = [(job.began, job.ended)]
     for (phase, name), found in spans.items():
         of_step = jobs.get((phase, name), [])
         in_jobs = covered_ms((j.began, j.ended) for j in of_step if j.ended is not None)
@@ -119,6 +119,6 @@ def _name(execution: Execution) -> tuple[str, str]:
 
 
 def _after(execution: Execution, parts: Iterable[Execution]) -> tuple[int, int] | None:
-    """What is left of a MERGE when its last part has ended: the commit, and what follows it."""
+    """The time of a MERGE after its last part: the commit, and what follows it."""
     last = max((part.ended for part in parts if part.ended is not None), default=execution.began)
     return None if execution.ended is None or execution.ended <= last else (last, execution.ended)

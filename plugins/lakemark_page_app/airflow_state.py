@@ -1,4 +1,4 @@
-"""What Airflow's database says of pipelines' DAGs."""
+"""Reads the state of pipelines' DAGs from Airflow's database."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from include.monitoring.health import Scheduler
 
 
 def schedulers(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]:
-    """By DAG id; three queries for any number of DAGs."""
-    paused = dict(
-        session.execute(select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dag_ids))).all()
-    )
+    """The state of each DAG, by DAG id. It takes three queries for any number of DAGs."""
+    of_all = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dag_ids))
+    paused: dict[str, bool] = dict(session.execute(of_all).tuples().all())
     active = select(DagRun.dag_id).where(
         DagRun.dag_id.in_(dag_ids), DagRun.state.in_([DagRunState.QUEUED, DagRunState.RUNNING])
     )

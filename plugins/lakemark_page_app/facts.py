@@ -1,4 +1,4 @@
-"""What the page shows of a pipeline, as JSON data. Moments are ISO 8601 in UTC, ages in seconds; null is not known."""
+"""The page's data about a pipeline, as JSON. Times are ISO 8601 in UTC, ages are seconds; null means not known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from include.protocol.ranges import TopicPartition
 
 
 def summary(found: Seen, scheduler: Scheduler) -> dict[str, Any]:
-    """What the list shows of a pipeline."""
+    """The data of a pipeline in the list."""
     pipeline, digest = found.pipeline, found.digest
     lag_seconds = found.lag_seconds(time.time())
     last = digest.last if digest else None
@@ -26,11 +26,12 @@ def summary(found: Seen, scheduler: Scheduler) -> dict[str, Any]:
         found.problem,
         attempt,
         _committed_at(found),
-        lag_seconds,
-        None if stale is None else stale * 60,
-        scheduler,
+        waiting_seconds=lag_seconds,
+        stale_after_seconds=None if stale is None else stale * 60,
+        scheduler=scheduler,
     )
-    loading = digest is None and verdict.state != "failed" and found.problem is None  # Airflow knows of a failure first
+    # Airflow knows about a failure before the ledger has been read.
+    loading = digest is None and verdict.state != "failed" and found.problem is None
     return {
         "name": pipeline.name,
         "description": pipeline.description,
@@ -65,7 +66,7 @@ def _committed_at(found: Seen) -> datetime | None:
 
 
 def partition_facts(found: Seen, tp: TopicPartition) -> dict[str, Any]:
-    """Where a partition stands: offsets, ends exclusive; null is what is not known."""
+    """A partition's offsets, ends exclusive; null if not known."""
     extent, digest = (found.extents or {}).get(tp), found.digest
     return {
         "topic": tp.topic,

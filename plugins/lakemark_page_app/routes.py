@@ -1,8 +1,8 @@
-"""The page's app: routes, and who may use them.
+"""The page's app: its routes, and who may use them.
 
-Who may read a pipeline's DAG sees the pipeline; who may read its task logs sees quarantined records too. Nothing here
-writes: actions start DAGs, through Airflow's own API and its permissions (the page's script calls it as the user who is
-logged in).
+Users who may read a pipeline's DAG see the pipeline. Users who may read its task logs also see quarantined records.
+Nothing here writes: actions start DAGs through Airflow's own API and its permissions (the page's script calls that API
+as the user who is logged in).
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
 FILES = Path(__file__).parent / "files"
-BATCHES_MAX = 200  # of one answer
+BATCHES_MAX = 200  # in one answer
 JUDGEMENTS_MAX = 60
 _SETTINGS = Settings.from_environment()
 _OVERVIEW = Overview(_SETTINGS)
 _SAFE = {
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'self'",  # nothing of a foreign host, ever
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'self'",  # nothing from a foreign host, ever
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
 
 
 def may_read_dags(user: GetUserDep) -> None:
-    """401 without a login (by GetUserDep), 403 for who may read no DAG at all."""
+    """401 without a login (from GetUserDep), 403 for users who may read no DAG at all."""
     _require(get_auth_manager().is_authorized_dag(method="GET", user=user))
 
 
@@ -83,7 +83,7 @@ async def safe(request: Request, call_next: Any) -> Response:
 
 @app.exception_handler(LakemarkError)
 async def told(request: Request, error: LakemarkError) -> Response:
-    """A table or a ledger that cannot be read: the page shows what is wrong in its place."""
+    """Answers for a table or a ledger that cannot be read: the page shows the problem in its place."""
     return JSONResponse({"detail": str(error)}, 503)
 
 
@@ -148,5 +148,5 @@ def versions(found: SeenDep, limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] 
 
 @app.get("/api/pipelines/{name}/quality", dependencies=[Depends(may_read)])
 def quality(found: SeenDep) -> dict[str, Any]:
-    """What the suite said of the newest batches; no values of records."""
+    """The suite's verdicts on the newest batches, without values of records."""
     return quality_over_time(_SETTINGS, found.pipeline, JUDGEMENTS_MAX)

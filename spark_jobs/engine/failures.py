@@ -59,7 +59,7 @@ def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> 
     then = (
         "the next attempt settles it from the target's log first"
         if may_have_landed
-        else "nothing landed in the target; the next attempt starts anew from the same plan"
+        else "nothing landed in the target; the next attempt starts again from the same plan"
     )
     if _DATA_LOSS.search(str(error)):
         return OffsetsExpired(

@@ -1,9 +1,9 @@
-// What can be done: each starts a DAG through Airflow's API, as the user who is logged in, and goes to its run.
+// Actions: each starts a DAG through Airflow's API, as the user who is logged in, and opens its run.
 
 import { airflowLink, ask, h, visit } from "./dom.js";
 
 const BACKFILL = {
-  batches: { what: "batches", label: "Batches", hint: "3-7, both inclusive" },
+  batches: { what: "batches", label: "Batches", hint: "3-7, first and last inclusive" },
   ranges: { what: "offset ranges", label: "Offset ranges", hint: "orders-0:100-200, END exclusive; one per line" },
   span: { what: "a time span", label: "A time span", hint: "" },
 };
@@ -23,7 +23,7 @@ function askBackfill(dagId, batch) {
   const text = h("textarea", { name: "text", rows: 2, required: true, "aria-label": "Which" });
   if (batch) text.value = `${batch.batch_id}-${batch.batch_id}`;
   const since = h("input", { type: "datetime-local", name: "since" }), until = h("input", { type: "datetime-local", name: "until" });
-  const span = h("div", { hidden: true }, field("From, inclusive", since), field("To, exclusive; empty: to now", until));
+  const span = h("div", { hidden: true }, field("From, inclusive", since), field("To, exclusive; empty: now", until));
   const hint = h("p", { class: "quiet" });
   const preview = h("input", { type: "checkbox", name: "preview" });
   const reason = h("input", { name: "reason", maxlength: 500 });
@@ -38,7 +38,7 @@ function askBackfill(dagId, batch) {
   show();
   const moment = (input) => (input.value ? new Date(input.value).toISOString() : null);
   dialog("Backfill", "Start", dagId, [field("What", kind), text, span, hint,
-    h("label", { class: "check" }, preview, " Only preview: say what it would read, and stop"), field("Reason, for the ledger", reason)],
+    h("label", { class: "check" }, preview, " Only preview: say what would be read, and stop"), field("Reason, for the ledger", reason)],
   () => ({
     what: BACKFILL[kind.value].what,
     ...(kind.value === "batches" && { batches: text.value.trim() }),
@@ -53,9 +53,9 @@ function askReplay(dagId) {
   const rule = h("input", { name: "rule" }), reason = h("input", { name: "reason", maxlength: 500 });
   const preview = h("input", { type: "checkbox", name: "preview" });
   dialog("Replay the quarantine", "Start", dagId, [
-    h("p", {}, "Pending records are decoded and judged again, by the pipeline file and the suite as they are now. Good ones are merged, never over newer rows; the others go on waiting."),
+    h("p", {}, "Pending records are decoded and judged again, by the present pipeline file and suite. Good records are merged, but never over newer rows. The others stay pending."),
     field("Only records that broke this rule (empty: all)", rule),
-    h("label", { class: "check" }, preview, " Only preview: say how many these are, and stop"), field("Reason, for the ledger", reason)],
+    h("label", { class: "check" }, preview, " Only preview: say how many records these are, and stop"), field("Reason, for the ledger", reason)],
   () => ({ what: "the quarantine", rule: rule.value.trim() || null, only_preview: preview.checked, reason: reason.value || null }));
 }
 
@@ -64,8 +64,8 @@ function askReset(dagId, name) {
   const reason = h("input", { name: "reason", required: true, maxlength: 500 });
   const sure = h("input", { name: "sure", required: true, pattern: name.replaceAll(/[^a-z0-9_]/g, "") });
   dialog("Reset", "Begin a new generation", dagId, [
-    h("p", {}, "Begins a new generation: nothing of the present one can land any more, and reading goes on from where you say. Rows stay."),
-    field("From: committed, earliest, or a batch's id", from), field("Reason, for the ledger", reason), field(`Type ${name} to confirm`, sure)],
+    h("p", {}, "Begins a new generation. Nothing of the present generation can land any more. Reading goes on from where you choose. Rows stay."),
+    field("Read on from: committed, earliest, or a batch's id", from), field("Reason, for the ledger", reason), field(`Type ${name} to confirm`, sure)],
   () => ({ from: from.value, reason: reason.value }));
 }
 

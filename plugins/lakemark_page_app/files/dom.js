@@ -1,4 +1,4 @@
-// Small helpers: elements, numbers and ages as people read them. Text is always set as text, never as HTML.
+// Small helpers: elements, and numbers and ages in a readable form. Text is always set as text, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -32,7 +32,7 @@ export function age(seconds) {
   return `${Math.floor(seconds)} s`;
 }
 
-/** A moment (ISO 8601) as its age, which goes on; the moment itself is its title. */
+/** The age of a time (ISO 8601), which is kept up to date; the time itself is the title. */
 export function ago(moment) {
   if (!moment) return "–";
   const time = h("time", { datetime: moment, title: new Date(moment).toLocaleString() });
@@ -50,10 +50,10 @@ let pressed = false;
 addEventListener("pointerdown", () => (pressed = true), true);
 for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => setTimeout(() => (pressed = false)), true);
 
-/** Whether the page may be drawn anew: not while a button is pressed, whose click would be lost, nor under a dialog. */
+/** Whether the page may be drawn again: not while a button is pressed (its click would be lost), nor under a dialog. */
 export const mayDraw = () => !pressed && !document.querySelector("dialog[open]");
 
-/** A link into Airflow. The page is a frame that may not leave by itself, so the link is followed in its parent. */
+/** A link into Airflow. The page is in a frame that may not navigate by itself, so the parent follows the link. */
 export function airflowLink(path, attributes, ...children) {
   const href = new URL(`../${path}`, new URL(".", location.href)).href;
   const go = (event) => {
@@ -72,7 +72,7 @@ export function visit(href) {
   link.remove();
 }
 
-/** JSON of the page's own API, or of Airflow's (`../api/v2/...`). Throws an Error that says what is wrong. */
+/** Gets JSON from the page's own API, or from Airflow's (`../api/v2/...`). Throws an Error that says what is wrong. */
 export async function ask(path, options) {
   let answer;
   try {

@@ -1,16 +1,16 @@
-// Drawings: a partition's offsets as a strip, a batch's records by fate and its seconds by phase as bars.
+// Drawings: a strip for a partition's offsets, bars for a batch's records by disposition and its seconds by phase.
 
 import { h, number, s } from "./dom.js";
 
-const WIDTH = 1000; // of a strip's own coordinates; it is drawn as wide as there is room
-const FATES = ["applied", "superseded", "stale", "filtered", "routed", "quarantined"];
+const WIDTH = 1000; // in a strip's own coordinates; the strip fills the width of the page
+const DISPOSITIONS = ["applied", "superseded", "stale", "filtered", "routed", "quarantined"];
 const PHASES = ["session", "read", "archive", "decode", "judge", "quarantine", "history", "routes", "merge", "settle"];
 
-/** The extent of a partition: what Kafka has lost, what is committed, planned or failed, what waits; backfills below. */
+/** A partition's offsets: expired, committed, planned or failed, and waiting; backfills are below. */
 export function partitionStrip(partition, failed, backfills) {
   const known = [partition.first, partition.log_start, partition.committed, partition.planned, partition.log_end];
   const numbers = known.filter((n) => n !== null);
-  if (numbers.length === 0) return h("p", { class: "quiet" }, "nothing is known of it yet");
+  if (numbers.length === 0) return h("p", { class: "quiet" }, "no offsets are known yet");
   const low = Math.min(...numbers), high = Math.max(...numbers, low + 1);
   const x = (offset) => ((Math.min(Math.max(offset, low), high) - low) / (high - low)) * WIDTH;
   const piece = (kind, start, end, text, y = 0, height = 18) =>
@@ -30,7 +30,7 @@ export function partitionStrip(partition, failed, backfills) {
       `backfill ${b.number}, ${b.landed ? "landed" : "not landed"}`, 20, 4)));
 }
 
-/** The batches of the list, each as a piece of the partition, so that one sees which took what. */
+/** The listed batches as pieces of the partition: they show which batch read which offsets. */
 export function batchStrip(partition, batches, stateOf, selected, select) {
   const mine = batches.flatMap((batch) => batch.ranges
     .filter(([topic, number]) => topic === partition.topic && number === partition.partition)
@@ -46,7 +46,7 @@ export function batchStrip(partition, batches, stateOf, selected, select) {
         s("title", {}, `batch ${batch.batch_id}: ${number(start)} to ${number(end)}`))));
 }
 
-/** What the quality suite said of batch after batch, the newest to the right; higher where more rules were broken. */
+/** The quality suite's verdicts, the newest on the right. A bar is higher if more rules were broken. */
 export function judgementStrip(judgements) {
   const width = WIDTH / Math.max(judgements.length, 30), most = Math.max(1, ...judgements.map((j) => j.broken));
   return s("svg", { class: "strip", viewBox: `0 0 ${WIDTH} 24`, preserveAspectRatio: "none", role: "img",
@@ -58,11 +58,11 @@ export function judgementStrip(judgements) {
     }));
 }
 
-/** Counts by fate: one bar, its parts in proportion, its title in numbers. */
-export function fates(counts) {
+/** Counts by disposition: one bar with parts in proportion, and a title with the numbers. */
+export function dispositions(counts) {
   if (!counts) return "–";
-  const title = FATES.filter((fate) => counts[fate]).map((fate) => `${number(counts[fate])} ${fate}`).join(", ");
-  return bar(FATES.map((fate) => [fate, counts[fate]]), counts.read + (counts.added ?? 0) || 1, title || "no records");
+  const title = DISPOSITIONS.filter((name) => counts[name]).map((name) => `${number(counts[name])} ${name}`).join(", ");
+  return bar(DISPOSITIONS.map((name) => [name, counts[name]]), counts.read + (counts.added ?? 0) || 1, title || "no records");
 }
 
 /** Seconds by phase, in proportion to `most`, the slowest batch of the list. */
@@ -92,4 +92,4 @@ export function legend(kinds) {
     h("span", {}, s("svg", { viewBox: "0 0 10 10" }, s("rect", { class: kind, width: 10, height: 10 })), kind)));
 }
 
-export { FATES, PHASES };
+export { DISPOSITIONS, PHASES };

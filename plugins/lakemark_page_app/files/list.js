@@ -1,4 +1,4 @@
-// All pipelines, worst first.
+// The list of all pipelines, worst first.
 
 import { age, ago, h, mayDraw, number } from "./dom.js";
 
@@ -6,7 +6,7 @@ export function stateMark(state) {
   return h("span", { class: `state ${state}` }, state);
 }
 
-/** A column's heading; `#` before it: of numbers. */
+/** A column's heading; a `#` before it marks a column of numbers. */
 export function heading(name) {
   return h("th", { scope: "col", class: name.startsWith("#") ? "number" : null }, name.replace("#", ""));
 }
@@ -51,12 +51,12 @@ export function listView(root) {
     const { pipelines, broken } = facts;
     const focused = document.activeElement?.dataset?.key;
     const typing = document.activeElement === input;
-    const columns = ["State", "Pipeline", "Why", "#Lag, records", "#waits for", "#Last batch", "Last commit", "#Quarantined", "Runs"];
+    const columns = ["State", "Pipeline", "Why", "#Lag, records", "#Waiting for", "#Last batch", "Last commit", "#Quarantined", "Runs"];
     root.replaceChildren(
       h("header", {}, h("h1", {}, "Pipelines ", h("span", { class: "quiet" }, number(pipelines.length))), chips(pipelines), input),
       ...broken.map((b) => h("p", { class: "problem" }, b.problem)),
       pipelines.length === 0
-        ? h("p", { class: "quiet" }, "No pipeline yet: put a YAML file into include/pipelines/, its DAG and this page follow within seconds.")
+        ? h("p", { class: "quiet" }, "No pipeline yet. Put a YAML file into include/pipelines/: its DAG and this page follow within seconds.")
         : h("div", { class: "scroll" }, h("table", {},
             h("thead", {}, h("tr", {}, columns.map(heading))),
             h("tbody", {}, pipelines.map(row)))));

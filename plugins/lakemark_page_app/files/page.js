@@ -1,4 +1,4 @@
-// The page: which view is shown, keeping it fresh, colours as Airflow's, keys.
+// The page: chooses the view, refreshes it, follows Airflow's colours, and handles keys.
 
 import { ask, h } from "./dom.js";
 import { listView } from "./list.js";
@@ -35,7 +35,7 @@ async function refresh() {
   if (shown === view) timer = setTimeout(refresh, FRESH_MS);
 }
 
-/** The frame's view is kept in Airflow's own address, so that it can be sent around and reloaded. */
+/** Keeps the frame's view in Airflow's own address, so that the address can be shared and reloaded. */
 function rememberInParent() {
   if (window.parent === window) return;
   const { location: address, history } = window.parent;

@@ -1,12 +1,12 @@
-// One pipeline: where every partition stands, its batches, and what became of their records.
+// One pipeline: the offsets of its partitions, its batches, and what became of their records.
 
 import { actions } from "./actions.js";
 import { age, ago, airflowLink, h, mayDraw, number } from "./dom.js";
-import { batchStrip, FATES, fates, judgementStrip, legend, partitionStrip, PHASES, phases, total } from "./drawing.js";
+import { batchStrip, DISPOSITIONS, dispositions, judgementStrip, legend, partitionStrip, PHASES, phases, total } from "./drawing.js";
 import { heading, stateMark } from "./list.js";
 
 const PAGE = 40; // batches
-const SLOW = 5; // quarantine, versions and quality are asked for at every fifth refresh
+const SLOW = 5; // quarantine, versions and quality are fetched at every fifth refresh
 
 export function batchState(batch) {
   if (batch.commit) return "committed";
@@ -57,8 +57,8 @@ export function pipelineView(root, name) {
       ["Table", [f.table, h("br"), "version ", number(f.table_version)], "wide"],
       ["Batches", [number(f.commits), f.generation > 1 && `, generation ${number(f.generation)}`]],
       ["Runs", [f.schedule], "wide"],
-      ["Records", [fates(f.records), " ", FATES.filter((fate) => f.records[fate])
-        .map((fate) => `${number(f.records[fate])} ${fate}`).join(", ") || "none yet"], "wide"],
+      ["Records", [dispositions(f.records), " ", DISPOSITIONS.filter((name) => f.records[name])
+        .map((name) => `${number(f.records[name])} ${name}`).join(", ") || "none yet"], "wide"],
     ];
     return h("dl", { class: "figures" }, cells.map(([term, value, width]) =>
       h("div", { class: width }, h("dt", {}, term), h("dd", {}, value))));
@@ -76,7 +76,7 @@ export function pipelineView(root, name) {
         h("div", { class: "quiet number" }, `${number(p.committed)} of ${number(p.log_end)}`));
     });
     return section("Offsets", legend(["committed", "planned", "failed", "waiting", "expired", "backfilled"]), rows,
-      rows.length === 0 && h("p", { class: "quiet" }, "Nothing was read yet, and Kafka has not told of the topics."));
+      rows.length === 0 && h("p", { class: "quiet" }, "Nothing has been read yet, and Kafka has not named the topics yet."));
   }
 
   function batchRow(batch, most) {
@@ -91,7 +91,7 @@ export function pipelineView(root, name) {
       h("td", {}, h("span", { class: `state ${state}` }, state)),
       h("td", {}, ago(batch.commit?.committed_at ?? batch.planned_at)),
       h("td", { class: "number" }, number(batch.commit?.counts?.read)),
-      h("td", {}, fates(batch.commit?.counts)),
+      h("td", {}, dispositions(batch.commit?.counts)),
       h("td", { class: "number" }, total(seconds) ? `${total(seconds).toFixed(1)} s` : "–"),
       h("td", {}, phases(seconds, most)),
       h("td", { class: "number" }, number(batch.attempts.length)),
@@ -104,9 +104,9 @@ export function pipelineView(root, name) {
     return [
       h("p", {}, batch.ranges.map(([topic, n, start, end]) => h("code", {}, `${topic}-${n}:${start}-${end}`)).flatMap((c) => [c, " "])),
       counts && h("p", {}, `${number(counts.read)} read${counts.added ? ` + ${number(counts.added)} added` : ""} = `,
-        FATES.filter((fate) => counts[fate] || fate !== "routed").map((fate) => `${number(counts[fate])} ${fate}`).join(" + ")),
+        DISPOSITIONS.filter((name) => counts[name] || name !== "routed").map((name) => `${number(counts[name])} ${name}`).join(" + ")),
       h("ol", {}, batch.attempts.map((a) => h("li", {},
-        a.outcome ?? "no word yet: it runs, or was killed", " · ", a.started_by, " on ", a.host, " · ", ago(a.started_at),
+        a.outcome ?? "no result yet: it is running, or was killed", " · ", a.started_by, " on ", a.host, " · ", ago(a.started_at),
         a.log && [" · ", airflowLink(a.log, {}, "log")],
         a.problem && h("p", { class: "problem" }, a.problem)))),
       batch.attempts.length === 0 && h("p", { class: "quiet" }, "No attempt yet."),
@@ -115,10 +115,10 @@ export function pipelineView(root, name) {
 
   function batchList() {
     const seconds = batches.map((b) => total((b.attempts.find((a) => a.outcome === "applied") ?? b.attempts.at(-1))?.phase_seconds ?? {}));
-    const columns = ["Batch", "State", "When", "#Records", "by fate", "#Took", "by phase", "#Attempts", "#Version"];
+    const columns = ["Batch", "State", "When", "#Records", "By disposition", "#Time", "By phase", "#Attempts", "#Version"];
     const lowest = batches.at(-1)?.batch_id;
     return section("Batches",
-      h("p", {}, legend(FATES), legend(PHASES)),
+      h("p", {}, legend(DISPOSITIONS), legend(PHASES)),
       batches.length === 0 ? h("p", { class: "quiet" }, "No batch yet.") : h("div", { class: "scroll" }, h("table", { class: "batches" },
         h("thead", {}, h("tr", {}, columns.map(heading))),
         h("tbody", {}, batches.flatMap((b) => batchRow(b, Math.max(...seconds)))))),
@@ -132,7 +132,7 @@ export function pipelineView(root, name) {
     return section("Backfills", h("table", {}, h("tbody", {}, facts.backfills.map((b) => {
       const landed = b.chunks.filter(([done]) => done).length;
       return h("tr", {}, h("th", { scope: "row" }, `backfill ${b.number}`),
-        h("td", {}, b.outcome ?? "at work, or waits to be resumed"),
+        h("td", {}, b.outcome ?? "running, or waiting to be resumed"),
         h("td", {}, h("progress", { max: b.chunks.length, value: landed }), ` ${landed} of ${b.chunks.length} chunks`),
         h("td", {}, b.into === "new" ? "into a new table" : "into the table"), h("td", {}, ago(b.at)),
         h("td", {}, b.reason), h("td", { class: "quiet" }, b.requested_by));
@@ -149,7 +149,7 @@ export function pipelineView(root, name) {
 
   function quarantine() {
     return later("Quarantine", slow.quarantine, (reasons) => reasons.length === 0
-      ? h("p", { class: "quiet" }, "Nothing was quarantined.")
+      ? h("p", { class: "quiet" }, "Nothing is quarantined.")
       : reasons.map((r) => h("details", { "data-open": `q ${r.reason}` },
           h("summary", {}, h("strong", {}, number(r.records)), ` ${r.reason} · ${becameOf(r)} · newest of `, r.newest ? new Date(r.newest).toLocaleString() : "–"),
           r.samples.map((sample) => h("figure", {},
@@ -174,7 +174,7 @@ export function pipelineView(root, name) {
       ? h("p", { class: "quiet" }, q.suite ? `Suite ${q.suite} has judged no batch yet.` : "The pipeline file names no suite.")
       : [h("p", {}, `Suite ${q.suite}, the newest ${number(q.judgements.length)} judgements:`), judgementStrip(q.judgements),
         h("div", { class: "scroll" }, h("table", {},
-          h("thead", {}, h("tr", {}, ["Rule", "Policy", "Held", "Broken", "Observed"].map((name) => h("th", { scope: "col" }, name)))),
+          h("thead", {}, h("tr", {}, ["Rule", "Policy", "Holds", "Broken", "Observed"].map((name) => h("th", { scope: "col" }, name)))),
           h("tbody", {}, q.rules.map((r) => h("tr", {},
             h("th", { scope: "row" }, r.rule), h("td", {}, r.policy),
             h("td", { class: r.success ? null : "problem" }, r.success ? "yes" : "no"),

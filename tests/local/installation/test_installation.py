@@ -59,7 +59,9 @@ def test_a_jar_that_is_not_the_pinned_one_is_refused(tmp_path: Path, monkeypatch
     path = tmp_path / jar.use / jar.file_name
     path.parent.mkdir(parents=True)
     path.write_bytes(b"something else")
-    monkeypatch.setattr("include.installation.jars._run_ivy", lambda *arguments: None)  # the registry served it
+    monkeypatch.setattr(
+        "include.installation.jars._run_ivy", lambda *arguments, **named: None
+    )  # the registry served it
     with pytest.raises(TerminalError, match=f"expected sha256 {jar.sha256}"):
         fetch_jars(tmp_path, find_java("bundled", tmp_path / "java"), None)
     assert not path.exists()

@@ -169,8 +169,8 @@ def test_i6_a_lost_answer_is_settled_from_the_log(world: World, monkeypatch: pyt
     world.coordinator(pipeline).plan()
     merge = spark_jobs.attempt.attempt.merge_changes
 
-    def answer_lost(*arguments: Any) -> bool:
-        merge(*arguments)
+    def answer_lost(*arguments: Any, **named: Any) -> bool:
+        merge(*arguments, **named)
         raise ConnectionError("the answer was lost")
 
     monkeypatch.setattr(spark_jobs.attempt.attempt, "merge_changes", answer_lost)
@@ -184,7 +184,7 @@ def test_i6_a_lost_commit_is_unknown_until_the_log_is_read(world: World, monkeyp
     world.produce(topic, changes(range(20), 1))
     world.coordinator(pipeline).plan()
 
-    def connection_lost(*arguments: Any) -> bool:
+    def connection_lost(*arguments: Any, **named: Any) -> bool:
         raise ConnectionError("the connection was lost")
 
     with monkeypatch.context() as patched:

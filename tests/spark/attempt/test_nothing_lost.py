@@ -132,7 +132,9 @@ def test_i8_what_decoding_loses_lands_nothing(world: World, monkeypatch: pytest.
     world.coordinator(pipeline).plan()
     decode = spark_jobs.attempt.attempt.decode
     monkeypatch.setattr(
-        spark_jobs.attempt.attempt, "decode", lambda *arguments: decode(*arguments).where(f"NOT ({lost})")
+        spark_jobs.attempt.attempt,
+        "decode",
+        lambda *arguments, **named: decode(*arguments, **named).where(f"NOT ({lost})"),
     )
     with pytest.raises(CountsDisagree, match="13 records read"):
         world.attempt(pipeline, 0)
@@ -159,7 +161,7 @@ def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest
     world.produce(topic, [*changes(range(3), 1), *bad], 1)
     world.coordinator(pipeline).plan()
 
-    def killed(*arguments: Any) -> bool:
+    def killed(*arguments: Any, **named: Any) -> bool:
         raise ConnectionError("between quarantine and target")
 
     with monkeypatch.context() as patched:

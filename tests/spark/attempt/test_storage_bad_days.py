@@ -92,7 +92,7 @@ def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     _, pipeline = one_batch(world)
     target = str(world.coordinator(pipeline).tables.target)
     world.coordinator(pipeline).plan()
-    with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="may not be written"):
+    with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="a folder is not writable"):
         world.attempt(pipeline, 1)
     assert_right(world, pipeline)
 
@@ -172,7 +172,7 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
     target = str(world.coordinator(pipeline).tables.target)
     merge = spark_jobs.attempt.attempt.merge_changes
 
-    def maintained_meanwhile(*arguments: object) -> bool:
+    def maintained_meanwhile(*arguments: object, **named: object) -> bool:
         def maintain() -> None:
             with world.session() as spark:
                 try:
@@ -183,7 +183,7 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
         with ThreadPoolExecutor(1) as pool:
             maintenance = pool.submit(maintain)
             try:
-                return merge(*arguments)
+                return merge(*arguments, **named)
             finally:
                 maintenance.result()
 

@@ -178,7 +178,7 @@ def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside
     pipeline = world.pipeline(topic, **sections)
     send(world, pipeline, {"id": 1}, {"id": 2, "price": 500})
 
-    def never(*_: object) -> bool:
+    def never(*_: object, **__: object) -> bool:
         raise ConnectionError("gone")
 
     with monkeypatch.context() as patched, pytest.raises(OutcomeUnknownError):

@@ -27,7 +27,7 @@ def test_i11_history_of_an_attempt_that_got_no_further_is_made_as_the_next_one_d
     world.run_batch(pipeline)
     world.produce(topic, [*changes(range(4), 3), *changes(range(2), 2, "between")], 1)
 
-    def never(*_: object) -> bool:
+    def never(*_: object, **__: object) -> bool:
         raise ConnectionError("gone")
 
     with monkeypatch.context() as patched, pytest.raises(OutcomeUnknownError):

@@ -48,11 +48,11 @@ def test_i9_a_merge_that_is_short_of_memory_is_done_again_by_sorting(
     )
     merges = []
 
-    def merge(spark: SparkSession, path: LakeUri, changes: DataFrame, *more: object) -> bool:
+    def merge(spark: SparkSession, path: LakeUri, changes: DataFrame, *more: object, **named: object) -> bool:
         merges.append(changes)
         if len(merges) == 1:
             raise RuntimeError(short)
-        return merge_changes(spark, path, changes, *more)
+        return merge_changes(spark, path, changes, *more, **named)
 
     monkeypatch.setattr(attempt, "merge_changes", merge)
     topic = world.topic(partitions=1)
