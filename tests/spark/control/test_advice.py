@@ -16,8 +16,16 @@ from deltalake import write_deltalake
 
 from include.audit.auditor import audit
 from include.lake.ledger import LEDGER_SCHEMA
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
-from include.protocol.errors import CountsDisagree, LakemarkError, RangeGap, SchemaChanged
+from include.protocol.errors import (
+    CountsDisagree,
+    LakemarkError,
+    LedgerBehindTarget,
+    RangeGap,
+    SchemaChanged,
+    TargetBehindLedger,
+)
 from include.protocol.ledger_events import BatchPlanned
 from tests.spark.changes.test_quality import CHEAP, rule, send, with_suite
 from tests.spark.changes.test_quality import SCHEMA as COLUMNS
@@ -141,14 +149,24 @@ def test_a_target_that_was_rolled_back(world: World) -> None:
     world.drain(pipeline)
     with world.session() as spark:
         spark.sql(f"RESTORE TABLE delta.`{world.coordinator(pipeline).tables.target}` TO VERSION AS OF 1")
+    assert {row["seq"] for row in world.rows(pipeline)} == {1}
+    with pytest.raises(TargetBehindLedger, match="--from 1 "):
+        world.coordinator(pipeline).plan()
+    assert "RESTORE" in str(audit(world.settings, pipeline).findings)
     assert names(follow(world, pipeline)) == ["TargetBehindLedger"]
     assert_right(world, pipeline)
 
 
 def test_a_ledger_that_is_lost(world: World) -> None:
-    """LedgerBehindTarget."""
+    """LedgerBehindTarget. The target's log has what the ledger had."""
     pipeline = one_batch(world)
+    batch = world.coordinator(pipeline).ledger.state().batches[0].batch
     shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
+    with pytest.raises(LedgerBehindTarget):
+        world.coordinator(pipeline).plan()
+    log = TableLog.open(world.coordinator(pipeline).tables.target)
+    assert log is not None
+    assert [c.metadata.batch for c in log.landed_commits(pipeline.name, 1)] == [batch]
     assert names(follow(world, pipeline)) == ["LedgerBehindTarget"]
     assert_right(world, pipeline)
 
