@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from include.installation.stack import PORTS, Stack
 from include.settings import PROJECT_ROOT, Settings
+from tests.support.stopped import family
 from tests.support.world import World
 
 # What is around must not reach into the tests: an installation that runs here, or a user's own settings.
@@ -53,6 +55,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.fixture
 def world(stack: Stack, tmp_path: Path) -> World:
     return world_in(tmp_path, stack)
+
+
+@pytest.fixture
+def zombies() -> Iterator[list[subprocess.Popen]]:
+    """Processes to be ended, come what may."""
+    started: list[subprocess.Popen] = []
+    yield started
+    for process in started:
+        for member in family(process):
+            member.kill()
 
 
 def world_in(folder: Path, stack: Stack) -> World:
