@@ -13,10 +13,11 @@ from deltalake import DeltaTable
 from include.lake.ledger import CONFIGURATION, Ledger
 from include.lake.uri import LakeUri
 from include.protocol.batch import BatchKey
-from include.protocol.errors import LedgerConflict
+from include.protocol.errors import LedgerConflict, TableDamaged
 from include.protocol.ledger_events import AttemptStarted, BatchPlanned, LedgerState
 from include.protocol.ranges import TopicPartition
 from tests.support.batches import batch, committed
+from tests.support.damage import Damage, cut, emptied, gap, no_log
 
 
 def test_an_empty_ledger_is_an_empty_state(tmp_path: Path) -> None:
@@ -150,3 +151,16 @@ def test_a_writer_that_slept_until_the_log_forgot_what_it_read_decides_anew(
     assert (tmp_path / "l" / "_delta_log" / f"{2:020}.json").exists() is False, "the log has forgotten it"
     assert read == [1, 30]
     assert ledger.state() == after
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, gap, no_log])
+def test_a_damaged_log_is_said_to_be_damaged(tmp_path: Path, damage: Damage) -> None:
+    path = tmp_path / "_lakemark" / "ledger" / "orders"
+    ledger = Ledger(LakeUri(str(path)))
+    for n in range(3):
+        ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
+    damage(sorted((path / "_delta_log").glob("*.json")))
+    for use in (ledger.state, lambda: ledger.append(lambda state: [])):
+        with pytest.raises(TableDamaged, match="ledger") as failure:
+            use()
+        assert "`lakemark ledger rebuild orders`" in failure.value.action
