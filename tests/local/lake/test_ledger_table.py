@@ -68,7 +68,8 @@ def test_i1_planners_that_race_make_one_plan(tmp_path: Path) -> None:
 
 
 def test_i1_a_ledger_that_was_created_a_second_time_in_between_is_a_lost_race(tmp_path: Path) -> None:
-    """Two who find no ledger may both create it; the later creation changes the table's metadata under an append."""
+    """Two processes that find no ledger may both create it. The later creation changes the table's metadata under an
+    append."""
     ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [BatchPlanned(batch(0))])
     tries = 0
@@ -115,7 +116,7 @@ def test_a_recent_state_is_read_from_the_newest_kept_one(tmp_path: Path, monkeyp
     assert recent.batches == whole.batches[5:]
     assert (recent.next_offsets, recent.committed_offsets) == (whole.next_offsets, whole.committed_offsets)
     assert recent.pending.batch == batch(8)
-    # An older batch, and a backfill's chunk, are asked of the whole ledger.
+    # For an older batch, and for a backfill's chunk, the whole ledger is read.
     assert ledger.recent(batch(2).key) == ledger.recent(BatchKey(-1, 0)) == whole
     assert ledger.recent(batch(6).key) == recent
     assert [row["sequence"] for row in ledger.rows()] == list(range(len(ledger.rows())))

@@ -1,6 +1,6 @@
-"""Every terminal error, provoked on the real stack: what it says is done word for word, until the pipeline is at the
-end of its topic and the table is right. (`tests/pure/house/test_advice.py` has the list, and asks the commands'
-grammar.)"""
+"""Every terminal error, provoked on the real stack. The test does what the error says, word for word, until the
+pipeline is at the end of its topic and the table is right. (`tests/pure/house/test_advice.py` has the list, and checks
+the commands' grammar.)"""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_numbers_that_do_not_add_up(world: World) -> None:
 @SLOW
 @pytest.mark.parametrize("how", ["reset", "rebuild"])
 def test_i10_numbers_that_do_not_add_up_hold_nobody_up(world: World, how: str) -> None:
-    """CountsDisagree: nor a reset, nor a rebuild of the ledger, which both settle first."""
+    """CountsDisagree stops neither a reset nor a rebuild of the ledger, which both settle first."""
     pipeline = one_batch(world)
     coordinator = world.coordinator(pipeline)
     with world.session() as spark:
@@ -105,7 +105,7 @@ def test_i10_numbers_that_do_not_add_up_hold_nobody_up(world: World, how: str) -
 
 @SLOW
 def test_numbers_of_a_backfill_that_do_not_add_up_are_told_once_it_is_at_its_end(world: World) -> None:
-    """CountsDisagree: what has landed has landed, of a chunk too."""
+    """CountsDisagree: what has landed has landed. This holds for a chunk, too."""
     pipeline = one_batch(world)
     with world.session() as spark:
         table = f"delta.`{world.coordinator(pipeline).tables.target}`"
@@ -232,7 +232,7 @@ def test_a_topic_that_was_made_anew(world: World) -> None:
 @SLOW
 @pytest.mark.parametrize("table", ["ledger", "target"])
 def test_a_table_that_is_damaged(world: World, table: str) -> None:
-    """TableDamaged: of the target the advice begins with what no command does."""
+    """TableDamaged: for the target, the advice begins with a step that no command does."""
     pipeline = one_batch(world)
     path = Path(getattr(world.coordinator(pipeline).tables, table))
     sorted((path / "_delta_log").glob("*.json"))[-1].write_bytes(b"")

@@ -118,7 +118,7 @@ def test_i7_a_reset_is_the_way_out_of_a_topic_that_was_recreated(world: World, l
 
 
 def test_i8_records_of_a_topic_that_was_made_anew_are_not_those_of_the_old_one(world: World, lakemark) -> None:
-    """Though they have the same names, topic, partition and offset."""
+    """Although they have the same names: topic, partition and offset."""
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic)
     world.produce(topic, [b"{", *changes(range(9), 5, "old"), b"{"], 1)
