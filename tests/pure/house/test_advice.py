@@ -28,15 +28,15 @@ FOLLOWED = {
     "LedgerBehindTarget": "tests/spark/control/test_advice.py::test_a_ledger_that_is_lost",
     "LedgerConflict": "tests/spark/control/test_advice.py::test_a_ledger_that_contradicts_itself",
     "OffsetsExpired": "tests/spark/control/test_advice.py::test_records_that_kafka_has_dropped",
-    "PipelineFileError": "tests/spark/control/test_advice.py::test_files_that_are_not_valid",
-    "QualityGate": "tests/spark/control/test_advice.py::test_a_gate_that_a_batch_does_not_pass",
+    "PipelineFileError": "tests/spark/control/test_advice_on_files.py::test_files_that_are_not_valid",
+    "QualityGate": "tests/spark/control/test_advice_on_files.py::test_a_gate_that_a_batch_does_not_pass",
     "RangeGap": "tests/spark/control/test_advice.py::test_a_gap",
     "SchemaChanged": "tests/spark/control/test_advice.py::test_other_keys",
-    "SuiteError": "tests/spark/control/test_advice.py::test_files_that_are_not_valid",
+    "SuiteError": "tests/spark/control/test_advice_on_files.py::test_files_that_are_not_valid",
     "TableDamaged": "tests/spark/control/test_advice.py::test_a_table_that_is_damaged",
     "TargetBehindLedger": "tests/spark/control/test_advice.py::test_a_target_that_was_rolled_back",
     "TopicRecreated": "tests/spark/control/test_advice.py::test_a_topic_that_was_made_anew",
-    "TransformError": "tests/spark/control/test_advice.py::test_files_that_are_not_valid",
+    "TransformError": "tests/spark/control/test_advice_on_files.py::test_files_that_are_not_valid",
 }
 
 

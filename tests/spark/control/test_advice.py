@@ -1,6 +1,6 @@
 """Every terminal error, provoked on the real stack. The test does what the error says, word for word, until the
 pipeline is at the end of its topic and the table is right. (`tests/pure/house/test_advice.py` has the list, and checks
-the commands' grammar.)"""
+the commands' grammar. Errors of files are in `test_advice_on_files.py`.)"""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from include.protocol.errors import (
     TargetBehindLedger,
 )
 from include.protocol.ledger_events import BatchPlanned
-from tests.spark.changes.test_quality import CHEAP, rule, send, with_suite
-from tests.spark.changes.test_quality import SCHEMA as COLUMNS
 from tests.support.advice import advised, follow
 from tests.support.topics import Sent
 from tests.support.world import World, as_dict, changes, newest_by_key
@@ -259,45 +257,3 @@ def test_a_gap(world: World) -> None:
     assert "was replaced or rolled back" in world.lakemark(*look).stdout
     assert names(follow(world, pipeline)) == ["TargetBehindLedger"]
     assert_right(world, pipeline)
-
-
-@SLOW
-def test_a_gate_that_a_batch_does_not_pass(world: World) -> None:
-    """QualityGate: the suite is mended by hand, then the command is given."""
-    strict = rule(CHEAP["type"], "fail", **CHEAP["kwargs"])
-    pipeline = with_suite(world, strict)
-    send(world, pipeline, {"id": 1, "price": 500}, {"id": 2})
-    done = world.lakemark("run", pipeline.name, "--json")
-    error = json.loads(done.stdout)
-    assert error["error"] == "QualityGate"
-    with_suite(world, again=pipeline)
-    [command] = advised(error["action"], pipeline)
-    assert world.lakemark(*command).returncode == 0
-    assert follow(world, pipeline) == []
-    assert sorted(as_dict(world.rows(pipeline))) == [1, 2]
-
-
-@SLOW
-def test_files_that_are_not_valid(world: World) -> None:
-    """PipelineFileError, SuiteError and TransformError: a file is mended by hand, and `validate` agrees before and
-    after."""
-    pipeline = with_suite(world, CHEAP)
-    send(world, pipeline, {"id": 1})
-    suite = world.settings.expectations / "shop.json"
-    file = world.settings.pipelines / f"{pipeline.name}.yaml"
-    for path, broken, name in (
-        (suite, suite.read_text().replace("_between", "_beyond"), "SuiteError"),
-        (file, file.read_text().replace("keys:", "kees:"), "PipelineFileError"),
-        (file, f'{file.read_text()}\ntransform: {{file: gone.sql, schema: "{COLUMNS}"}}\n', "TransformError"),
-    ):
-        good = path.read_text()
-        path.write_text(broken)
-        error = json.loads(world.lakemark("run", pipeline.name, "--json").stdout)
-        assert error["error"] == name, error
-        assert world.lakemark("validate", pipeline.name).returncode == 1
-        for command in advised(error["action"], pipeline):
-            world.lakemark(*command)
-        path.write_text(good)
-        assert world.lakemark("validate", pipeline.name).returncode == 0
-    assert follow(world, pipeline) == []
-    assert sorted(as_dict(world.rows(pipeline))) == [1]
