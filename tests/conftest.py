@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 
 from include.installation.stack import PORTS, Stack
 from include.settings import PROJECT_ROOT, Settings
+from tests.support.stopped import family
 from tests.support.world import World
 
-# What is around must not reach into the tests: an installation that runs here, or a user's own settings.
+# The environment must not affect the tests: neither an installation that runs here nor a user's own settings.
 for name in [n for n in os.environ if n.startswith(("LAKEMARK_", "AIRFLOW")) or n == "KAFKA_BOOTSTRAP_SERVERS"]:
     if name != "LAKEMARK_JAVA":
         del os.environ[name]
@@ -30,8 +32,8 @@ def settings_in(home: Path, **more: str) -> Settings:
 
 
 def stack_in(home: Path, **more: str) -> Stack:
-    """Services of an installation in `home`, at ports that nobody asks for by name: several suites may run at once, and
-    a broker's port is nobody else's while it is dead."""
+    """Services of an installation in `home`, at free ports that it keeps: several suites may run at once, and nobody
+    else takes a broker's port while the broker is dead."""
     settings, chosen = settings_in(home, **more), home / "ports.json"
     if not chosen.exists():
         with ExitStack() as probes:
@@ -53,6 +55,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.fixture
 def world(stack: Stack, tmp_path: Path) -> World:
     return world_in(tmp_path, stack)
+
+
+@pytest.fixture
+def zombies() -> Iterator[list[subprocess.Popen]]:
+    """Processes that are ended after the test, whatever happens."""
+    started: list[subprocess.Popen] = []
+    yield started
+    for process in started:
+        for member in family(process):
+            member.kill()
 
 
 def world_in(folder: Path, stack: Stack) -> World:

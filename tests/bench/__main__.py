@@ -229,7 +229,7 @@ def session(settings: Settings) -> SparkSession:
 
 
 def cpu_seconds() -> float:
-    """Of this process, the JVM, and all children that have ended; Kafka is somebody else's child."""
+    """CPU seconds of this process, the JVM, and all children that have ended; Kafka is somebody else's child."""
     living = [psutil.Process(), *psutil.Process().children(recursive=True)]
     found = 0.0
     for process in living:

@@ -117,7 +117,7 @@ def _rows(world: World, pipeline: Pipeline) -> int:
 
 
 def _pauses(log: Path) -> Iterator[tuple[int, ...]]:
-    """Of the driver's heap at every pause, in MiB: before, after, size."""
+    """The driver's heap at every pause, in MiB: before, after, size."""
     for line in log.read_text().splitlines():
         if found := _PAUSE.search(line):
             yield tuple(map(int, found.groups()))

@@ -146,7 +146,7 @@ def kill_scheduler(installed: Installed) -> str:
 
 
 def kill_worker(pipelines: list[Pipeline]) -> str:
-    """The process that supervises a task which merges, and by that the task."""
+    """Kills the process that supervises a merging task, and with it the task."""
     job = wait_until(lambda: next(filter(None, map(job_of, pipelines)), None), 120)
     task = job.parent()
     worker = task.parent()

@@ -38,8 +38,8 @@ def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def pipeline(world: World) -> Pipeline:
-    """With one batch in its table, of a topic with two partitions, a table of history and an archive beside it, and a
-    suite that finds something in every batch."""
+    """A pipeline on a topic with two partitions, with one batch in its table, a history table, an archive, and a suite
+    that finds something in every batch."""
     world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
     target = {"table": "lake://silver/killed", "history_table": "lake://silver/killed_history"}
     pipeline = world.pipeline(

@@ -44,7 +44,7 @@ def test_i11_a_batch_that_fails_its_gate_lands_nothing_wherever_it_is_killed(
     world: World, pipeline: Pipeline, point: str
 ) -> None:
     def run(**environment: str) -> tuple[bool, str]:
-        """Whether it was killed, and what it said."""
+        """Runs the pipeline; returns whether it was killed, and what it said."""
         done = world.lakemark("run", pipeline.name, **environment)
         said = done.stdout + done.stderr
         return done.returncode == -signal.SIGKILL or "killed by SIGKILL" in said, said

@@ -30,7 +30,7 @@ def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def pipeline(world: World) -> Pipeline:
-    """With one batch in its table, beside the rows of nobody."""
+    """A pipeline with one batch in its table, beside rows that no batch touches."""
     pipeline = world.pipeline(world.topic(), "large", source={"limits": {"records_per_batch_max": LIMIT}})
     world.create_target(pipeline)
     target = str(world.coordinator(pipeline).tables.target)

@@ -18,7 +18,7 @@ from tests.hostile.generator import MEGABYTE, Record
 
 
 def varint(number: int) -> bytes:
-    """A long, as Avro writes it; more than 64 bits, too."""
+    """A long, as Avro writes it; longer numbers than 64 bits, too."""
     rest, found = (number << 1) ^ (number >> 127), bytearray()
     while rest > 0x7F:
         found.append(rest & 0x7F | 0x80)
@@ -88,7 +88,7 @@ class Writer:
         self.claim(0)
 
 
-# What is claimed and is not there.
+# Lengths and counts that claim more than there is.
 CLAIMS = [
     *(2**31 - 1, 2**31 - 9, 2**31, 2**30, 2**62, 2**63 - 1, -(2**63), -1, -2, -(2**31), 2**24, 10**6, 300, 2**64 + 1),
     *(-(2**31) + 8, -(2**62), 3, 7),
@@ -116,7 +116,7 @@ class AvroRecords:
         return valid(self.random, schema, wild)
 
     def claiming(self) -> bytes:
-        """A record of which one length, count or branch is another."""
+        """A record with one wrong length, count or branch."""
         number, writer = self.written(0.0)
         begin, end = self.random.choice(writer.claims or [(0, 0)])
         claim = varint(self.random.choice(CLAIMS))
@@ -130,7 +130,7 @@ class AvroRecords:
         return framed(number, bare)
 
     def shapes(self, strangers: Sequence[int]) -> Iterator[bytes | None]:
-        """Frames that are none. Args: strangers: ids of what is no schema of these."""
+        """Broken frames. Args: strangers: ids that belong to none of these schemas."""
         yield from (None, b"", b"\0", b"\0\0\0\0", b"\0\0\0\0\0", b"{}", b"\1\0\0\0\1abc", b"\xff" * 9)
         for number, schema in self.schemas.items():
             writer = Writer(self.random)
@@ -159,7 +159,8 @@ UNAVAILABLE = b"__debezium_unavailable_value"  # Debezium's word for what the da
 
 
 def envelope(row: Avro, is_inlined: bool) -> Avro:
-    """Debezium's envelope of a row. Args: is_inlined: the row's schema stands in it twice, which Avro has not."""
+    """Debezium's envelope of a row. Args: is_inlined: the row's schema stands in it twice, which Avro does not
+    allow."""
     source = record("Source", {"lsn": ["null", "long"], "table": "string"})
     after = row if is_inlined else row["name"]
     parts = {"before": ["null", row], "after": ["null", after], "source": source, "op": "string"}

@@ -13,7 +13,7 @@ from tests.hostile.oracle import Doubtful, NoRow, Row, Unclear
 from tests.hostile.types import INTEGERS, Schema, Type
 
 _TRUTHS = {"t", "y", "yes", "1", "f", "n", "no", "0", "true", "false"}  # to some readers
-UNAVAILABLE = "__debezium_unavailable_value"  # of Debezium: the column is as it was
+UNAVAILABLE = "__debezium_unavailable_value"  # Debezium's word: the column is as it was
 
 
 def avro_row(value: bytes | None, schemas: dict[int, Avro], columns: Schema, unit: str | None) -> Row:
@@ -23,7 +23,7 @@ def avro_row(value: bytes | None, schemas: dict[int, Avro], columns: Schema, uni
 
 
 def debezium_row(value: bytes | None, schemas: dict[int, Avro], columns: Schema, unit: str) -> Row | None:
-    """Of an envelope; None: it is no change of a row. A row of nulls: a delete whose key is nowhere in it."""
+    """The row of an envelope. None: it is no change of a row. A row of nulls: a delete that does not hold its key."""
     if value is None:
         return None
     schema, bare = unframed(value, schemas)
@@ -34,14 +34,14 @@ def debezium_row(value: bytes | None, schemas: dict[int, Avro], columns: Schema,
             for name in ("before", "after"):
                 row_of(fields[name].value or {}, columns, unit)
         except (NoRow, Unclear) as error:
-            raise Unclear from error  # whoever reads all of the record may not get through
+            raise Unclear from error  # a reader that reads all of the record may fail
         return None
     if op not in ("c", "u", "r", "d"):
         raise NoRow("no change of a row")
     image, other = (fields[name].value for name in (("before", "after") if op == "d" else ("after", "before")))
     if image is None and op != "d":
         raise NoRow("no row in `after`")
-    # No more is asked of a delete than its key, and its place.
+    # A delete needs no more than its key and its place in the order.
     asked = columns if op != "d" else {name: type_ for name, type_ in columns.items() if name in ("id", "seq")}
     try:
         row = _sent(row_of(image or {}, asked, unit))
@@ -51,12 +51,12 @@ def debezium_row(value: bytes | None, schemas: dict[int, Avro], columns: Schema,
         for part in (image, other):
             row_of(part or {}, columns, unit)
     except (NoRow, Unclear) as error:
-        raise Doubtful(row) from error  # whoever reads all of the record may not get through
+        raise Doubtful(row) from error  # a reader that reads all of the record may fail
     return row
 
 
 def key_of(key: bytes | None, number: int, schema: Avro, name: str) -> Any:
-    """A field of Kafka's key; None where that is none."""
+    """A field of Kafka's key; None if the key cannot be read."""
     try:
         _, bare = unframed(key, {number: schema})
         return Reader(bare).read(schema).value[name].value
@@ -228,7 +228,7 @@ def _of_variable_scale(value: dict[str, Held], type_: Type) -> Decimal | None:
     if not 1 <= len(digits.value) <= 16:
         raise NoRow("no bytes of a decimal")
     if abs(scale.value) > 30:
-        raise Unclear  # of so many places a reader may tire
+        raise Unclear  # readers may refuse so many places
     return _rounded(_scaled(int.from_bytes(digits.value, "big", signed=True), scale.value), type_)
 
 

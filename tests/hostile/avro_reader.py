@@ -16,7 +16,7 @@ _AMBIGUOUS = {"type": "ambiguous"}
 
 
 def _is_ambiguous(union: list[Avro]) -> bool:
-    """A number, whatever it counts: nobody says any more which branch it came by (docs/semantics.md)."""
+    """Whether nobody can say any more which branch a number came by, and so what it counts (docs/semantics.md)."""
     others = [option for option in union if option != "null"]
     kinds = {option["type"] if isinstance(option, dict) else option for option in others}
     return kinds in ({"int", "long"}, {"float", "double"}) and any(isinstance(option, dict) for option in others)
@@ -41,7 +41,7 @@ class Held:
 
 
 class Reader:
-    """Reads bytes by their schema; raises NoRow where they end too soon, or are none."""
+    """Reads bytes by their schema; raises NoRow where they end too soon or are wrong."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -113,7 +113,7 @@ class Reader:
             if count == -(2**63):
                 raise Unclear  # Java's reader takes it for the end, for it has no such positive number
             if count < 0:
-                self.varint()  # of bytes, for those who pass over it
+                self.varint()  # the number of bytes, for readers that skip the block
             for _ in range(abs(count)):
                 found.append(read())
                 if len(found) > len(self.data):
@@ -134,7 +134,7 @@ def unframed(value: bytes | None, schemas: dict[int, Any]) -> tuple[Any, bytes]:
 
 
 def moment_unit(kind: str) -> str | None:
-    """Of a kind of moments: what is counted."""
+    """What a kind of moments counts."""
     known = {
         f"{DEBEZIUM}{name}Timestamp": unit for name, unit in (("", "millis"), ("Micro", "micros"), ("Nano", "nanos"))
     }

@@ -102,7 +102,7 @@ CONNECT_MOMENTS = [of_connect("long", f"io.debezium.time.{name}Timestamp") for n
 
 
 def natural(random: Random, type_: Type) -> Avro:
-    """A schema that a declared type is taken from."""
+    """A usual schema for a declared type."""
     match type_.word:
         case "TINYINT" | "INT":
             return random.choice(("int", "int", "long", "double"))
@@ -150,7 +150,7 @@ def plain(schema: Avro) -> str:
 
 
 def any_schema(random: Random, level: int = 0) -> Avro:
-    """Of whatever type."""
+    """A schema of any type."""
     some = [*SIMPLE, *DATES, *MOMENTS, *TIMES, *DECIMALS, *OTHERS, *DEBEZIUM]
     turn = random.random()
     if turn < 0.8 or level > 1:
@@ -185,7 +185,7 @@ def row_schema(random: Random, columns: Schema, name: str = "Hostile", strange: 
 
 
 def named_once(schema: Avro) -> Avro:
-    """Every type of a name is another one: Avro knows each name once."""
+    """Gives every named type a name of its own: Avro allows each name once."""
     seen: dict[str, int] = {}
 
     def renamed(node: Avro) -> Avro:

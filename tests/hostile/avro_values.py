@@ -48,7 +48,7 @@ def unscaled(random: Random, precision: int, size: int | None) -> bytes:
 def valid(random: Random, schema: Avro, wild: float) -> Any:
     """A value as the schema has it. Args: wild: how often it is a strange one.
 
-    A union's is its branch's place and the value; texts are bytes.
+    A union's value is the branch's place and the value; texts are bytes.
     """
     if isinstance(schema, list):
         # Mostly what fits: the last of three does not.
@@ -117,5 +117,5 @@ def valid(random: Random, schema: Avro, wild: float) -> Any:
 
 
 def _unit(name: str) -> str:
-    """s of millis, o of micros, a of nanos."""
+    """A letter of the unit's name: s for millis, o for micros, a for nanos."""
     return "a" if "ano" in name else "o" if "icro" in name else "s"

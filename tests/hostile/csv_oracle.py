@@ -7,7 +7,7 @@ from tests.hostile.types import Schema
 
 
 def csv_row(value: bytes | None, schema: Schema, unit: str | None) -> Row:
-    """Of a line; what is empty is null. Raises Unclear where programs differ."""
+    """The row of a line; an empty field is null. Raises Unclear where programs differ."""
     line = text_of(value).rstrip("\r\n")
     fields = line.split(";")
     if any(character in line for character in '"\\\r\n'):

@@ -13,7 +13,7 @@ from tests.hostile.types import Schema, Type
 
 
 def debezium_row(value: bytes | None, schema: Schema, unit: str) -> Row | None:
-    """Of an envelope without its schema; None: it is no change of a row."""
+    """The row of an envelope without its schema; None: it is no change of a row."""
     if value is None:
         return None
     found = json_object(value)

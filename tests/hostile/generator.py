@@ -32,7 +32,7 @@ class JsonRecords:
     """Records of format `json`, with keys as Kafka has them."""
 
     def __init__(self, seed: int | str, schema: Schema, ids: int = 2**40, key: str | None = None) -> None:
-        """Args: ids: so many keys there are."""
+        """Args: ids: the number of keys."""
         self.random, self.schema, self.ids, self.key = Random(seed), schema, ids, key
 
     def fields(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class JsonRecords:
             yield hurt(self.random, json_text(self.fields()).encode(), json_text(self.fields()).encode())
 
     def shapes(self) -> Iterator[bytes | None]:
-        """Of which one is enough: no value, other encodings, nesting, names, size."""
+        """Records of which one each is enough: no value, other encodings, nesting, names, size."""
         fields = self.fields()
         whole = json_text(fields)
         yield from (None, b"", b" ", b"{}", b"[]", b"null", b"1", b'"a"', b"[%s]" % whole.encode(), b"{", b"}", b"\0")
@@ -120,7 +120,7 @@ class CsvRecords:
     """Lines of semicolons; without quotes and escapes, which programs read in different ways."""
 
     def __init__(self, seed: int | str, schema: Schema, ids: int = 2**40) -> None:
-        """Args: ids: so many keys there are."""
+        """Args: ids: the number of keys."""
         self.random, self.schema, self.ids = Random(seed), schema, ids
 
     def line(self, strange: int = 0) -> bytes:

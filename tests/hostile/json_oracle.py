@@ -27,7 +27,7 @@ from tests.hostile.oracle import (
 from tests.hostile.types import INTEGERS, Schema, Type
 
 DEPTH_MAX, NAME_MAX = 1_000, 50_000  # of JSON: levels, characters
-_EXPONENT_MAX = 400  # of a number: what goes beyond is set aside unread
+_EXPONENT_MAX = 400  # of a number: larger exponents are set aside unread
 sys.setrecursionlimit(max(20_000, sys.getrecursionlimit()))  # a level of JSON is a call
 
 
@@ -149,7 +149,7 @@ def json_row(value: bytes | None, schema: Schema, unit: str | None) -> Row:
 
 
 def of_key(key: bytes | None, kind: str | None, type_: Type, name: str, unit: str | None) -> Any:
-    """The key column as Kafka's key has it; None where it holds none."""
+    """The key column's value in Kafka's key; None if there is none."""
     if key is None or kind is None:
         return None
     try:

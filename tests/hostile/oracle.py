@@ -1,4 +1,4 @@
-"""What a record is, by the documentation and a careful reader: a row of these values, or nothing that one could know.
+"""What a record is, to the documentation and to a careful reader: a row of these values, or nothing that one can read.
 
 Plain Python. Where the documentation is silent, only what everybody reads alike is a row. Each format has
 an oracle in a file of its own.
@@ -27,11 +27,11 @@ class NoRow(Exception):
 
 
 class Unclear(Exception):
-    """Two careful readers would differ: nothing is asked of the record but that it fails nothing."""
+    """Two careful readers would differ. The only check is that the record makes nothing fail."""
 
 
 class Doubtful(Unclear):
-    """A careful reader may refuse the record; one that does not makes this row of it (or, of a part, this value)."""
+    """A careful reader may refuse the record; a reader that accepts it makes this row (or, of a part, this value)."""
 
     def __init__(self, row: Any) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ Row = dict[str, Any]
 
 
 def _refuse_unclear(text: str) -> None:
-    """White space around a value, and digits of other scripts."""
+    """Raises Unclear for white space around a value, and for digits of other scripts."""
     if text != text.strip() or re.search(r"[^\x00-\x7f]", text):
         raise Unclear
 
@@ -178,7 +178,7 @@ def _offset(zone: str) -> int:
 
 
 def completed(row: Row, key: Any, keys: tuple[str, ...], order: tuple[str, ...]) -> Row:
-    """A row with its key, which none may lack."""
+    """A row with its key; raises NoRow if a key or an order column is null."""
     found = {**row, keys[0]: key if row[keys[0]] is None else row[keys[0]]}
     for name in (*keys, *order):
         if found[name] is None:

@@ -31,7 +31,7 @@ _NANOS = [0, 1, 999_999_999, 1_000_000_000, -1, 789_012_345, 2**31 - 1]
 
 
 def varint(number: int) -> bytes:
-    """Of 64 bits; negative ones as Protobuf writes them, longer ones as they are."""
+    """A number of 64 bits; negative ones as Protobuf writes them, longer ones as they are."""
     rest, found = number % 2**64 if number < 2**64 else number, bytearray()
     while rest > 0x7F:
         found.append(rest & 0x7F | 0x80)
@@ -173,7 +173,7 @@ class ProtobufRecords:
         yield tagged(3, 2, sized(b"a" * MEGABYTE))
 
     def records(self, count: int, strangers: tuple[int, ...] | list[int] = ()) -> list[Record]:
-        """Args: count: how many, apart from frames and depths. strangers: ids of what is no message."""
+        """Args: count: how many, apart from frames and depths. strangers: ids of schemas that are no messages."""
         at = zigzag(1) + zigzag(2)
         bare = [at + self.hostile(wild) for wild in (0.0, 0.02, 0.1) for _ in range(count // 5)]
         bare += [at + self.strange() for _ in range(count // 5)]

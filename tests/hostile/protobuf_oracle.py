@@ -55,7 +55,7 @@ class Reader:
         return tag >> 3, tag & 7
 
     def payload(self, number: int, wire: int, depth: int) -> Any:
-        """Of a field of whatever kind; groups are passed over."""
+        """The payload of a field of any kind; groups are skipped."""
         match wire:
             case 0:
                 return self.varint()
@@ -169,7 +169,7 @@ def _signed(number: int, bits: int) -> int:
 
 
 def _as_json(kind: str, held: dict[str, Any]) -> Any:
-    """As ProtoJSON has it, but that 64-bit numbers are numbers."""
+    """A value as ProtoJSON has it, except that 64-bit numbers are numbers."""
     if kind == "Timestamp":
         return _stamp(held.get("seconds", 0), held.get("nanos", 0))
     if kind.endswith("Value"):

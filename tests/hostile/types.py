@@ -10,7 +10,7 @@ INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 @dataclass(frozen=True)
 class Type:
     word: str
-    parts: tuple[Type, ...] = ()  # of ARRAY one, of MAP that of its values
+    parts: tuple[Type, ...] = ()  # ARRAY: the type of its items; MAP: the type of its values
     fields: tuple[tuple[str, Type], ...] = ()
     precision: int = 0
     scale: int = 0

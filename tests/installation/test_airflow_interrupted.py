@@ -42,8 +42,8 @@ def test_tasks_are_cleared_at_random_in_any_order_and_twice_at_once(installed: I
 
 
 def clear_twice_at_once(api: AirflowApi, dag_id: str, run_id: str, task: str) -> None:
-    """One of the two may be refused by Airflow itself (a conflict, or with SQLite an internal error): its rows changed
-    under its hands."""
+    """Airflow itself may refuse one of the two (with a conflict, or with an internal error on SQLite), because its rows
+    changed meanwhile."""
 
     def refusal(_: int) -> str | None:
         try:

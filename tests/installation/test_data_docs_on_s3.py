@@ -1,4 +1,5 @@
-"""Data Docs in a real S3-compatible store: complete, in the place of those before, and what goes wrong is said."""
+"""Data Docs in a real S3-compatible store: complete, in place of the earlier ones, and an error says what went
+wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.support.world import LAKEMARK
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Of an installation where two batches of `orders` were judged."""
+    """Settings of an installation where two batches of `orders` were judged."""
     settings = settings_in(tmp_path)
     for n in range(2):
         record(Tables.of(settings, a_pipeline("orders")).quality, Subject("orders", f"attempt{n}", 1, n), a_verdict())
@@ -53,7 +54,7 @@ def test_the_site_takes_the_place_of_the_one_before_and_of_nothing_else(
     assert len(pages) == 3
     for page in pages:
         assert b"values must never be null" in bucket.Object(f"docs/{page}").get()["Body"].read()
-    # The newest alone: what the one before had more is gone, and no link leads nowhere.
+    # Only the newest: what only the earlier site had is gone, and no link is broken.
     publish(settings, [orders], "s3://evidence/docs", 1, said.append)
     assert len(list(bucket.objects.filter(Prefix="docs/validations/"))) == 1
 

@@ -48,7 +48,7 @@ def pipeline(installed: Installed) -> Pipeline:
 
 
 def token(installed: Installed, role: str | None) -> str:
-    """A login of Airflow's own making, of a user with this role."""
+    """A login token that Airflow itself makes, for a user with this role."""
     manager = "airflow.api_fastapi.auth.managers.simple"
     code = (
         f"from {manager}.simple_auth_manager import SimpleAuthManager as M\nfrom {manager}.user import "

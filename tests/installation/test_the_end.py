@@ -12,7 +12,7 @@ from tests.support.installed import Installed
 
 
 def test_no_process_turned_to_a_foreign_host(installed: Installed) -> None:
-    """No telemetry, of Great Expectations, Airflow or anybody else: in all that the tests before had it do."""
+    """No telemetry from Great Expectations, Airflow or anybody else, in all that the earlier tests had it do."""
     assert not installed.foreign_hosts.exists(), installed.foreign_hosts.read_text()
     # The watch works: this is what it writes down.
     asking = (

@@ -1,4 +1,4 @@
-"""The kinds of faults that the soak injects. Each is a function of the victim; it returns False if it did not bite."""
+"""The kinds of faults that the soak injects. Each is a function of the victim; it returns False if it had no effect."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.topics import Sent
 
-# Records of which nothing can be made, whatever a parser thinks of them.
+# Records that no parser can make anything of.
 HOSTILE = [
     b"",
     b'{"id": ',
@@ -33,7 +33,7 @@ ROUTES = 2  # tables of the pipeline whose keys move: the target is the first
 
 @dataclass
 class Expected:
-    """The right tables of one pipeline: by key the newest change; and what belongs into the quarantine."""
+    """The right tables of one pipeline: the newest change of each key, and what belongs in the quarantine."""
 
     moves: bool = False  # keys move, between as many tables as there are routes
     tables: list[dict[int, tuple[tuple, dict[str, Any]]]] = field(default_factory=list)

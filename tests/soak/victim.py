@@ -1,4 +1,4 @@
-"""A pipeline under fire, as the soak's faults have it in their hands."""
+"""A pipeline under fire, as the soak's faults see it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Victim:
         return said
 
     def drain(self) -> None:
-        """Until caught up without faults; what a fault left behind may cost an attempt or two."""
+        """Runs without faults until caught up. What a fault left behind may cost an attempt or two."""
         for left in (2, 1, 0):
             process = self.start("run", self.pipeline.name, "--until-caught-up")
             said, _ = process.communicate(timeout=RUN_SECONDS_MAX)

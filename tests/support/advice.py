@@ -18,10 +18,10 @@ def advised(action: str, pipeline: Pipeline) -> list[list[str]]:
 
 
 def follow(world: World, pipeline: Pipeline, which: dict[str, int] | None = None) -> list[dict[str, Any]]:
-    """Runs the pipeline until it is caught up; of every error on the way it types the command that the error tells.
+    """Runs the pipeline until it is caught up; for every error on the way it types the command that the error gives.
 
     Args:
-        which: of the commands that an error of this name tells; the first one unless it says so.
+        which: which of the commands that an error of this name gives; by default the first one.
 
     Returns:
         The errors, as data.

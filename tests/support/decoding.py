@@ -59,7 +59,7 @@ def shown(value: Any) -> Any:
 
 
 def read(spark: SparkSession, schema: str, texts: list[str | bytes], **source: Any) -> list[tuple[str | None, Any]]:
-    """Why each record is set aside, or what its columns beside `id` are (one: it alone)."""
+    """For each record: why it is set aside, or its columns beside `id` (a single column: its value alone)."""
     pipeline = a_pipeline(schema, {}, **source)
     raw = [(None, text if isinstance(text, bytes) else text.encode()) for text in texts]
     found: list[tuple[str | None, Any]] = []

@@ -1,4 +1,4 @@
-"""Targets whose commits are written by hand, for what is decided from a table's log: no Spark, no Kafka."""
+"""Targets whose commits are written by hand, to test what is decided from a table's log: no Spark, no Kafka."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINEAGE_FIELDS = {"generation": pa.int64(), "topic": pa.string(), "partition": p
 
 
 def coordinator_of(folder: Path, **sections: object) -> Coordinator:
-    """Of a pipeline `p` whose lake is `folder`/lake."""
+    """The coordinator of a pipeline `p` whose lake is `folder`/lake."""
     settings = Settings.from_environment({"LAKEMARK_HOME": str(folder), "LAKEMARK_LAKE": str(folder / "lake")})
     given = {
         "source": {"bootstrap_servers": "k:1", "topics": ["t"], "schema": "id BIGINT"},

@@ -1,6 +1,6 @@
 """Decodes hostile records as one batch, and compares what becomes of them with what an oracle says.
 
-`HOSTILE_SEED=...` runs the fresh seed of a test that has failed once more.
+`HOSTILE_SEED=...` runs a failed test's fresh seed once more.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def differences(
 
 
 def different(record: Record, expected: Callable[[Record], Row | None], held: Row | None, reason: str | None) -> Any:
-    """What is not as the oracle says; None: all is."""
+    """What differs from what the oracle says; None if nothing does."""
     try:
         row = expected(record)
     except Doubtful as doubt:

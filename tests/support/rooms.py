@@ -1,7 +1,7 @@
 """Draws the rooms of the code and the arrows between them, from the imports: `make rooms`.
 
 A room is a folder of `include/` or `spark_jobs/`, or a loose module there; `dags/` and `plugins/` are one room each. A
-room's floor is one above the highest floor that it imports from. Drawn are the arrows that no other way implies.
+room's floor is one above the highest floor that it imports from. It draws only the arrows that no other path implies.
 """
 
 from __future__ import annotations

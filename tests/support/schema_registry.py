@@ -27,7 +27,7 @@ class RegistryServer:
     def register(
         self, subject: str, schema: Any, references: list[dict[str, Any]] | None = None, kind: str = "AVRO"
     ) -> int:
-        """The id under which records are written with the schema, data of Avro, a text of Protobuf."""
+        """Registers a schema (data for Avro, a text for Protobuf); returns the id that its records carry."""
         text = schema if kind == "PROTOBUF" else json.dumps(schema)
         body = {"schema": text, "schemaType": kind, "references": references or []}
         answer = requests.post(f"{self.url}/subjects/{subject}/versions", json=body, timeout=30)

@@ -50,7 +50,7 @@ class Topics:
         self.create_topic(name, partitions)
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """What retention does."""
+        """Deletes records, as retention does."""
         for future in self.admin.delete_records([KafkaPartition(topic, partition, offset)]).values():
             future.result()
 

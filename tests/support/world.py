@@ -197,7 +197,7 @@ def states_by_key(sent: Iterable[Sent]) -> dict[int, list[tuple[int, int | None,
 
 
 def as_states(rows: Iterable[dict[str, Any]]) -> dict[int, list[tuple[int, int | None, str]]]:
-    """The same of a table of history; each key has one current row."""
+    """The same from a table of history; checks that each key has one current row."""
     found: dict[int, list[tuple[int, int | None, str]]] = {}
     for row in sorted(rows, key=lambda row: list(row["_lakemark"]["change_order"].values())):
         if row["valid_from"] is not None:

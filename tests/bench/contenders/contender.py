@@ -64,7 +64,7 @@ class Arena:
 
 @dataclass
 class Contender(ABC):
-    """Does the same work as the others on a topic of its own progress, in its own documented best practice."""
+    """Does the same work as the others, with its own progress in the topic, by its own documented best practice."""
 
     name: ClassVar[str]
     merges: ClassVar[bool] = True  # into the table of first rows; else it appends all changes to an empty one
@@ -99,7 +99,7 @@ class Contender(ABC):
         return self.arena.spark.read.format("delta").load(self.table)
 
     def digest(self) -> tuple[int, int]:
-        """Of what the table shows, as Spark reads it."""
+        """A digest of what the table shows, as Spark reads it."""
         count, digest = (
             self.rows().selectExpr("count(*)", f"bit_xor(xxhash64({', '.join(self.arena.feed.columns)}))").first()
         )

@@ -34,7 +34,7 @@ _SCHEMA = pa.schema(
 
 
 def test_records_of_an_old_and_a_new_topic_at_one_position_are_replayed_in_different_chunks(tmp_path: Path) -> None:
-    """A chunk's offsets are at least as many as its records, and a position in it is one record."""
+    """A chunk has at least as many offsets as records, and each position in it is one record."""
     tables = coordinator_of(tmp_path).tables
     old, new = replace(batch(0), topic_ids={"t": "old"}), replace(batch(0), generation=2, topic_ids={"t": "new"})
     told = {"topic": "t", "partition": 0, "key": None, "reason": "no JSON", "batch_id": 0}

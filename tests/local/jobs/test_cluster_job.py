@@ -1,4 +1,4 @@
-"""A job on a cluster, from outside: what is read of it, and what happens when the master is away.
+"""A job on a cluster, from outside: what can be read about it, and what happens when the master is away.
 
 The master itself is real in tests/spark/jobs/test_runners.py; here there is none.
 """
@@ -17,7 +17,7 @@ from include.settings import Settings
 
 @pytest.fixture
 def job(tmp_path: Path) -> ClusterJob:
-    """Of a master that is away."""
+    """A job whose master is away."""
     return ClusterJob(
         "p", "--batch 1", "cli", f"http://127.0.0.1:{free_port(6066)}", "driver-1", str(tmp_path / "journal")
     )

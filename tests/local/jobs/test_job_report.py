@@ -1,4 +1,4 @@
-"""What a job says comes by its journal, and nothing else is taken for it: not what it prints, logs, or quotes."""
+"""A job reports by its journal, and nothing else counts as its report: not what it prints, logs or quotes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_journal_of_a_job_that_has_ended_leaves_nothing_behind(
 def test_i6_what_runs_in_the_job_itself_does_not_print_into_its_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the driver of a cluster has it: a user's transform is Python of this very process."""
+    """This is so in a cluster's driver: a user's transform is Python in this very process."""
 
     def find(*_: object) -> None:
         for line in FORGED:

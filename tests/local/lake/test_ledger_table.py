@@ -13,11 +13,12 @@ from deltalake import DeltaTable
 from include.lake.ledger import CONFIGURATION, Ledger
 from include.lake.uri import LakeUri
 from include.protocol.batch import BatchKey
-from include.protocol.errors import LedgerConflict
+from include.protocol.errors import LedgerConflict, TableDamaged
 from include.protocol.ledger_events import AttemptStarted, BatchPlanned
 from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import TopicPartition
 from tests.support.batches import batch, committed
+from tests.support.damage import Damage, cut, emptied, gap, no_log
 
 
 def test_an_empty_ledger_is_an_empty_state(tmp_path: Path) -> None:
@@ -68,7 +69,8 @@ def test_i1_planners_that_race_make_one_plan(tmp_path: Path) -> None:
 
 
 def test_i1_a_ledger_that_was_created_a_second_time_in_between_is_a_lost_race(tmp_path: Path) -> None:
-    """Two who find no ledger may both create it; the later creation changes the table's metadata under an append."""
+    """Two processes that find no ledger may both create it. The later creation changes the table's metadata under an
+    append."""
     ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [BatchPlanned(batch(0))])
     tries = 0
@@ -115,7 +117,7 @@ def test_a_recent_state_is_read_from_the_newest_kept_one(tmp_path: Path, monkeyp
     assert recent.batches == whole.batches[5:]
     assert (recent.next_offsets, recent.committed_offsets) == (whole.next_offsets, whole.committed_offsets)
     assert recent.pending.batch == batch(8)
-    # An older batch, and a backfill's chunk, are asked of the whole ledger.
+    # For an older batch, and for a backfill's chunk, the whole ledger is read.
     assert ledger.recent(batch(2).key) == ledger.recent(BatchKey(-1, 0)) == whole
     assert ledger.recent(batch(6).key) == recent
     assert [row["sequence"] for row in ledger.rows()] == list(range(len(ledger.rows())))
@@ -125,7 +127,7 @@ def test_a_kept_state_that_contradicts_the_events_before_it_is_refused(tmp_path:
     ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [BatchPlanned(batch(0)), committed(batch(0))])
     kept = ledger.state().snapshot()
-    with pytest.raises(LedgerConflict, match="snapshot after"):
+    with pytest.raises(LedgerConflict, match="kept"):
         ledger.append(lambda state: [replace(kept, next_offsets={TopicPartition("t", 0): 11})])
     ledger.append(lambda state: [kept])
     assert ledger.state().committed_through == 0
@@ -151,3 +153,16 @@ def test_a_writer_that_slept_until_the_log_forgot_what_it_read_decides_anew(
     assert (tmp_path / "l" / "_delta_log" / f"{2:020}.json").exists() is False, "the log has forgotten it"
     assert read == [1, 30]
     assert ledger.state() == after
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, gap, no_log])
+def test_a_damaged_log_is_said_to_be_damaged(tmp_path: Path, damage: Damage) -> None:
+    path = tmp_path / "_lakemark" / "ledger" / "orders"
+    ledger = Ledger(LakeUri(str(path)))
+    for n in range(3):
+        ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
+    damage(sorted((path / "_delta_log").glob("*.json")))
+    for use in (ledger.state, lambda: ledger.append(lambda state: [])):
+        with pytest.raises(TableDamaged, match="ledger") as failure:
+            use()
+        assert "`lakemark ledger rebuild orders`" in failure.value.action

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,16 +52,6 @@ def ledger(tmp_path: Path) -> Ledger:
     ledger = Ledger(LakeUri(str(tmp_path / "l")))
     ledger.append(lambda state: [BatchPlanned(batch(0))])
     return ledger
-
-
-@pytest.fixture
-def zombies() -> Iterator[list[subprocess.Popen]]:
-    started: list[subprocess.Popen] = []
-    yield started
-    for process in started:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
 
 
 def start(script: str, path: str) -> subprocess.Popen:

@@ -1,4 +1,4 @@
-"""What a table's log says, while others go on to commit to it."""
+"""What a table's log says while others commit to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom to tell, and of what."""
+"""Whom alerts go to, and what they are about."""
 
 from __future__ import annotations
 

@@ -138,9 +138,5 @@ def test_a_stale_table_says_for_how_long() -> None:
 
 
 def test_terminal_is_what_the_error_classes_say() -> None:
-    assert [is_terminal(name) for name in ("OffsetsExpired", "RetryableError", "applied", None)] == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    others = ("OutcomeUnknownError", "RetryableError", "applied", None)
+    assert [is_terminal(name) for name in ("OffsetsExpired", "SchemaChanged", *others)] == [True] * 2 + [False] * 4

@@ -163,7 +163,7 @@ def test_keys_are_read_alike(tmp_path: Path) -> None:
 
 
 def test_kafkas_own_fields_are_texts_as_the_job_has_them(tmp_path: Path) -> None:
-    """Of bytes that are no text every broken part is one character, and they may be a key."""
+    """In bytes that are no text, every broken part becomes one character. Such bytes may be a key."""
     keys = {b"\xe2\x82": "\ufffd", b"\xf0\x9f\x92x": "\ufffdx", b"\xed\xa0\x80": "\ufffd" * 3, b"x": "x"}
     found = rows(tmp_path, "seq BIGINT", [b"{}"] * len(keys), list(keys), metadata={"id": "key"})
     assert [row["id"] for row in found] == list(keys.values())

@@ -62,7 +62,7 @@ def test_offsets_of_a_topic_that_was_made_anew_do_not_mix(tmp_path: Path) -> Non
 
 
 def test_i7_what_has_landed_of_a_topic_comes_before_the_topic_that_has_its_name_now(tmp_path: Path) -> None:
-    """Else it would be left behind for good: Kafka has it no more."""
+    """Otherwise it would be left behind for good: Kafka does not have it any more."""
     old = Batch("p__landing", 1, 0, (OffsetRange("orders", 0, 0, 10),), {"orders": "id-1"}, "c")
     committed = BatchCommitted(1, 0, old.fingerprint, 1, None, None, None)
     anew = GenerationStarted(2, {T0: 0}, {"orders": "id-2"}, "c", "earliest", "", "", recreated=("orders",))

@@ -1,4 +1,4 @@
-"""What an attempt's error may say: whether anything may have landed is the attempt's to know, by its commit point."""
+"""What an attempt's error may say. By its commit point, the attempt knows whether anything may have landed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def landing(tmp_path: Path) -> Attempt:
 
 
 def outcome(attempt: Attempt) -> str | None:
-    """As the ledger has it."""
+    """The outcome that the ledger has."""
     [tried] = Ledger(attempt._tables.ledger).state().batches[0].attempts
     return tried.outcome
 

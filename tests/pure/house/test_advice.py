@@ -1,5 +1,5 @@
-"""What errors tell people to do: every command in them is one that `lakemark` takes as it stands, and of every terminal
-error there is a test that follows its advice word for word."""
+"""Checks what errors tell people to do: `lakemark` takes every command in them as it stands, and every terminal error
+has a test that follows its advice word for word."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from include.protocol import errors
 from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT
 
-HOLE = "\0"  # what a string takes in when it is made
-# What a person, or the error itself, puts there; by the option before it.
+HOLE = "\0"  # stands for a value that is put into a string
+# What a person or the error itself puts into a hole, by the option before it.
 FILLED = {"--range": "orders-0:10-20", "--from": "3", "--cancel": "1", "--resume": "1", "--batches": "1"}
 
 # Terminal errors, and the test that follows what each says.
@@ -28,20 +28,20 @@ FOLLOWED = {
     "LedgerBehindTarget": "tests/spark/control/test_advice.py::test_a_ledger_that_is_lost",
     "LedgerConflict": "tests/spark/control/test_advice.py::test_a_ledger_that_contradicts_itself",
     "OffsetsExpired": "tests/spark/control/test_advice.py::test_records_that_kafka_has_dropped",
-    "PipelineFileError": "tests/spark/control/test_advice.py::test_files_that_are_not_valid",
-    "QualityGate": "tests/spark/control/test_advice.py::test_a_gate_that_a_batch_does_not_pass",
+    "PipelineFileError": "tests/spark/control/test_advice_on_files.py::test_files_that_are_not_valid",
+    "QualityGate": "tests/spark/control/test_advice_on_files.py::test_a_gate_that_a_batch_does_not_pass",
     "RangeGap": "tests/spark/control/test_advice.py::test_a_gap",
     "SchemaChanged": "tests/spark/control/test_advice.py::test_other_keys",
-    "SuiteError": "tests/spark/control/test_advice.py::test_files_that_are_not_valid",
+    "SuiteError": "tests/spark/control/test_advice_on_files.py::test_files_that_are_not_valid",
     "TableDamaged": "tests/spark/control/test_advice.py::test_a_table_that_is_damaged",
     "TargetBehindLedger": "tests/spark/control/test_advice.py::test_a_target_that_was_rolled_back",
     "TopicRecreated": "tests/spark/control/test_advice.py::test_a_topic_that_was_made_anew",
-    "TransformError": "tests/spark/control/test_advice.py::test_files_that_are_not_valid",
+    "TransformError": "tests/spark/control/test_advice_on_files.py::test_files_that_are_not_valid",
 }
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every string that the code makes, docstrings left out, with a hole where something is put in."""
+    """Every string that the code makes, without docstrings, with a hole where a value is put in."""
     inside: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):

@@ -63,8 +63,8 @@ def leads_somewhere(document: Path, link: str) -> bool:
 
 
 def anchors(text: str) -> set[str]:
-    """Of a document's headings, as GitHub makes them: small letters, no punctuation, dashes for blanks; a heading that
-    was there before gets a number."""
+    """A document's anchors, as GitHub makes them from its headings: small letters, no punctuation, dashes for blanks; a
+    heading that occurs again gets a number."""
     seen: Counter[str] = Counter()
     found = set()
     for heading in _HEADING.findall(text):

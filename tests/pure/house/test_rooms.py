@@ -1,4 +1,4 @@
-"""The picture of the rooms is that of the code."""
+"""The picture of the rooms shows the code as it is."""
 
 from __future__ import annotations
 

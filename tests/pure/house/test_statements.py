@@ -1,4 +1,4 @@
-"""No value of a record becomes part of a statement's text: what is put into one is a name, a type, a number of ours."""
+"""No value of a record becomes part of a statement's text: only names, types and our own numbers are put into one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from include.settings import PROJECT_ROOT
 
 _STATEMENTS = {"sql", "expr", "where", "filter", "selectExpr", "query"}
-# Calls that make text safe, or that make it of the pipeline file; attributes of the pipeline file; and names of ours.
+# Calls that make text safe or make it from the pipeline file; attributes of the pipeline file; our own names.
 _SAFE_CALLS = {
     "spark_name",
     "spark_table",

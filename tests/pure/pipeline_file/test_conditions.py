@@ -1,4 +1,4 @@
-"""`delete_when`: which columns it speaks of, and so which a delete may hold beside its keys."""
+"""`delete_when`: which columns it names, and so which columns a delete may hold beside its keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.pure.pipeline_file.test_pipeline_file import GOOD, written
             (f"{name} = 'name'", {name})
             for name in ("show", "comment", "set", "describe", "delete", "kill", "use", "op")
         ),
-        ("op === 'name' AND )( other", {"op", "and", "other"}),  # no SQL: all words outside of texts
+        ("op === 'name' AND )( other", {"op", "and", "other"}),  # not SQL: all words outside of texts count
         (f"{'(' * 20_000}op = 'name'", {"op"}),
         ("", set()),
     ],

@@ -137,7 +137,7 @@ def test_a_field_of_a_struct_has_its_type() -> None:
 
 
 def test_i9_rows_that_are_known_by_other_columns_are_refused() -> None:
-    """A change would meet several rows of a table whose keys were more: found before anything lands."""
+    """With fewer keys, a change would match several rows of the table. This is found before anything lands."""
     assert verify_keys("p", "t", ["id", "name"], None)  # of an earlier Lakemark: it is told
     assert not verify_keys("p", "t", ["id", "name"], '["name", "id"]')
     for declared in (["id"], ["id", "name", "at"], ["name", "at"]):

@@ -1,5 +1,5 @@
-"""What a variable of the environment holds is told nowhere, wherever in the pipeline file it stands; and an address may
-hold no login."""
+"""The value of an environment variable is shown nowhere, wherever the pipeline file uses it; and an address may not
+contain a login."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ FORMS: dict[str, Any] = {
 
 
 def told(path: Path, secret: str) -> list[str]:
-    """All that is told of a file."""
+    """Everything that is shown about a file."""
     environment = {"BROKERS": "k:9092", "OTHER": secret, "PW": secret}
     try:
         pipeline = load_pipeline(path, environment)

@@ -90,9 +90,9 @@ def test_a_table_that_takes_the_targets_place_holds_everything_or_is_refused() -
         2, {T0: 3}, {"t": "id"}, "c", "committed", "r", "w", skipped=(OffsetRange("t", 0, 2, 3),)
     )
     assert everything("p", [*events, given_up], state, source((3, 20), (0, 0))) == [OffsetRange("t", 0, 3, 9)]
-    with pytest.raises(OffsetsExpired):  # a ledger that was made anew does not know where reading began: from 0 on
+    with pytest.raises(OffsetsExpired):  # a rebuilt ledger does not know where reading began, so from 0
         everything("p", [], state, source((2, 20), (0, 0)))
-    # Left, and taken up again later on: its rows from before are in the table, too.
+    # The topic was left and taken up again later: its earlier rows are in the table, too.
     taken_up = TopicsStarted(3, 0, {T0: 5, T1: 0}, {"t": "id"}, "c")
     assert everything("p", [*events, taken_up], state, source((2, 20), (0, 0))) == [OffsetRange("t", 0, 2, 9)]
 

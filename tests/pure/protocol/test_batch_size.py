@@ -28,7 +28,7 @@ def test_while_nothing_is_known_a_batch_is_as_small_as_is_cheap() -> None:
 
 
 def sizes(seconds_of: Callable[[int], float | None], wanted: float, batches: int) -> list[int]:
-    """Of batches from a backlog without end, each of which takes as long as `seconds_of` says of its size."""
+    """The sizes of batches from an endless backlog; `seconds_of` says how long a batch of a size takes."""
     state, at, found = LedgerState(), 0, []
     for number in range(batches):
         size = offsets_at_most(state, wanted, MAX)

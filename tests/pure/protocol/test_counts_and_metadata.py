@@ -34,7 +34,7 @@ def test_i8_a_row_whose_key_changed_is_two_changes() -> None:
 
 def test_i8_history_counts_the_changes_that_it_had_not() -> None:
     source = SourceCounts(read=5, quarantined=0, filtered=0, superseded=0, changes=5)
-    merge = MergeCounts(source_rows=7, inserted=3, updated=4, deleted=0)  # four rows of before end otherwise now
+    merge = MergeCounts(source_rows=7, inserted=3, updated=4, deleted=0)  # four earlier rows end differently now
     counts = account(source, merge, pipeline="p", where="here", of_history=True)
     assert (counts.applied, counts.stale) == (3, 2)
     for wrong in (replace(merge, source_rows=8), replace(merge, inserted=6, source_rows=10)):
@@ -44,7 +44,7 @@ def test_i8_history_counts_the_changes_that_it_had_not() -> None:
 
 def test_i8_rows_that_a_truncate_deletes_are_no_records() -> None:
     source = SourceCounts(read=3, quarantined=0, filtered=0, superseded=0, changes=3)
-    merge = MergeCounts(source_rows=10, inserted=1, updated=8, deleted=0)  # seven rows of before go
+    merge = MergeCounts(source_rows=10, inserted=1, updated=8, deleted=0)  # seven earlier rows are deleted
     counts = account(source, merge, pipeline="p", where="here", truncated=True)
     assert (counts.applied, counts.stale) == (2, 1)
     with pytest.raises(CountsDisagree, match="other rows"):

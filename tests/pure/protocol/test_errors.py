@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from include.monitoring.health import is_terminal
 from include.protocol.errors import (
     ERRORS_BY_NAME,
     LakemarkError,
     OutcomeUnknownError,
-    SchemaChanged,
     TerminalError,
     error_from_facts,
 )
@@ -36,11 +34,6 @@ def test_an_error_of_an_unknown_name_is_what_its_kind_says() -> None:
     assert type(error_from_facts({**PARTS, "error": "Newer", "kind": "terminal"})) is TerminalError
     assert type(error_from_facts({**PARTS, "error": "Newer", "kind": "newer"})) is OutcomeUnknownError
     assert type(error_from_facts({**PARTS, "error": "Newer"})) is OutcomeUnknownError
-
-
-def test_what_only_a_person_can_mend_is_known_to_the_page() -> None:
-    assert is_terminal(SchemaChanged.__name__)
-    assert not is_terminal(OutcomeUnknownError.__name__)
 
 
 def test_every_class_has_its_exit_code() -> None:

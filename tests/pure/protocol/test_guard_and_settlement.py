@@ -87,7 +87,7 @@ def test_settle_refuses_another_batch_and_a_fenced_one() -> None:
 
 @pytest.mark.parametrize(("source_rows", "applied"), [(4, 4), (6, 5), (5, 6)])
 def test_i8_what_has_landed_is_recorded_and_numbers_that_do_not_add_up_are_told(source_rows: int, applied: int) -> None:
-    """A ledger that refused it would stand still for good: the marker is the truth."""
+    """The marker is the truth: a ledger that refused it would stand still for good."""
     outcome = settle(BatchRecord(batch(0)), 0, landed(batch(0), source_rows, applied), None)
     assert isinstance(outcome, Settle)
     assert isinstance(outcome.problem, CountsDisagree)

@@ -1,4 +1,4 @@
-"""Where a landing goes on after the file said no `merge_every` for a while."""
+"""Where a landing goes on after the file had no `merge_every` for a while."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def begun(generation: int, offsets: dict[TopicPartition, int]) -> GenerationStar
 
 
 def batches(*spans: dict[TopicPartition, tuple[int, int]], generation: int = 1, read: int | None = None) -> list[Event]:
-    """So many batches of one generation, all committed; each has read all that its ranges span, unless told."""
+    """Committed batches of one generation; unless told otherwise, each has read all that its ranges span."""
     events: list[Event] = []
     for n, span in enumerate(spans):
         ranges = tuple(OffsetRange(*tp, *ends) for tp, ends in sorted(span.items()))
@@ -48,10 +48,10 @@ LANDED = [started({T0: 0, T1: 0}), *batches({T0: (0, 10)}, {T0: (10, 20), T1: (0
     ("merging", "goes_on_at", "records"),
     [
         (batches({T0: (0, 20), T1: (0, 5)}, {T0: (20, 30)}, {T0: (30, 40), T1: (5, 6)}), {T0: 40, T1: 6}, 21),
-        # Not all that had landed was merged when the line went: a batch reaches from there beyond the landing.
+        # When the line was removed, not all that had landed was merged: a batch reaches from there beyond the landing.
         (batches({T0: (0, 10)}, {T0: (10, 30)}), {T0: 30, T1: 5}, 20),
         (batches({T0: (0, 10)}, {T0: (10, 30)}, read=7), {T0: 30, T1: 5}, 7),  # transactions leave gaps
-        # A generation later that has read some of it again.
+        # A later generation has read some of it again.
         (
             [
                 *batches({T0: (0, 20)}, {T0: (20, 30)}),
@@ -79,7 +79,7 @@ def test_i7_a_landing_goes_on_where_the_merged_batches_end(merging, goes_on_at, 
         ([*LANDED, begun(2, {T0: 0, T1: 0})], batches({T0: (0, 20), T1: (0, 5)})),  # it was told to read again
         ([*LANDED, begun(2, {T0: 0, T1: 5})], batches({T0: (0, 20)}, {T0: (20, 30)})),  # and does so first
         (LANDED, batches({T0: (0, 20)}, {T0: (20, 30)}, read=-1)),  # nobody knows how many records there were
-        (LANDED, batches({T0: (22, 30)})),  # nor what became of those between
+        (LANDED, batches({T0: (22, 30)})),  # nobody knows what became of the records between
         # Two generations' batches overlap: their counts do not add up to what lies between.
         (LANDED, [*batches({T0: (0, 30)}), begun(2, {T0: 25, T1: 0}), *batches({T0: (25, 45)}, generation=2)]),
     ],

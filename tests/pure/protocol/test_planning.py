@@ -114,7 +114,7 @@ def test_i7_another_topic_or_cluster_of_that_name_stops_the_plan() -> None:
 
 
 def test_i7_the_advice_for_another_topic_holds_without_an_order_of_ones_own() -> None:
-    """There a reset is refused as long as the target has rows of the old topic."""
+    """Without `order_by`, a reset is refused as long as the target has rows of the old topic."""
     others = source({("t", 0): (0, 50)}), source({("t", 0): (0, 50)}, t="recreated")
     for other in type(others[0])("elsewhere", others[0].topic_ids, others[0].partitions), others[1]:
         with pytest.raises(TopicRecreated) as told:

@@ -22,7 +22,7 @@ def test_shares_use_the_budget_and_are_fair(lags: dict[TopicPartition, int], bud
     if budget >= len(lags):
         assert all(shares[tp] > 0 for tp, lag in lags.items() if lag)
     total = sum(lags.values())
-    if total > budget >= len(lags):  # in proportion, but for one record up and what keeps others from starving
+    if total > budget >= len(lags):  # in proportion, except for rounding up and for what keeps others from starving
         for tp, lag in lags.items():
             assert abs(shares[tp] - lag * budget / total) <= len(lags)
 

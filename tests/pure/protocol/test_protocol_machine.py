@@ -180,7 +180,7 @@ class Protocol(RuleBasedStateMachine):
                     self.reading_begins(event.topic_ids, event.start_offsets)
 
     def reading_begins(self, topic_ids: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> None:
-        """Before that nothing was promised. A ledger that is lost before anything of it has landed begins anew."""
+        """Nothing was promised before that. A ledger begins anew if it is lost before any of its batches has landed."""
         incarnation = number(topic_ids)
         for tp, offset in offsets.items():
             seen = any(record[:2] == (incarnation, tp.partition) for _, record in self.applied)
@@ -188,7 +188,7 @@ class Protocol(RuleBasedStateMachine):
                 self.first[incarnation, tp.partition] = offset
 
     def record(self, planner: Planner) -> None:
-        """The ledger's compare-and-swap: who was overtaken decides again."""
+        """The ledger's compare-and-swap: a planner that was overtaken decides again."""
         while planner.seen != len(self.ledger):
             planner.seen, planner.events = len(self.ledger), self.decide_plan(planner.marker_before)
         self.append(planner.events)
@@ -276,7 +276,7 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.keys)
     @rule(data=st.data())
     def an_attempt_reads(self, data: st.DataObject) -> None:
-        """Of any batch that was ever planned: Airflow may clear any task at any time."""
+        """Reads any batch that was ever planned: Airflow may clear any task at any time."""
         key = data.draw(st.sampled_from(sorted(self.keys)))
         with suppress(LakemarkError):
             state = fold(self.ledger)
@@ -347,11 +347,11 @@ class Protocol(RuleBasedStateMachine):
         return restart(P, state, self.kafka.extent(), origin, False, "", "")
 
     def as_told(self, crash: bool = False) -> bool:
-        """One batch, or what its error says is to be done; False if there is nothing to do."""
+        """Runs one batch, or does what its error says. Returns False if there is nothing to do."""
         try:
             return self.one_batch("settled")
         except CountsDisagree:
-            pass  # it is recorded: the next run goes on behind it
+            pass  # it is recorded: the next run goes on after it
         except (LedgerBehindTarget, BatchMismatch, LedgerConflict):
             self.rebuild(crash)
         except OffsetsExpired:
@@ -420,7 +420,7 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def i7_nothing_is_passed_over(self) -> None:
-        """Below a record that was applied every record was applied too, or given up by a person."""
+        """Every record below an applied one was applied too, or a person gave it up."""
         known = {record for _, record in self.applied} | self.given_up
         for incarnation in range(self.kafka.incarnation + 1):
             for partition in range(PARTITIONS):
@@ -448,7 +448,7 @@ class Protocol(RuleBasedStateMachine):
         assert (digest.pending, digest.last) == (state.pending, state.batches[-1] if state.batches else None)
 
     def teardown(self) -> None:
-        """Whatever has happened: what people are told to do brings the pipeline to the end of its topic."""
+        """Whatever has happened, doing what the errors say brings the pipeline to the end of its topic."""
         for _ in range(300):
             if not self.as_told():
                 break
@@ -463,7 +463,7 @@ class Protocol(RuleBasedStateMachine):
 
 
 def number(topic_ids: Mapping[str, str]) -> int:
-    """Of a topic's incarnation."""
+    """The number of a topic's incarnation."""
     return int(topic_ids[TOPIC].removeprefix("id-"))
 
 

@@ -152,7 +152,7 @@ class Purges(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, PARTITIONS - 1), delete_first=st.booleans())
     def a_row_comes_and_goes(self, partition: int, delete_first: bool) -> None:
-        """What all this is about: a change, and a delete that is newer, in any order and place; long ago."""
+        """The case that matters: a change and a newer delete, in any order and place, long ago."""
         self.keys += 1
         for deletes in (delete_first, not delete_first):
             self.w.topic[partition if deletes else 0].append(Change(self.keys, int(deletes), deletes))
@@ -233,7 +233,7 @@ class Purges(RuleBasedStateMachine):
 
     @rule(span=_SPANS, replays=st.booleans(), size=st.integers(1, 3))
     def a_backfill_is_decided(self, span: tuple[int, int], replays: bool, size: int) -> None:
-        """From one offset to another (in tenths of what was read), in chunks."""
+        """Reads from one offset to another (in tenths of what was read), in chunks."""
         ranges = []
         for tp, end in sorted(self.state.committed_offsets.items()):
             first, last = (end * tenths // 10 for tenths in sorted(span))
@@ -275,7 +275,7 @@ class Purges(RuleBasedStateMachine):
 
     @rule(span=_SPANS, replays=st.booleans(), size=st.integers(1, 3), chunks=st.integers(0, 9))
     def a_whole_backfill(self, span: tuple[int, int], replays: bool, size: int, chunks: int) -> None:
-        """Cancelled once so many of its chunks have landed, if these are not all."""
+        """A backfill; it is cancelled after `chunks` of its chunks have landed, if these are not all."""
         before = len(self.backfills)
         self.a_backfill_is_decided(span, replays, size)
         for running in self.backfills[before:]:
@@ -321,7 +321,7 @@ class Purges(RuleBasedStateMachine):
 
     @rule()
     def a_new_table_takes_the_place(self) -> None:
-        """All that was read of the topic as it is now, by a backfill; the promotion is one commit."""
+        """A backfill reads the present topic again, as far as it was read; the promotion is one commit."""
         if any(record.outcome is None for record in self.state.backfills.values()):
             return
         self.numbers += 1
@@ -399,7 +399,7 @@ TestPurges.settings = settings(
 @pytest.mark.parametrize("at", range(5))
 @pytest.mark.parametrize("delete_first", [False, True])
 def test_i9_what_happens_between_two_steps_of_a_purge(what: str, at: int, delete_first: bool) -> None:
-    """Each of them at least once, whatever Hypothesis tries."""
+    """Each of these happens at least once, whatever Hypothesis tries."""
     life = Purges()
     life.a_row_comes_and_goes(0, delete_first)
     of_the_row = (5, 10) if delete_first else (0, 5)

@@ -43,7 +43,7 @@ def test_a_run_is_done_when_every_partition_stands_at_its_end() -> None:
 
 
 def test_a_run_ends_with_the_batch_that_reaches_its_end() -> None:
-    """A cleared run does not take what later runs did for its own."""
+    """A cleared run does not take the work of later runs for its own."""
     run = RunPlan(BatchKey(1, 1), {T0: 10, T1: 5})
     later = state((4, 0), (8, 5), (10, 5), (20, 20), (30, 30), committed=5)
     assert ids(run, later) == [1, 2]

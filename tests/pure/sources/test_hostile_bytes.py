@@ -1,5 +1,5 @@
-"""The hostile generators' writers and the oracles' readers against the libraries; the bytes that once were too much for
-the reader of Protobuf."""
+"""Checks the generators' writers and the oracles' readers against the libraries; and bytes that were once too much for
+the Protobuf reader."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_avro_is_written_and_read_as_by_fastavro() -> None:
 
 
 def _bare_schema(schema: Any) -> Any:
-    """Without what values stand for."""
+    """The schema without what its values stand for."""
     if isinstance(schema, list):
         return [_bare_schema(option) for option in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""A login is written so that Kafka reads it back as it is: what Kafka does not understand it shows."""
+"""A login is written so that Kafka reads it back as it is. Kafka shows what it does not understand."""
 
 from __future__ import annotations
 

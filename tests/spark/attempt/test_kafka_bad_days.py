@@ -105,7 +105,7 @@ def test_i7_an_open_transaction_holds_the_end_and_then_its_records_come_or_never
     world.produce(topic, changes(range(10), 1), 1)
     held = [{"id": n, "seq": 2, "name": "held", "op": "u"} for n in range(5)]
     with world.open_transaction(topic, held, commit=commit):
-        world.produce(topic, changes(range(20, 25), 1), 1)  # behind it: not to be seen before it ends
+        world.produce(topic, changes(range(20, 25), 1), 1)  # behind the transaction: not visible before that ends
         world.run_batch(pipeline)
         assert set(as_dict(world.rows(pipeline))) == set(range(10))
         assert isinstance(world.coordinator(pipeline).plan(), Idle)

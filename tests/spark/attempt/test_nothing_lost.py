@@ -1,37 +1,19 @@
-"""Nothing lost and nothing skipped: I7, I8, I10 and I11 on a real broker, real Spark, real Delta."""
+"""Nothing lost and nothing skipped: I7, I8 and I11 on a real broker, real Spark, real Delta."""
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
 
 import spark_jobs.attempt.attempt
 import spark_jobs.changes.records
-from include.lake.table_log import TableLog
 from include.protocol.errors import (
     CountsDisagree,
-    LedgerBehindTarget,
     OffsetsExpired,
     OutcomeUnknownError,
-    TopicRecreated,
 )
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
-
-
-def test_i7_expired_offsets_stop_the_plan_and_the_attempt(world: World) -> None:
-    topic = world.topic(partitions=1)
-    pipeline = world.pipeline(topic, source={"limits": {"records_per_batch_max": 10}})
-    world.produce(topic, changes(range(30), 1), 1)
-    world.run_batch(pipeline)
-    world.coordinator(pipeline).plan()
-    world.delete_before(topic, 0, 15)  # batch 1 is [10, 20)
-    with pytest.raises(OffsetsExpired, match="log starts at 15"):
-        world.attempt(pipeline, 1)
-    with pytest.raises(OffsetsExpired):
-        world.coordinator(pipeline).plan()
-    assert {row["id"] for row in world.rows(pipeline)} == set(range(10))
 
 
 def test_i7_a_pipeline_that_starts_at_the_latest_offset_misses_nothing_after(world: World) -> None:
@@ -60,17 +42,6 @@ def test_i7_records_that_expire_during_the_read_stop_the_attempt(world: World, m
     with pytest.raises(OffsetsExpired):
         world.attempt(pipeline, 0)
     assert world.rows(pipeline) == []
-
-
-def test_i7_a_recreated_topic_is_another_topic(world: World) -> None:
-    topic = world.topic()
-    pipeline = world.pipeline(topic)
-    world.produce(topic, changes(range(20), 1))
-    world.run_batch(pipeline)
-    world.recreate_topic(topic, 2)
-    world.produce(topic, changes(range(60), 2))
-    with pytest.raises(TopicRecreated):
-        world.coordinator(pipeline).plan()
 
 
 def test_i7_gaps_that_kafka_makes_by_design_are_no_errors(world: World) -> None:
@@ -139,19 +110,6 @@ def test_i8_what_decoding_loses_lands_nothing(world: World, monkeypatch: pytest.
     with pytest.raises(CountsDisagree, match="13 records read"):
         world.attempt(pipeline, 0)
     assert (world.rows(pipeline), world.quarantine(pipeline)) == ([], [])
-
-
-def test_i10_a_lost_ledger_is_noticed_and_its_data_stands_in_the_target(world: World) -> None:
-    topic = world.topic()
-    pipeline = world.pipeline(topic)
-    world.produce(topic, changes(range(10), 1))
-    world.run_batch(pipeline)
-    batch = world.coordinator(pipeline).ledger.state().batches[0].batch
-    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
-    with pytest.raises(LedgerBehindTarget):
-        world.coordinator(pipeline).plan()
-    log = TableLog.open(world.coordinator(pipeline).tables.target)
-    assert [c.metadata.batch for c in log.landed_commits(pipeline.name, 1)] == [batch]
 
 
 def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

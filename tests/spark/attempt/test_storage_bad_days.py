@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +27,8 @@ from include.protocol.errors import (
     TerminalError,
 )
 from include.protocol.ledger_events import BatchPlanned
-from tests.support.batches import batch, committed
+from tests.support.batches import batch
+from tests.support.damage import cut, emptied
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
@@ -95,38 +96,6 @@ def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="a folder is not writable"):
         world.attempt(pipeline, 1)
     assert_right(world, pipeline)
-
-
-Damage = Callable[[list[Path]], None]
-
-
-def cut(log: list[Path]) -> None:
-    log[-1].write_bytes(log[-1].read_bytes()[:-30])
-
-
-def emptied(log: list[Path]) -> None:
-    log[-1].write_bytes(b"")
-
-
-def gap(log: list[Path]) -> None:
-    log[-2].unlink()
-
-
-def no_log(log: list[Path]) -> None:
-    shutil.rmtree(log[0].parent)
-
-
-@pytest.mark.parametrize("damage", [cut, emptied, gap, no_log])
-def test_a_damaged_log_is_said_to_be_damaged(tmp_path: Path, damage: Damage) -> None:
-    path = tmp_path / "_lakemark" / "ledger" / "orders"
-    ledger = Ledger(LakeUri(str(path)))
-    for n in range(3):
-        ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
-    damage(sorted((path / "_delta_log").glob("*.json")))
-    for use in (ledger.state, lambda: ledger.append(lambda state: [])):
-        with pytest.raises(TableDamaged, match="ledger") as failure:
-            use()
-        assert "`lakemark ledger rebuild orders`" in failure.value.action
 
 
 def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:

@@ -1,6 +1,6 @@
-"""What is known to be wrong and waits for issue 24, which gives every table of a batch one contract: one test each, on
-the real stack. Each fails today at the assertion that speaks of the wrong rows or of the silence; whoever mends the
-defect takes its mark away (`strict`)."""
+"""Known defects, one test each, on the real stack. They wait for issue 24, which gives every table of a batch one
+contract. Each test fails today at the assertion about the wrong rows or about the missing error. Whoever mends a defect
+removes its mark (`strict`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def known(reason: str) -> pytest.MarkDecorator:
 
 
 def given(is_so: bool, otherwise: object = "") -> None:
-    """What a test needs before it comes to its point: not an assertion, for that is what is known to fail."""
+    """Checks what a test needs first. This is not an assertion, because the test's assertion is known to fail."""
     if not is_so:
         raise RuntimeError(str(otherwise))
 
@@ -46,7 +46,8 @@ def is_told_of(world: World, pipeline: Pipeline) -> bool:
 
 
 def all_of_it_lost(world: World) -> Pipeline:
-    """The target and the ledger are lost, archive and quarantine are not; and Kafka has dropped the first records.
+    """The target and the ledger are lost, the archive and the quarantine are not, and Kafka has dropped the first
+    records.
 
     What is left to do is what `ledger rebuild` says then: remove what is left of the ledger, and run the pipeline.
     """
@@ -92,7 +93,7 @@ def test_i8_after_target_and_ledger_were_lost_the_quarantine_keeps_what_it_holds
     ],
     ids=["restore", "replace"],
 )
-@known("settle records the version and the id that come after; whoever plans looks for a RESTORE behind it only")
+@known("settle records the version and the id that come after; the next plan looks for a RESTORE only after these")
 def test_i3_a_target_that_is_rolled_back_while_a_batch_is_planned_is_noticed(world: World, statement: str) -> None:
     topic = world.topic(partitions=1)
     pipeline = pipeline_of(world, topic)
@@ -132,7 +133,7 @@ def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World)
 
 
 @pytest.mark.slow
-@known("a resolution says nothing of the version that it speaks of: what a RESTORE has taken away stays 'replayed'")
+@known("a resolution does not name the table's version: what a RESTORE has taken away stays 'replayed'")
 def test_i8_a_replay_that_a_restore_has_taken_away_is_pending_again(world: World) -> None:
     pipeline = with_suite(world, CHEAP)
     send(world, pipeline, {"id": 1, "price": 500}, {"id": 2})

@@ -219,7 +219,7 @@ def test_a_replay_of_records_of_an_old_topic_is_right(world: World, monkeypatch:
         monkeypatch.setenv(name, value)
     topic, schema = world.topic(partitions=1), "id BIGINT, seq BIGINT, at TIMESTAMP"
     pipeline = world.pipeline(topic, "replayed", source={"schema": schema})
-    pending = {"seq": 1, "at": 1_700_000_000}  # of which nobody says what it counts
+    pending = {"seq": 1, "at": 1_700_000_000}  # nothing says what it counts
     world.produce(topic, [{"id": 1, **pending}], 1)
     world.run_batch(pipeline)
     world.recreate_topic(topic, 1)

@@ -73,7 +73,7 @@ def test_avro(
 
 
 _ODD: dict[str, tuple[Any, bytes, Any]] = {
-    # the column and what stands in it: its schema, its bytes, and what the row has there (None: it is set aside)
+    # by column and case: the schema, the bytes, and the row's value (None: the record is set aside)
     "tags a text of two gigabytes": ({"type": "array", "items": "string"}, varint(1) + varint(2**31 - 9), None),
     "tags two thousand million texts": ({"type": "array", "items": "string"}, varint(2**31 - 9), None),
     "raw bytes of two gigabytes": ("bytes", varint(2**31 - 9), None),

@@ -21,7 +21,7 @@ Place = tuple[int, int]  # partition, offset
 
 
 def sent(world: World, topic: str, records: list[Record], stamp: Callable[[int], int]) -> dict[Place, Record]:
-    """Sends records; where each of them is. Args: stamp: Kafka's timestamp of the nth."""
+    """Sends records; returns where each of them is. Args: stamp: Kafka's timestamp of the nth record."""
     producer = Producer({"bootstrap.servers": world.bootstrap_servers, "log_level": 0})
     found: dict[Place, Record] = {}
     for n, record in enumerate(records):
@@ -41,7 +41,7 @@ def sent(world: World, topic: str, records: list[Record], stamp: Callable[[int],
 def assert_all_accounted_for(
     world: World, pipeline: Pipeline, records: dict[Place, Record], expected: Callable[[Record], Row | None]
 ) -> None:
-    """Every record is a row, older than one, or in the quarantine; the rows are the oracle's newest ones."""
+    """Every record is a row, older than a row, or in the quarantine; the rows are the oracle's newest ones."""
     newest: dict[int, tuple[tuple[int, Place], Row]] = {}
     quarantine = {(row["partition"], row["offset"]) for row in world.quarantine(pipeline)}
     set_aside: set[Place] = set()

@@ -1,7 +1,7 @@
 """Records that no producer should send: each becomes the row that it says it is, or goes to the quarantine; none fails
-an attempt. What is expected is said by an oracle that shares no code with Lakemark (`tests/hostile`).
+an attempt. An oracle that shares no code with Lakemark says what is expected (`tests/hostile`).
 
-`HOSTILE_SEED=...` runs the fresh seed of a test that has failed once more.
+`HOSTILE_SEED=...` runs a failed test's fresh seed once more.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def test_the_smallest_records_that_once_were_other_rows(
 
 
 def test_a_number_is_kept_as_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    """Where a text is declared; by Spark's parser it passes through a double."""
+    """Where a STRING is declared. In Spark's own parser a number passes through a double."""
     schema = {"id": Type("BIGINT"), "name": Type("STRING")}
     values = ["0.12345678901234567890", "[1.50]", '{"a":[1E2,-0]}']
     records = [Record(None, f'{{"id": 1, "name": {value}}}'.encode()) for value in values]

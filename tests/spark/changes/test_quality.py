@@ -27,7 +27,7 @@ CHEAP = rule("expect_column_values_to_be_between", column="price", min_value=0, 
 
 
 def with_suite(world: World, *rules: dict[str, Any], again: Pipeline | None = None, **quality: Any) -> Pipeline:
-    """A pipeline with these rules; `again`: that one, written anew."""
+    """A pipeline with these rules. Args: again: a pipeline whose file is written once more."""
     world.write_suite("shop", rules)
     topic, name = (again.source.topics[0], again.name) if again else (world.topic(1), None)
     return world.pipeline(

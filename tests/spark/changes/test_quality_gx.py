@@ -201,7 +201,7 @@ def split(rows: DataFrame, rule: RowRule) -> Counter[tuple[str, ...]]:
 
 
 def their_split(unexpected: list[Any], names: tuple[str, ...]) -> Counter[tuple[str, ...]]:
-    """The same of Great Expectations' list: values, tuples or dicts, by how many columns a rule has."""
+    """The same for Great Expectations' list: values, tuples or dicts, depending on the rule's number of columns."""
 
     def values(found: Any) -> tuple[Any, ...]:
         if len(names) == 1:

@@ -83,7 +83,7 @@ def transform(changes, references):
 
 
 def test_i9_a_transforms_keys_are_exactly_what_they_are_declared_to_be(world: World) -> None:
-    """Those that it makes, those of deletes that go by it, and those of records that it never sees."""
+    """The keys that it makes, those of deletes that bypass it, and those of records that it never sees."""
     topic = world.topic(partitions=1)
     sql = "SELECT try_cast(id AS DECIMAL(10, 2)) AS id, seq, name, op, _lakemark FROM changes"
     source = {

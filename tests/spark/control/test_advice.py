@@ -1,6 +1,6 @@
-"""Every terminal error, provoked on the real stack: what it says is done word for word, until the pipeline is at the
-end of its topic and the table is right. (`tests/pure/house/test_advice.py` has the list, and asks the commands'
-grammar.)"""
+"""Every terminal error, provoked on the real stack. The test does what the error says, word for word, until the
+pipeline is at the end of its topic and the table is right. (`tests/pure/house/test_advice.py` has the list, and checks
+the commands' grammar. Errors of files are in `test_advice_on_files.py`.)"""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from deltalake import write_deltalake
 
 from include.audit.auditor import audit
 from include.lake.ledger import LEDGER_SCHEMA
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
-from include.protocol.errors import CountsDisagree, LakemarkError, RangeGap, SchemaChanged
+from include.protocol.errors import (
+    CountsDisagree,
+    LakemarkError,
+    LedgerBehindTarget,
+    RangeGap,
+    SchemaChanged,
+    TargetBehindLedger,
+)
 from include.protocol.ledger_events import BatchPlanned
-from tests.spark.changes.test_quality import CHEAP, rule, send, with_suite
-from tests.spark.changes.test_quality import SCHEMA as COLUMNS
 from tests.support.advice import advised, follow
 from tests.support.topics import Sent
 from tests.support.world import World, as_dict, changes, newest_by_key
@@ -75,7 +81,7 @@ def test_numbers_that_do_not_add_up(world: World) -> None:
 @SLOW
 @pytest.mark.parametrize("how", ["reset", "rebuild"])
 def test_i10_numbers_that_do_not_add_up_hold_nobody_up(world: World, how: str) -> None:
-    """CountsDisagree: nor a reset, nor a rebuild of the ledger, which both settle first."""
+    """CountsDisagree stops neither a reset nor a rebuild of the ledger, which both settle first."""
     pipeline = one_batch(world)
     coordinator = world.coordinator(pipeline)
     with world.session() as spark:
@@ -97,7 +103,7 @@ def test_i10_numbers_that_do_not_add_up_hold_nobody_up(world: World, how: str) -
 
 @SLOW
 def test_numbers_of_a_backfill_that_do_not_add_up_are_told_once_it_is_at_its_end(world: World) -> None:
-    """CountsDisagree: what has landed has landed, of a chunk too."""
+    """CountsDisagree: what has landed has landed. This holds for a chunk, too."""
     pipeline = one_batch(world)
     with world.session() as spark:
         table = f"delta.`{world.coordinator(pipeline).tables.target}`"
@@ -141,14 +147,24 @@ def test_a_target_that_was_rolled_back(world: World) -> None:
     world.drain(pipeline)
     with world.session() as spark:
         spark.sql(f"RESTORE TABLE delta.`{world.coordinator(pipeline).tables.target}` TO VERSION AS OF 1")
+    assert {row["seq"] for row in world.rows(pipeline)} == {1}
+    with pytest.raises(TargetBehindLedger, match="--from 1 "):
+        world.coordinator(pipeline).plan()
+    assert "RESTORE" in str(audit(world.settings, pipeline).findings)
     assert names(follow(world, pipeline)) == ["TargetBehindLedger"]
     assert_right(world, pipeline)
 
 
 def test_a_ledger_that_is_lost(world: World) -> None:
-    """LedgerBehindTarget."""
+    """LedgerBehindTarget. The target's log has what the ledger had."""
     pipeline = one_batch(world)
+    batch = world.coordinator(pipeline).ledger.state().batches[0].batch
     shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
+    with pytest.raises(LedgerBehindTarget):
+        world.coordinator(pipeline).plan()
+    log = TableLog.open(world.coordinator(pipeline).tables.target)
+    assert log is not None
+    assert [c.metadata.batch for c in log.landed_commits(pipeline.name, 1)] == [batch]
     assert names(follow(world, pipeline)) == ["LedgerBehindTarget"]
     assert_right(world, pipeline)
 
@@ -214,7 +230,7 @@ def test_a_topic_that_was_made_anew(world: World) -> None:
 @SLOW
 @pytest.mark.parametrize("table", ["ledger", "target"])
 def test_a_table_that_is_damaged(world: World, table: str) -> None:
-    """TableDamaged: of the target the advice begins with what no command does."""
+    """TableDamaged: for the target, the advice begins with a step that no command does."""
     pipeline = one_batch(world)
     path = Path(getattr(world.coordinator(pipeline).tables, table))
     sorted((path / "_delta_log").glob("*.json"))[-1].write_bytes(b"")
@@ -241,45 +257,3 @@ def test_a_gap(world: World) -> None:
     assert "was replaced or rolled back" in world.lakemark(*look).stdout
     assert names(follow(world, pipeline)) == ["TargetBehindLedger"]
     assert_right(world, pipeline)
-
-
-@SLOW
-def test_a_gate_that_a_batch_does_not_pass(world: World) -> None:
-    """QualityGate: the suite is mended by hand, then the command is given."""
-    strict = rule(CHEAP["type"], "fail", **CHEAP["kwargs"])
-    pipeline = with_suite(world, strict)
-    send(world, pipeline, {"id": 1, "price": 500}, {"id": 2})
-    done = world.lakemark("run", pipeline.name, "--json")
-    error = json.loads(done.stdout)
-    assert error["error"] == "QualityGate"
-    with_suite(world, again=pipeline)
-    [command] = advised(error["action"], pipeline)
-    assert world.lakemark(*command).returncode == 0
-    assert follow(world, pipeline) == []
-    assert sorted(as_dict(world.rows(pipeline))) == [1, 2]
-
-
-@SLOW
-def test_files_that_are_not_valid(world: World) -> None:
-    """PipelineFileError, SuiteError and TransformError: a file is mended by hand, and `validate` agrees before and
-    after."""
-    pipeline = with_suite(world, CHEAP)
-    send(world, pipeline, {"id": 1})
-    suite = world.settings.expectations / "shop.json"
-    file = world.settings.pipelines / f"{pipeline.name}.yaml"
-    for path, broken, name in (
-        (suite, suite.read_text().replace("_between", "_beyond"), "SuiteError"),
-        (file, file.read_text().replace("keys:", "kees:"), "PipelineFileError"),
-        (file, f'{file.read_text()}\ntransform: {{file: gone.sql, schema: "{COLUMNS}"}}\n', "TransformError"),
-    ):
-        good = path.read_text()
-        path.write_text(broken)
-        error = json.loads(world.lakemark("run", pipeline.name, "--json").stdout)
-        assert error["error"] == name, error
-        assert world.lakemark("validate", pipeline.name).returncode == 1
-        for command in advised(error["action"], pipeline):
-            world.lakemark(*command)
-        path.write_text(good)
-        assert world.lakemark("validate", pipeline.name).returncode == 0
-    assert follow(world, pipeline) == []
-    assert sorted(as_dict(world.rows(pipeline))) == [1]

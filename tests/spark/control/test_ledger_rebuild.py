@@ -50,7 +50,7 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
     elif how == "emptied":
         log[-1].write_bytes(b"")
     elif how == "a gap":
-        log[-2].unlink()  # after the newest checkpoint: before it nobody would miss one
+        log[-2].unlink()  # after the newest checkpoint: nobody would miss an earlier one
     else:
         shutil.rmtree(str(ledger.uri))
         if how == "an old copy":

@@ -42,7 +42,7 @@ def test_a_pipeline_that_merged_from_kafka_goes_on_from_the_archive_and_back(wor
 @pytest.mark.slow
 @pytest.mark.parametrize("until", ["settled", "landed"])
 def test_i7_a_landing_goes_on_behind_what_the_pipeline_has_archived_itself(world: World, until: str) -> None:
-    """The line is taken out and put back, and Kafka has dropped meanwhile what was merged without it."""
+    """The line is taken out and put back. Meanwhile Kafka has dropped what was merged without it."""
     first = kept(world, merge_every=2)
     name, topic = first.name, first.source.topics[0]
     send(world, first, 2, 1)

@@ -65,7 +65,7 @@ def test_a_key_may_be_named_payload(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("format_", ["json", "csv", "debezium-json"])
 def test_i9_keys_that_are_not_exactly_what_is_declared_do_not_become_one(spark: SparkSession, format_: str) -> None:
-    """Rounded, or cut to microseconds, two keys would be one, and one row would take the other's place."""
+    """If they were rounded, or cut to microseconds, two keys would become one, and one row would replace the other."""
     of_type = {
         "DECIMAL(4, 1)": {"1.25": False, "1.3": True, "1.30": True, "1.250": False, "13e-1": True},
         "DECIMAL(2)": {"1.4": False, "1": True, "1.0": True},
@@ -119,7 +119,7 @@ def test_a_key_that_is_no_text_is_none(spark: SparkSession) -> None:
 
 
 def test_keys_that_are_no_text_do_not_become_one(spark: SparkSession) -> None:
-    """By the character that stands for what is none."""
+    """The replacement character would make them equal."""
     pipeline = a_pipeline("name STRING", {"keys": ["raw_key"]}, metadata={"raw_key": "key"})
     keys = [b"\xff", b"\xfe", b"\xef\xbf\xbd"]
     rows = decoded(spark, pipeline, [(key, {"name": "n"}) for key in keys])

@@ -28,7 +28,7 @@ def with_runner(settings: Settings, **changes: str) -> Settings:
 
 
 def drained_by(world: World, settings: Settings, name: str) -> list[str]:
-    """Outcomes of a run of two batches, once it is sure that the table is right."""
+    """Runs two batches, checks the table, and returns the batches' outcomes."""
     topic = world.topic()
     world.produce(topic, changes(range(80), seq=1))
     pipeline = world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 50}})

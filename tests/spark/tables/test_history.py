@@ -19,8 +19,8 @@ def with_history(world: World, topic: str, name: str, **sections: object) -> Pip
 def test_i11_history_of_an_attempt_that_got_no_further_is_made_as_the_next_one_decodes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails between the two tables; then the pipeline file is changed, and a record is left out. (That a kill there
-    does no harm is one of tests/faults/test_fault_points.py.)"""
+    """The attempt fails between the two tables; then the pipeline file is changed, and a record is left out.
+    (tests/faults/test_fault_points.py shows that a kill there does no harm.)"""
     topic = world.topic(partitions=1)
     pipeline = with_history(world, topic, "remade")
     world.produce(topic, changes(range(4), 1), 1)

@@ -25,7 +25,7 @@ def test_a_drained_topic_is_the_newest_change_of_every_key(world: World) -> None
 
 
 def test_i9_a_batch_that_is_joined_by_hash_makes_the_same_table(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one is that is too large to be sent to every executor."""
+    """Spark joins by hash when a batch is too large to be sent to every executor."""
     monkeypatch.setattr(session, "_SMALL_RECORDS", 0)
     monkeypatch.setattr(reduction, "_BROADCAST_BYTES", 0)
     monkeypatch.setitem(session._USUAL, "spark.sql.autoBroadcastJoinThreshold", "-1")

@@ -35,7 +35,7 @@ def markers(world: World, pipeline: Pipeline) -> list[int | None]:
 
 
 def the_example(world: World) -> Pipeline:
-    """On topics of this test's own."""
+    """The example, on topics of this test's own."""
     mine = world.topic(partitions=1)
     world.create_topic(f"{mine}-of-shop-7", 1)
     text = EXAMPLE.read_text().replace("bookings-of-shop-7", f"{mine}-of-shop-7").replace("[bookings,", f"[{mine},")

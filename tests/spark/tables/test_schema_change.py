@@ -30,7 +30,7 @@ def test_a_declared_column_is_added_and_what_is_no_longer_declared_stays(world: 
     world.run_batch(pipeline)
     rows = as_dict(world.rows(pipeline))
     assert (rows[1]["more"], rows[2]["more"]) == (None, {"x": 1})
-    # What was read before the column was declared has it once it is read again.
+    # Rows that were read before the column was declared get it once they are read again.
     assert world.lakemark("backfill", pipeline.name, "--batches", "0").returncode == 0
     assert as_dict(world.rows(pipeline))[1]["more"] == {"x": 1}
     assert audit(world.settings, pipeline, deep=True).findings == ()

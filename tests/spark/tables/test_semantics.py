@@ -137,11 +137,7 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
                 aside = []
         replica.merge(aside, again=True)
     everything = [change for changes in streams for change in changes]
-    found = {
-        (row["case_id"], row["id"]): {name: row[name] for name in SHOWN}
-        for row in read_table(replica.table)
-        if not row["_lakemark"]["deleted"]
-    }
+    found = rows_of(replica.table)
     assert found == newest(everything, semantics)
     assert len(found) > cases
     assert replica.stale > 0
@@ -174,12 +170,14 @@ def test_i9_a_column_that_is_declared_later_is_right_once_all_is_read_again(
         replica = Replica(spark, newer, tmp_path, replica.landed, replica.read_again)
         replica.merge(since, again=True)  # by an attempt that does not know the column: it stays as it is
     everything = [*before, *since]
-    found = {
-        (row["case_id"], row["id"]): {name: row[name] for name in SHOWN}
-        for row in read_table(replica.table)
-        if not row["_lakemark"]["deleted"]
-    }
+    found = rows_of(replica.table)
     assert found == newest(everything, semantics)
+
+
+def rows_of(path: str) -> dict[Key, dict[str, Any]]:
+    """What readers see, by key."""
+    shown = [row for row in read_table(path) if not row["_lakemark"]["deleted"]]
+    return {(row["case_id"], row["id"]): {name: row[name] for name in SHOWN} for row in shown}
 
 
 def history_of(path: str) -> dict[Key, list[tuple[Any, ...]]]:

@@ -49,7 +49,7 @@ MOMENTS = [
     "1883-11-18T17:00:00Z",
     "1900-01-01T00:00:00Z",
     "1969-12-31T23:59:59.999999Z",
-    "2026-03-29T00:59:59.999999Z",  # an hour that is not, or is twice, where summer time begins and ends
+    "2026-03-29T00:59:59.999999Z",  # hours that do not exist, or exist twice, when summer time begins and ends
     "2026-03-29T01:30:00Z",
     "2026-10-25T00:30:00Z",
     "2026-10-25T01:30:00Z",
@@ -72,7 +72,7 @@ def seen_by_spark(spark: SparkSession, path: str, column: str) -> list[int]:
 
 
 def seen_by_others(path: str, column: str) -> dict[str, list[int]]:
-    """By deltalake, DuckDB and pyarrow."""
+    """What deltalake, DuckDB and pyarrow see."""
     table = DeltaTable(path)
     files = [str(Path(path, name)) for name in pa.table(table.get_add_actions()).column("path").to_pylist()]
     query = QueryBuilder().register("t", table).execute(f"select {column} as found from t")
