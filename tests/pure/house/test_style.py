@@ -13,7 +13,20 @@ from include.settings import PROJECT_ROOT
 LINES_MAX = 300
 POSITIONAL_MAX = 4
 # Functions whose arguments are all of one kind.
-_OF_EQUALS = {"agg", "chain", "coalesce", "drop", "max", "min", "select", "selectExpr", "struct", "xxhash64", "zip"}
+_OF_EQUALS = {
+    "_lakemark",
+    "agg",
+    "chain",
+    "coalesce",
+    "drop",
+    "max",
+    "min",
+    "select",
+    "selectExpr",
+    "struct",
+    "xxhash64",
+    "zip",
+}
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 FOLDERS = ("include", "spark_jobs", "plugins", "dags", "tests")
 FILES = sorted(
