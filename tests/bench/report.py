@@ -23,7 +23,7 @@ def add_to_report(folder: Path, machine: dict, work: dict) -> None:
 
 
 def figures(work: dict) -> Iterator[tuple[str, float, float, float]]:
-    """The lines of a report: a contender's name, its seconds and CPU seconds per batch, and Lakemark's share of its time."""
+    """Names each contender, its seconds and CPU seconds per batch, and which part of its time Lakemark takes."""
     middle = {"mean": statistics.mean, "median": statistics.median}[work["figure"]]
     ours = next(name for name in work["seconds"] if name.startswith("lakemark"))
     base = middle(work["seconds"][ours])
