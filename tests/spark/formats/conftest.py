@@ -1,4 +1,4 @@
-"""One session on the Spark server, and one schema registry, for all tests of this room."""
+"""One session on the Spark server for all tests of this room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from include.installation.stack import Stack
 from tests.conftest import world_in
-from tests.support.schema_registry import RegistryServer, schema_registry
 
 
 @pytest.fixture(scope="package")
@@ -17,9 +16,3 @@ def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sp
     world = world_in(tmp_path_factory.mktemp("formats"), stack)
     with world.session() as session:
         yield session
-
-
-@pytest.fixture(scope="package")
-def registry(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
-    with schema_registry(stack.settings, tmp_path_factory.mktemp("registry")) as server:
-        yield server
