@@ -22,7 +22,7 @@ from tests.hostile.protobuf import ProtobufRecords
 from tests.hostile.protobuf_messages import MESSAGES, PROTOBUF_COLUMNS
 from tests.hostile.protobuf_oracle import protobuf_row
 from tests.support.hostile import FRESH, SEEDS, a_pipeline, assert_same, decoded, differences
-from tests.support.schema_registry import RegistryServer, schema_registry
+from tests.support.schema_registry import RegistryServer
 
 _UNKNOWN_IDS = (0, 10**6, 2**31 - 1, 2**31, 2**32 - 1)
 
@@ -31,12 +31,6 @@ _UNKNOWN_IDS = (0, 10**6, 2**31 - 1, 2**31, 2**32 - 1)
 def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with world_in(tmp_path_factory.mktemp("hostile"), stack).session() as session:
         yield session
-
-
-@pytest.fixture(scope="module")
-def registry(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
-    with schema_registry(stack.settings, tmp_path_factory.mktemp("registry")) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
