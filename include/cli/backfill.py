@@ -112,7 +112,7 @@ def _list(backfills: Backfills, options: argparse.Namespace) -> int:
     for number, record in sorted(backfills.settler.ledger.state().backfills.items()):
         planned = record.backfill
         landed = sum(chunk.state == "landed" for chunk in backfills.chunks(planned))
-        state = record.outcome or "not ended"
+        state = record.outcome or "not at its end"
         found.append(
             {"backfill": number, "state": state, "chunks": len(planned.chunks), "landed": landed}
             | {"into": planned.into, "reason": planned.reason, "requested_by": planned.requested_by}
