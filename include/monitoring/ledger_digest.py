@@ -11,7 +11,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from include.protocol.ledger_events import FIRST_GENERATION, AttemptEnded, AttemptStarted, BackfillEnded, BackfillPlanned, BatchCommitted, BatchPlanned, GenerationStarted, TopicsStarted
+from include.protocol.ledger_events import (
+    FIRST_GENERATION,
+    AttemptEnded,
+    AttemptStarted,
+    BackfillEnded,
+    BackfillPlanned,
+    BatchCommitted,
+    BatchPlanned,
+    GenerationStarted,
+    TopicsStarted,
+)
 from include.protocol.ledger_rows import from_row
 from include.protocol.ledger_state import BatchRecord
 from include.protocol.ranges import TopicPartition

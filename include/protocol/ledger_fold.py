@@ -6,7 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from include.protocol.batch import Batch
-from include.protocol.ledger_events import FIRST_GENERATION, AttemptEnded, AttemptStarted, BackfillEnded, BackfillPlanned, BatchCommitted, BatchPlanned, Event, GenerationStarted, LedgerSnapshot, TopicsStarted
+from include.protocol.ledger_events import (
+    FIRST_GENERATION,
+    AttemptEnded,
+    AttemptStarted,
+    BackfillEnded,
+    BackfillPlanned,
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerSnapshot,
+    TopicsStarted,
+)
 from include.protocol.ledger_state import BackfillRecord, BatchRecord, LedgerState, contradiction
 from include.protocol.ranges import TopicPartition
 

@@ -9,7 +9,18 @@ from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import LedgerConflict
 from include.protocol.json_data import JsonMapping, JsonObject
-from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BackfillEnded, BackfillPlanned, BatchCommitted, BatchPlanned, Event, GenerationStarted, LedgerSnapshot, TopicsStarted
+from include.protocol.ledger_events import (
+    AttemptEnded,
+    AttemptStarted,
+    BackfillEnded,
+    BackfillPlanned,
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerSnapshot,
+    TopicsStarted,
+)
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
 
 EventName = Literal[

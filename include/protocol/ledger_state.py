@@ -9,7 +9,16 @@ from include.protocol.backfill import Backfill, BackfillOutcome
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import FencedGeneration, LedgerConflict, TerminalError
 from include.protocol.guard import fenced
-from include.protocol.ledger_events import FIRST_GENERATION, REBUILT, AttemptEnded, AttemptStarted, BatchCommitted, GenerationStarted, LedgerSnapshot, TopicsStarted
+from include.protocol.ledger_events import (
+    FIRST_GENERATION,
+    REBUILT,
+    AttemptEnded,
+    AttemptStarted,
+    BatchCommitted,
+    GenerationStarted,
+    LedgerSnapshot,
+    TopicsStarted,
+)
 from include.protocol.ranges import TopicPartition
 
 _BACKFILLS_OF_A_LEDGER = 100_000  # more than any ledger will have; rows store a backfill's number in 32 bits

@@ -13,7 +13,15 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from include.lake.ledger import APP_ID, CONFIGURATION, LEDGER_SCHEMA, SNAPSHOT_EVERY, SNAPSHOT_ID
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
-from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BatchCommitted, BatchPlanned, Event, LedgerSnapshot, TopicsStarted
+from include.protocol.ledger_events import (
+    AttemptEnded,
+    AttemptStarted,
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    LedgerSnapshot,
+    TopicsStarted,
+)
 from include.protocol.ledger_rows import to_row
 from include.protocol.ranges import OffsetRange
 

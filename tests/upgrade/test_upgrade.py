@@ -1,4 +1,4 @@
-"""What earlier versions of Lakemark have left on disk is read as they read it, and is carried on.
+"""What earlier versions of Lakemark have left on disk is read and carried on (one story: over 300 lines).
 
 For every version there is an archive of a small installation and what that version itself said about it
 (`make_fixtures` made both). New facts may be said beside the old ones; what was said must be said still. A change that

@@ -13,7 +13,14 @@ from include.lake.uri import LakeUri
 from include.monitoring.health import Health, Scheduler, is_terminal, judge
 from include.monitoring.ledger_reader import LedgerReader
 from include.protocol.backfill import Backfill
-from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BackfillEnded, BackfillPlanned, BatchPlanned, GenerationStarted
+from include.protocol.ledger_events import (
+    AttemptEnded,
+    AttemptStarted,
+    BackfillEnded,
+    BackfillPlanned,
+    BatchPlanned,
+    GenerationStarted,
+)
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import AttemptRecord
 from include.protocol.ranges import OffsetRange, TopicPartition

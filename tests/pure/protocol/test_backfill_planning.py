@@ -13,7 +13,13 @@ from include.protocol.batch import FENCE, Batch, BatchKey, app_id
 from include.protocol.errors import FencedGeneration, LedgerConflict, OffsetsExpired, TerminalError
 from include.protocol.generations import take_over
 from include.protocol.guard import AlreadyApplied, Apply, guard
-from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchPlanned, GenerationStarted, TopicsStarted
+from include.protocol.ledger_events import (
+    BackfillEnded,
+    BackfillPlanned,
+    BatchPlanned,
+    GenerationStarted,
+    TopicsStarted,
+)
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
 from include.protocol.ledger_state import LedgerState

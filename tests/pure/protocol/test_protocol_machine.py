@@ -34,7 +34,14 @@ from include.protocol.errors import (
 )
 from include.protocol.generations import Origin, fence_metadata, fenced_for, rebuild, restart, skip
 from include.protocol.guard import Apply, guard
-from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted, LedgerSnapshot, TopicsStarted
+from include.protocol.ledger_events import (
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerSnapshot,
+    TopicsStarted,
+)
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import to_row
 from include.protocol.ledger_state import LedgerState

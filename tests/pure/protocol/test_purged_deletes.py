@@ -21,7 +21,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, BatchCommitted, BatchPlanned, Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_events import (
+    BackfillEnded,
+    BackfillPlanned,
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    TopicsStarted,
+)
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import (
