@@ -1,4 +1,4 @@
-"""Makes the fixtures of the upgrade test with the version of Lakemark that is checked out:
+"""Makes the fixtures of the upgrade test, with the version that is checked out (one installation: over 300 lines):
 
     python -m tests.upgrade.make_fixtures
 

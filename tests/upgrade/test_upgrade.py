@@ -191,7 +191,10 @@ class Kafka:
         return [sent for _, sent in self.records(topic) if isinstance(sent.value, dict)]
 
     def last_by_key(self, topic: str, but: Callable[[dict], bool] = lambda value: False) -> dict[int, Sent]:
-        """Of a topic with one partition, where a record without a value deletes. Args: but: what is left out."""
+        """The newest record of each key of a topic with one partition; a record without a value deletes.
+
+        Args: but: which records are left out.
+        """
         rows: dict[int, Sent] = {}
         for key, sent in self.records(topic):
             if sent.value is None:
