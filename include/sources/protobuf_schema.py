@@ -52,7 +52,7 @@ class ProtobufSchema:
             made = Path(folder, "made")
             arguments = ["protoc", f"-I{folder}", f"-I{included}", "--include_imports", f"--descriptor_set_out={made}"]
             if protoc.main([*arguments, _FILE]) != 0:
-                raise NotProtobuf("protoc does not accept it; its messages are in the log")
+                raise NotProtobuf("protoc does not accept it; its words are in the log")
             return cls(made.read_bytes())
 
 

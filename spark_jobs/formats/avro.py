@@ -104,7 +104,7 @@ def _readable(records: DataFrame, number: int, schema: AvroSchema | NoSchema, ma
         return NoSchema(f"schema {number} is no record")
     if not schema.is_bounded:
         return NoSchema(
-            f"schema {number} has arrays of items that take no bytes, so a record may claim any number of them"
+            f"schema {number} has arrays of what takes no bytes, so that a record may claim any number of it"
         )
     try:
         row = records.sparkSession.range(0).select(_read(F.lit(None).cast("binary"), schema).alias("row"))
@@ -114,7 +114,7 @@ def _readable(records: DataFrame, number: int, schema: AvroSchema | NoSchema, ma
         # An ArithmeticException: a decimal of more digits than Spark has.
         if not isinstance(error, AnalysisException | ArithmeticException) and not _OF_AVRO.search(str(error)):
             raise  # a server that went away says nothing about a schema
-        return NoSchema(f"schema {number} cannot be read by Spark")
+        return NoSchema(f"schema {number} is none that Spark can read")
     return schema
 
 

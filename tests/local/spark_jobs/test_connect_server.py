@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from include.installation import spark_server
 from spark_jobs.commands.connect_server import keep_newest
 
 
@@ -22,3 +23,7 @@ def test_the_event_log_keeps_its_newest_files_and_the_one_that_is_written(tmp_pa
     assert not (tmp_path / "a").exists()
     keep_newest(tmp_path, 5)  # less than one file
     assert [f.name for f in tmp_path.rglob("events_*")] == ["events_2_b"]
+
+
+def test_the_server_starts_from_a_file_that_is_there() -> None:
+    assert spark_server._MAIN.is_file()

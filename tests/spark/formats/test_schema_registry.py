@@ -54,8 +54,8 @@ def test_a_schema_that_is_of_no_use_stops_nobody(spark: SparkSession, registry: 
     rows = decoded(spark, pipeline, [(None, b"\0" + n.to_bytes(4, "big") + body) for n in (*numbers, 99_999)])
     assert [row["reason"] for row in rows] == [
         None,
-        f"schema {numbers[1]} cannot be read by Spark",
-        f"schema {numbers[2]} cannot be read by Spark",
+        f"schema {numbers[1]} is none that Spark can read",
+        f"schema {numbers[2]} is none that Spark can read",
         f"schema {numbers[3]} is no record",
         f"schema {numbers[4]} is of type PROTOBUF, not AVRO",
         "schema 99999 is not in the registry",
