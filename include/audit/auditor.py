@@ -133,7 +133,7 @@ def _int96_findings(pipeline: Pipeline, tables: Mapping[str, LakeUri]) -> Iterat
                 "timestamps are stored as INT96: readers without Spark misread those before 1677-09-21 and after "
                 "2262-04-11 (so --deep compares no rows if this is the target)",
                 f"{pipeline.name}, {role}, file {name}",
-                f"`lakemark maintain {pipeline.name}` writes these files anew; no row changes",
+                f"`lakemark maintain {pipeline.name}` rewrites these files; no row changes",
             )
 
 

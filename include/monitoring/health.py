@@ -49,8 +49,8 @@ def judge(
     if problem is not None:
         return Health("broken", problem)
     failure = attempt.problem if attempt is not None else None
-    mended = committed_at is not None and scheduler.failed_at is not None and committed_at > scheduler.failed_at
-    if scheduler.failed_run is not None and not scheduler.running and not mended:
+    fixed_since = committed_at is not None and scheduler.failed_at is not None and committed_at > scheduler.failed_at
+    if scheduler.failed_run is not None and not scheduler.running and not fixed_since:
         why = scheduler.note or failure or f"run {scheduler.failed_run} failed. What to do: read its log"
         return Health("failed", why)
     if failure is not None and attempt is not None:

@@ -41,7 +41,7 @@ class LedgerReader:
     def _read(self, changed_at: int | None) -> None:
         table = open_table(self.uri)
         table_id = str(table.metadata().id) if table is not None else None
-        if table_id != self._table_id:  # made anew by `ledger rebuild`
+        if table_id != self._table_id:  # rebuilt by `ledger rebuild`
             self._digest, self._table_id = LedgerDigest(), table_id
         if table is not None:
             self._take_in(table)

@@ -27,9 +27,9 @@ from include.sources.kafka_records import oldest_timestamp
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0  # from the end of a look to the next one
-_WATCHED_SECONDS = 30.0  # the looking ends when nobody has asked for so long
+_WATCHED_SECONDS = 30.0  # without a request for this time, the looking ends
 _KAFKA_TIMEOUT_SECONDS = 5.0
-_KAFKA_AGAIN_SECONDS = 30.0  # brokers that did not answer are left alone for so long
+_KAFKA_AGAIN_SECONDS = 30.0  # brokers that did not answer are left alone for this time
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class ArchiveSource:
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline, state: LedgerState) -> Self:
-        """Args: state: of the pipeline's own ledger."""
+        """The archive of a pipeline. Args: state: of the pipeline's own ledger."""
         uri = Tables.of(settings, pipeline).archive
         if pipeline.landing is None:
             return cls(pipeline.name, uri, state)
