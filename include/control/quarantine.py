@@ -165,7 +165,11 @@ class Quarantine:
         replay: int | None = None,
         batch: Batch | None = None,
     ) -> None:
-        """Records resolutions. Args: batch: a replay's chunk, whose marker the commit carries, so that it lands once."""
+        """Records what became of records.
+
+        Args:
+            batch: a replay's chunk, whose marker the commit carries, so that it lands once.
+        """
         about = {"resolution": resolution, "replay": replay, "reason": reason, "resolved_by": resolved_by}
         rows = [{**record, **about, "resolved_at": datetime.now(UTC)} for record in records]
         if not rows:
