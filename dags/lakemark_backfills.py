@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
-from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
+from airflow.sdk.types import DagRunProtocol
 from lakemark_merge_task import MergeTask  # these two in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, asked_by, pipelines_to_parse, work_on
@@ -21,6 +21,7 @@ from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.jobs.runner import run_promotion
 from include.pipeline_file import Pipeline
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             return "cancel" if params["what"] == CANCEL else "preview"
 
         @task
-        def cancel(params: dict, dag_run: Any) -> list[dict[str, Any]]:
+        def cancel(params: dict, dag_run: DagRunProtocol) -> list[JsonObject]:
             with work_on(pipeline.name):
                 chunks = backfills.cancel(number_to_cancel(params), asked_by(dag_run))
             return [chunk.to_json() for chunk in chunks]
@@ -122,7 +123,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         @task.short_circuit(
             doc_md="Says what the backfill would read, in how many chunks, and about how long it takes."
         )
-        def preview(params: dict) -> dict[str, Any] | None:
+        def preview(params: dict) -> JsonObject | None:
             with work_on(pipeline.name):
                 facts = backfills.preview(request_of(params))
             for line in preview_lines(facts):
@@ -131,14 +132,14 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             return None if params["only_preview"] else facts
 
         @task(doc_md="Records the backfill in the ledger; its chunks never change after that.")
-        def plan(params: dict, dag_run: Any) -> list[dict[str, int]]:
+        def plan(params: dict, dag_run: DagRunProtocol) -> list[dict[str, int]]:
             with work_on(pipeline.name):
                 planned = backfills.plan(request_of(params), dag_run.run_id, params["reason"] or "", asked_by(dag_run))
             log.info("backfill %s: %s chunks", planned.number, len(planned.chunks))
             return [planned.batch(n).key._asdict() for n in range(len(planned.chunks))]
 
         @task(doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.")
-        def finish(keys: list[dict[str, int]], done: Any, dag_run: Any) -> list[dict[str, Any]]:
+        def finish(keys: list[dict[str, int]], done: object, dag_run: DagRunProtocol) -> list[JsonObject]:
             with work_on(pipeline.name):
                 number = -keys[0]["generation"]
                 record = backfills.settler.ledger.state().backfills[number]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
-from typing import Any
 
 from airflow.sdk import DAG, Asset, Param, task
 from lakemark_names import DAG_PREFIX, TAG
@@ -16,6 +15,7 @@ from lakemark_tasks import ON_SPARK, TASKS, log_fact, pipelines_to_parse, work_o
 
 from include.jobs.runner import run_check
 from include.pipeline_file import Pipeline, TableChecks
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def build(pipeline: Pipeline, checks: TableChecks, settings: Settings) -> DAG:
     ) as dag:
 
         @task(inlets=[Asset(pipeline.target.table)], doc_md="Safe to clear at any time.", **ON_SPARK)
-        def check(params: dict) -> dict[str, Any]:
+        def check(params: dict) -> JsonObject:
             with work_on(pipeline.name):
                 return run_check(settings, pipeline.name, params["version"], listen=log_fact, log=log.info)
 

@@ -6,8 +6,8 @@ A batch's event names one version of the table. That version never changes, what
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from airflow.sdk import DAG, Asset, task
 
@@ -26,7 +26,7 @@ with DAG(
 ):
 
     @task
-    def late_flights(*, triggering_asset_events: Any) -> list[dict[str, Any]]:
+    def late_flights(*, triggering_asset_events: Mapping) -> list[dict]:
         """How many of a batch's flights depart over an hour late, from that batch's own version of the table."""
         found = []
         # Events come at least once: if there are two for one batch, one is left out.

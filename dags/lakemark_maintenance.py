@@ -7,8 +7,8 @@ file says under `maintenance` when to do what.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from airflow.sdk import DAG, get_current_context, task
 from lakemark_names import MAINTENANCE_DAG, TAG
@@ -17,6 +17,7 @@ from lakemark_tasks import ON_SPARK, TASKS, work_on  # in plugins/, which Airflo
 from include.jobs.report import maintenance_lines, told
 from include.jobs.runner import run_maintenance
 from include.pipeline_file import load_pipelines
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -46,13 +47,13 @@ def build(settings: Settings) -> DAG:
             doc_md="Safe to clear at any time.",
             **ON_SPARK,
         )
-        def maintain(name: str) -> dict[str, Any]:
+        def maintain(name: str) -> JsonObject:
             get_current_context()["pipeline"] = name
             with work_on(name):
                 return run_maintenance(settings, name, lambda fact: log.info("%s", told(fact)), log.info)
 
         @task(trigger_rule="all_done", doc_md="Reports what the whole run has gained.")
-        def report(found: Any) -> None:
+        def report(found: Iterable[JsonObject]) -> None:
             for won in found:
                 for line in maintenance_lines(won):
                     log.info("%s", line)

@@ -13,12 +13,12 @@ import logging
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
 
 import lakemark_lineage  # these six in plugins/, which Airflow puts on the path
 import lakemark_metrics
 import lakemark_on_data
-from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, get_current_context, task
+from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, XComArg, get_current_context, task
+from airflow.sdk.types import OutletEventAccessorsProtocol
 from lakemark_merge_task import MergeTask
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
@@ -29,6 +29,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.explain import markdown
 from include.pipeline_file.schedule import OnData, OnTables
 from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
@@ -57,7 +58,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             trigger_rule="none_failed",  # a landing with nothing to land was skipped
             doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new.",
         )
-        def plan() -> dict[str, Any] | None:
+        def plan() -> JsonObject | None:
             with work_on(pipeline.name):
                 coordinator = Coordinator(settings, pipeline)
                 run = coordinator.plan_run(ignore_merge_every=pipeline.landing is not None and not has_landed())
@@ -67,7 +68,9 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             return told(pipeline, run)
 
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
-        def settle(planned: dict[str, Any], merged: list, *, outlet_events: Any) -> list[dict[str, Any]]:
+        def settle(
+            planned: JsonObject, merged: list, *, outlet_events: OutletEventAccessorsProtocol
+        ) -> list[JsonObject]:
             with work_on(pipeline.name):
                 settled = Coordinator(settings, pipeline).settle_run(RunPlan.from_json(planned))
             events = [BatchEvent.of(pipeline, record).to_json() for record in settled]
@@ -91,7 +94,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
     return dag
 
 
-def landing_task(pipeline: Pipeline, settings: Settings) -> Any:
+def landing_task(pipeline: Pipeline, settings: Settings) -> XComArg | None:
     """The last of the landing's tasks, which come before the others; None without `merge_every`."""
     landing = pipeline.landing
     if landing is None:
@@ -102,12 +105,12 @@ def landing_task(pipeline: Pipeline, settings: Settings) -> Any:
         ignore_downstream_trigger_rules=False,
         doc_md="Records the archive's next offset ranges in the landing's ledger, or finds nothing new.",
     )
-    def plan_landing() -> dict[str, Any] | None:
+    def plan_landing() -> JsonObject | None:
         with work_on(landing.name):
             return told(landing, Coordinator(settings, landing).plan_run())
 
     @task(doc_md="Records what has landed in the archive.")
-    def settle_landing(planned: dict[str, Any], done: list) -> int:
+    def settle_landing(planned: JsonObject, done: list) -> int:
         with work_on(landing.name):
             return len(Coordinator(settings, landing).settle_run(RunPlan.from_json(planned)))
 
@@ -128,7 +131,7 @@ def has_landed() -> bool:
     return get_current_context()["ti"].xcom_pull(task_ids="plan_landing") is not None
 
 
-def told(pipeline: Pipeline, run: RunPlan | None) -> dict[str, Any] | None:
+def told(pipeline: Pipeline, run: RunPlan | None) -> JsonObject | None:
     """A run's plan as data. It also goes into the log."""
     if run is None:
         log.info("nothing new: there is no batch to run")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
-from typing import Any
 
 from airflow.sdk import DAG, Param, task
+from airflow.sdk.types import DagRunProtocol
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, work_on  # in plugins/, which Airflow puts on the path
 
@@ -19,6 +19,7 @@ from include.jobs.runner import create_target
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.protocol.generations import restart
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_rows import generation_to_json
 from include.protocol.ledger_state import LedgerState
@@ -57,7 +58,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
     ) as dag:
 
         @task(doc_md="Safe to clear: a run does not begin a second generation.")
-        def reset(params: dict, dag_run: Any) -> dict[str, Any]:
+        def reset(params: dict, dag_run: DagRunProtocol) -> JsonObject:
             coordinator, by = Coordinator(settings, pipeline), asked_by(dag_run)
 
             def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:

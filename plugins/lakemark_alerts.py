@@ -6,8 +6,8 @@ The file that `LAKEMARK_ALERTS` names says whom to tell, and with which notifier
 from __future__ import annotations
 
 import logging
-from typing import Any
 
+from airflow.sdk import Context
 from airflow.sdk._shared.module_loading import import_string
 from lakemark_names import DAG_PREFIX
 
@@ -18,7 +18,7 @@ from include.settings import Settings
 log = logging.getLogger(__name__)
 
 
-def failed(context: Any) -> None:
+def failed(context: Context) -> None:
     """Airflow's callback for a task that has failed and is not tried again."""
     ti = context["ti"]
     error = context.get("exception")
@@ -26,7 +26,7 @@ def failed(context: Any) -> None:
     tell(Alert("failed", ti.dag_id.removeprefix(DAG_PREFIX), text), context)
 
 
-def tell(alert: Alert, context: Any) -> None:
+def tell(alert: Alert, context: Context) -> None:
     """Calls every notifier. Errors are only logged: an alert must not fail the task that sends it."""
     try:
         entries = load_notifiers(Settings.from_environment().alerts)

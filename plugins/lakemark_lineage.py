@@ -7,7 +7,7 @@ naming specification: `kafka://HOST:PORT` and the topic, `file` and the table's 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from airflow.providers.openlineage import conf
 
@@ -15,6 +15,10 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.ledger_state import BatchRecord
 from include.settings import Settings
+
+if TYPE_CHECKING:  # importing them costs a second
+    from openlineage.client.event_v2 import InputDataset, OutputDataset
+    from openlineage.client.facet_v2 import column_lineage_dataset
 
 
 def of_run(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchRecord]) -> None:
@@ -27,7 +31,9 @@ def of_run(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchRecord
     emit_dataset_lineage(inputs=inputs, outputs=[output])
 
 
-def datasets(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchRecord]) -> tuple[list[Any], Any]:
+def datasets(
+    settings: Settings, pipeline: Pipeline, settled: Sequence[BatchRecord]
+) -> tuple[list[InputDataset], OutputDataset]:
     """The topics as inputs, the target as output: schema, version, column lineage, rows."""
     from openlineage.client.event_v2 import InputDataset, OutputDataset
     from openlineage.client.facet_v2 import (
@@ -45,7 +51,7 @@ def datasets(settings: Settings, pipeline: Pipeline, settled: Sequence[BatchReco
     topics = pipeline.source.topics or sorted(settled[-1].batch.topic_ids)
     inputs = [InputDataset(namespace=brokers, name=topic, facets={"schema": schema}) for topic in topics]
 
-    def from_topics(name: str) -> list[Any]:
+    def from_topics(name: str) -> list[column_lineage_dataset.InputField]:
         direct = column_lineage_dataset.Transformation(type="DIRECT", subtype="IDENTITY")
         return [
             column_lineage_dataset.InputField(namespace=i.namespace, name=i.name, field=name, transformations=[direct])

@@ -21,6 +21,7 @@ from include.jobs.report import JobReport
 from include.jobs.runner import run_job, submit_job
 from include.pipeline_file import find_pipeline
 from include.protocol.batch import BatchKey
+from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.runs import RunPlan
 from include.settings import Settings
 
@@ -47,7 +48,7 @@ class MergeTask(BaseOperator):
         self.pipeline, self.work = pipeline, work
         self.attempt_id: str | None = None  # the last one of this try
 
-    def execute(self, context: Context) -> list[dict[str, Any]]:
+    def execute(self, context: Context) -> list[JsonObject]:
         settings = Settings.from_environment()
         with work_on(self.pipeline):
             self._name(settings, context)
@@ -60,7 +61,7 @@ class MergeTask(BaseOperator):
         facts = job.to_json()
         raise TaskDeferred(trigger=JobEnds(facts), method_name=self.ended.__name__, kwargs={"job": facts})
 
-    def ended(self, context: Context, job: Mapping[str, str], event: Mapping[str, str]) -> list[dict[str, Any]]:
+    def ended(self, context: Context, job: Mapping[str, str], event: Mapping[str, str]) -> list[JsonObject]:
         """Resumes the task when the job has ended."""
         done = ClusterJob.from_json(job)
         with work_on(self.pipeline):
@@ -72,10 +73,10 @@ class MergeTask(BaseOperator):
             done.end()
             return _outcomes(report.results(DriverState(event["state"]).ending))
 
-    def _hear(self, tell: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def _hear(self, tell: Callable[[JsonObject], None]) -> Callable[[JsonObject], None]:
         """Takes a job's lines: for `tell`, and for the task's link."""
 
-        def hear(fact: dict[str, Any]) -> None:
+        def hear(fact: JsonObject) -> None:
             self.attempt_id = fact.get("attempt_id", self.attempt_id)
             tell(fact)
 
@@ -101,7 +102,7 @@ class JobEnds(BaseTrigger):
         super().__init__()
         self.job = job
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
+    def serialize(self) -> tuple[str, JsonObject]:
         return f"{__name__}.{type(self).__name__}", {"job": self.job}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -123,9 +124,9 @@ class JobEnds(BaseTrigger):
         await asyncio.to_thread(ClusterJob.from_json(self.job).end)
 
 
-def _work_of(facts: Mapping[str, Any]) -> RunPlan | BatchKey:
+def _work_of(facts: JsonMapping) -> RunPlan | BatchKey:
     return RunPlan.from_json(facts) if "until" in facts else BatchKey(**facts)
 
 
-def _outcomes(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _outcomes(results: list[JsonObject]) -> list[JsonObject]:
     return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]

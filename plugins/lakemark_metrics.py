@@ -6,16 +6,14 @@ sends them once: a job that was killed after its commit has sent nothing, and a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
 from include.control.lag import Lag
+from include.protocol.json_data import JsonMapping
 
 
-def of_job(pipeline: str, fact: Mapping[str, Any]) -> None:
+def of_job(pipeline: str, fact: JsonMapping) -> None:
     """Sends the metrics that a line of the job's JSON stands for."""
     match fact:
         case {"result": {"outcome": "applied", "phase_seconds": seconds, "counts": counts}}:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -18,6 +17,7 @@ from include.control.lag import Lookout
 from include.pipeline_file import find_pipeline
 from include.protocol.data_watch import DataWatch, StartRun
 from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class OnData(BaseEventTrigger):
         super().__init__()
         self.pipeline, self.records, self.seconds, self.version = pipeline, records, seconds, version
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
+    def serialize(self) -> tuple[str, JsonObject]:
         arguments = ("pipeline", "records", "seconds", "version")
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in arguments}
 
@@ -62,6 +62,6 @@ class OnData(BaseEventTrigger):
             await asyncio.sleep(pause)
 
 
-def _told(pipeline: str, start: StartRun) -> dict[str, Any]:
+def _told(pipeline: str, start: StartRun) -> JsonObject:
     """The data of the event that triggers the run."""
     return {"pipeline": pipeline, "records": start.records, "waited_seconds": round(start.waited_seconds, 1)}

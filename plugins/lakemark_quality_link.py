@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from airflow.configuration import conf
 from airflow.sdk import BaseOperatorLink
 
 from include.settings import Settings
+
+if TYPE_CHECKING:
+    from airflow.models.taskinstancekey import TaskInstanceKey
+    from lakemark_merge_task import MergeTask
 
 
 class QualityLink(BaseOperatorLink):
@@ -19,7 +23,7 @@ class QualityLink(BaseOperatorLink):
 
     name = "Data quality"
 
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+    def get_link(self, operator: MergeTask, *, ti_key: TaskInstanceKey) -> str:
         docs = Settings.from_environment().data_docs_url
         if docs is not None and operator.attempt_id is not None:
             return f"{docs}/index.html#{operator.attempt_id}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import Any
 
 from airflow.jobs.job import Job
 from airflow.listeners import hookimpl
@@ -20,7 +19,7 @@ from include.settings import Settings
 
 
 @hookimpl
-def on_starting(component: Any) -> None:
+def on_starting(component: object) -> None:
     """Called in the scheduler, the triggerer and the DAG processor, and in tasks, which have no database."""
     if not isinstance(component, Job) or Pool.get_pool(SPARK_POOL) is not None:
         return

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 from urllib.parse import quote
 
 import lakemark_alerts  # these three beside this file, in a folder that Airflow puts on the path
 import lakemark_metrics
 from airflow.sdk import get_current_context, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.types import DagRunProtocol
 from lakemark_first_come import FIRST_COME
 from lakemark_names import DAG_PREFIX, PROBLEM_KEY, SPARK_POOL
 from structlog.contextvars import bind_contextvars
@@ -20,6 +20,7 @@ from structlog.contextvars import bind_contextvars
 from include.jobs.report import told
 from include.pipeline_file import Pipeline, load_pipelines
 from include.protocol.errors import LakemarkError, TerminalError
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -73,22 +74,22 @@ def this_try() -> str:
     return f"airflow {place}?try_number={ti.try_number}"
 
 
-def asked_by(dag_run: Any) -> str:
+def asked_by(dag_run: DagRunProtocol) -> str:
     """For the ledger: the run that made the request, and so the person behind it."""
     return f"airflow {dag_run.run_id}"
 
 
-def telling(pipeline: str) -> Callable[[dict[str, Any]], None]:
+def telling(pipeline: str) -> Callable[[JsonObject], None]:
     """Takes the lines of a pipeline's job: it logs them and sends their metrics."""
 
-    def tell(fact: dict[str, Any]) -> None:
+    def tell(fact: JsonObject) -> None:
         log_fact(fact)
         lakemark_metrics.of_job(pipeline, fact)
 
     return tell
 
 
-def log_fact(fact: dict[str, Any]) -> None:
+def log_fact(fact: JsonObject) -> None:
     """Logs a line of a job. All later log lines name the batch and the attempt, too."""
     bind_contextvars(**{name: fact[name] for name in _NAMED if name in fact})
     log.info("%s", told(fact))

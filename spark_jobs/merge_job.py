@@ -25,7 +25,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -35,6 +34,7 @@ from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.planning import Idle
 from include.protocol.ranges import offsets_from_argument
@@ -167,7 +167,7 @@ def _session(settings: Settings, options: argparse.Namespace) -> AbstractContext
     return open_session(settings, options.remote, options.master, options.submitted)
 
 
-def _settled(coordinator: Coordinator, result: AttemptResult) -> dict[str, Any]:
+def _settled(coordinator: Coordinator, result: AttemptResult) -> JsonObject:
     began = time.monotonic()
     committed = coordinator.settle(result.batch.key)
     seconds = {**result.phase_seconds, "settle": round(time.monotonic() - began, 3)}

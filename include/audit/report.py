@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+
+from include.protocol.json_data import JsonObject
 
 
 @dataclass(frozen=True)
@@ -45,5 +46,5 @@ class AuditReport:
     on_record: tuple[str, ...] = ()  # what people decided: these are no findings, but they are reported
     recomputed: Recomputed | None = field(default=None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return asdict(self)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from include.cli.output import Commands, add_command, named_pipeline, report, say
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 
@@ -56,7 +56,7 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
 
     pipeline = named_pipeline(settings, options.pipeline)
 
-    def listen(fact: dict[str, Any]) -> None:
+    def listen(fact: JsonObject) -> None:
         say(told(fact))
 
     if options.until_caught_up:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 from include.cli.output import Commands, add_command, argument, named_pipeline, report, say, who
 from include.control.coordinator import Coordinator
@@ -12,6 +11,7 @@ from include.control.generation_change import DecideStart, GenerationChange
 from include.jobs.runner import create_target
 from include.pipeline_file import Pipeline
 from include.protocol.generations import Origin, restart, skip
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_rows import generation_to_json
 from include.protocol.ledger_state import LedgerState
@@ -128,7 +128,7 @@ def _generation_lines(started: GenerationStarted) -> Iterator[str]:
         yield f"  {lost} is given up: no batch will ever read these {lost.width:,} offsets"
 
 
-def _event_line(row: dict[str, Any]) -> str:
+def _event_line(row: JsonObject) -> str:
     details = row["details"]
     match row["event"]:
         case "planned":

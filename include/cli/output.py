@@ -8,10 +8,11 @@ import json
 import socket
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from include.pipeline_file import Pipeline, find_pipeline, pipeline_files
 from include.protocol.errors import PipelineFileError
+from include.protocol.json_data import JsonValue
 from include.settings import Settings
 
 T = TypeVar("T")
@@ -19,8 +20,8 @@ Command = Callable[[Settings, argparse.Namespace], int]
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def report(options: argparse.Namespace, facts: Any, lines: Iterable[str]) -> None:
-    """Prints `facts` as JSON if `--json` was given, else `lines`. (`facts` is whatever JSON can hold.)"""
+def report(options: argparse.Namespace, facts: JsonValue, lines: Iterable[str]) -> None:
+    """Prints `facts` as JSON if `--json` was given, else `lines`."""
     if options.json:
         print(json.dumps(facts, indent=2, default=str))
     else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
 
 from include.cli.output import Commands, add_bare_command, add_command_for_all, add_json, named_pipeline, report
 from include.pipeline_file import Pipeline, find_pipeline, pipeline_files
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 
@@ -31,7 +31,7 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
     from include.pipeline_file.tables import Tables
     from include.pipeline_file.transform_file import verify_transform
 
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     named = [settings.pipelines / f"{name}.yaml" for name in options.pipeline]
     for path in named or pipeline_files(settings.pipelines):
         try:

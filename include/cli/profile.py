@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from include.cli.output import Commands, add_command, named_pipeline, report
 from include.control.coordinator import Coordinator
@@ -17,6 +16,7 @@ from include.profile.drawing import as_svg, as_text
 from include.profile.event_log import attempt_events
 from include.profile.timeline import timeline
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 # The metrics of Delta's MERGE that say what it had to do.
@@ -80,14 +80,14 @@ def profile(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def _rows_of_batch(settings: Settings, pipeline: Pipeline, batch_id: int | None) -> list[dict[str, Any]]:
+def _rows_of_batch(settings: Settings, pipeline: Pipeline, batch_id: int | None) -> list[JsonObject]:
     ledger = Coordinator(settings, pipeline).ledger
     state = ledger.recent()
     wanted = state.committed_through if batch_id is None else batch_id
     return [row for row in ledger.rows() if (row["generation"], row["batch_id"]) == (state.generation, wanted)]
 
 
-def _last_attempt(pipeline: Pipeline, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _last_attempt(pipeline: Pipeline, rows: list[JsonObject]) -> tuple[JsonObject, JsonObject]:
     """The ledger's rows for the start and the end of the last attempt that did something."""
     started = {row["attempt_id"]: row for row in rows if row["event"] == "attempt_started"}
     ended = [row for row in rows if row["event"] == "attempt_ended" and row["details"]["phase_seconds"]]
@@ -102,13 +102,13 @@ def _last_attempt(pipeline: Pipeline, rows: list[dict[str, Any]]) -> tuple[dict[
     return started[ended[-1]["attempt_id"]], ended[-1]
 
 
-def _settle(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+def _settle(rows: list[JsonObject]) -> Iterator[tuple[str, float]]:
     for row in rows:
         if row["event"] == "committed" and row["details"]["settle_seconds"] is not None:
             yield "settle", row["details"]["settle_seconds"]
 
 
-def _metrics(settings: Settings, pipeline: Pipeline, rows: list[dict[str, Any]]) -> dict[str, int]:
+def _metrics(settings: Settings, pipeline: Pipeline, rows: list[JsonObject]) -> dict[str, int]:
     """Delta's counts of the batch's MERGE, if the target's log still has them."""
     versions = [row["details"]["table_version"] for row in rows if row["event"] == "committed"]
     if not versions or versions[0] is None:
@@ -118,6 +118,6 @@ def _metrics(settings: Settings, pipeline: Pipeline, rows: list[dict[str, Any]])
     return {name: int(found[name]) for name in _METRICS if name in found}
 
 
-def _seconds(row: dict[str, Any]) -> float:
+def _seconds(row: JsonObject) -> float:
     at: datetime = row["recorded_at"]
     return at.timestamp()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from include.cli.output import Commands, add_bare_command, add_command, add_json, named_pipeline, report, say
 from include.pipeline_file import load_pipelines
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
 from include.quality.publish import NEWEST
 from include.settings import Settings
 
@@ -103,7 +103,7 @@ def docs(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: JsonObject) -> str:
     """A rule's result, for people."""
     held = "held  " if row["success"] else "BROKEN"
     if row["unexpected_count"] is None:

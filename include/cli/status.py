@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any
 
 from include.cli.output import Commands, add_command_for_all, named_pipelines, report
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 
@@ -55,7 +55,7 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
     return 1 if not good or any(report.findings for report in reports) else 0
 
 
-def _status_lines(facts: dict[str, Any]) -> Iterable[str]:
+def _status_lines(facts: JsonObject) -> Iterable[str]:
     lag = f"unknown ({facts['kafka']})"
     if facts["lag_records"] is not None:
         lag = f"{facts['lag_records']:,} records"

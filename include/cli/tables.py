@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from include.cli.output import Commands, add_command, add_command_for_all, named_pipeline, named_pipelines, report, say
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 
@@ -23,7 +23,7 @@ def maintain(settings: Settings, options: argparse.Namespace) -> int:
     from include.jobs.report import maintenance_lines, told
     from include.jobs.runner import run_maintenance
 
-    def listen(fact: dict[str, Any]) -> None:
+    def listen(fact: JsonObject) -> None:
         if "result" not in fact:
             say(told(fact))
 

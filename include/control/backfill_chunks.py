@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from include.lake.table_log import TableLog
 from include.protocol.batch import FENCE, Batch
 from include.protocol.errors import CountsDisagree
 from include.protocol.guard import verify_fingerprint
+from include.protocol.json_data import JsonObject
 from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import LandedCommit, counts_of
 
@@ -25,7 +26,7 @@ class Chunk:
     counts: Mapping[str, int] | None = None
     problem: CountsDisagree | None = None  # the counts of its commit do not add up
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         ranges = [r.as_argument() for r in self.ranges]
         return {"chunk": self.chunk, "ranges": ranges, "state": self.state} | {
             "table_version": self.table_version,

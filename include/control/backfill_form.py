@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from include.control.backfill_request import BackfillRequest
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import OffsetRange
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ HELP = {
 }
 
 
-def request_of(form: Mapping[str, Any]) -> BackfillRequest:
+def request_of(form: JsonMapping) -> BackfillRequest:
     """The request that a person filled in. Fields that the choice does not use are ignored.
 
     Raises:
@@ -54,7 +55,7 @@ def request_of(form: Mapping[str, Any]) -> BackfillRequest:
     )
 
 
-def number_to_cancel(form: Mapping[str, Any]) -> int:
+def number_to_cancel(form: JsonMapping) -> int:
     """The backfill that a person wants to cancel. Raises TerminalError if none is given."""
     if form["backfill"] is None:
         raise _wrong("Backfill to cancel", "its number", "nothing")

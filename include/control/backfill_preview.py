@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from include.control.backfill_planner import BackfillPlanner, chosen
 from include.control.backfill_request import BackfillRequest
@@ -11,13 +10,14 @@ from include.control.quarantine import Quarantine
 from include.control.settling import Settler
 from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_state import BatchRecord
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 _BATCHES_TO_ESTIMATE_FROM = 20
 
 
-def preview_of(settler: Settler, request: BackfillRequest) -> dict[str, Any]:
+def preview_of(settler: Settler, request: BackfillRequest) -> JsonObject:
     """See `Backfills.preview`."""
     if request.source == "quarantine":
         return _preview_of_replay(settler, request)
@@ -35,7 +35,7 @@ def preview_of(settler: Settler, request: BackfillRequest) -> dict[str, Any]:
     }
 
 
-def _preview_of_replay(settler: Settler, request: BackfillRequest) -> dict[str, Any]:
+def _preview_of_replay(settler: Settler, request: BackfillRequest) -> JsonObject:
     planner = BackfillPlanner(settler)
     planner.verify_not_purged(request.into, replays=True)
     records = Quarantine.of(settler, with_bytes=False).count_pending(chosen(request))
@@ -50,7 +50,7 @@ def _preview_of_replay(settler: Settler, request: BackfillRequest) -> dict[str, 
     }
 
 
-def preview_lines(facts: dict[str, Any]) -> Iterator[str]:
+def preview_lines(facts: JsonObject) -> Iterator[str]:
     """A preview as lines for people."""
     seconds = facts["estimated_seconds"]
     yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunks, " + (

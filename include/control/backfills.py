@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from include.control.backfill_chunks import Chunk, chunk_of, problem_of
 from include.control.backfill_planner import BackfillPlanner
@@ -20,6 +19,7 @@ from include.protocol.backfill import Backfill, BackfillOutcome
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
 from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import BackfillEnded, BackfillPlanned, Event
 from include.protocol.ledger_state import LedgerState
 
@@ -32,7 +32,7 @@ class Backfills:
 
     settler: Settler
 
-    def preview(self, request: BackfillRequest) -> dict[str, Any]:
+    def preview(self, request: BackfillRequest) -> JsonObject:
         """What the backfill would read, as data. Writes nothing. Raises as `plan` does.
 
         Keys: pipeline, into, ranges, records_max, chunks, estimated_seconds (one chunk after the other; null while no

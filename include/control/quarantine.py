@@ -10,20 +10,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import duckdb
 import pyarrow as pa
 
 from include.control.quarantine_states import RESOLUTIONS, QuarantineStates
 from include.control.settling import Settler
-from include.lake.delta_tables import append, replace_rows
+from include.lake.delta_tables import Row, append, replace_rows
 from include.lake.sql import sql_text
 from include.lake.uri import LakeUri
 from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill, Chunks
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import Event
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
@@ -68,7 +69,7 @@ class Quarantine:
         events = settler.ledger.events()
         return cls(settler.pipeline.name, settler.tables, events, fold(events), with_bytes=with_bytes)
 
-    def summary(self) -> list[dict[str, Any]]:
+    def summary(self) -> list[Row]:
         """Counts by reason, most pending first: reason, pending, replayed, discarded, applied (a backfill or a reset
         read the record again and accepted it)."""
         return self._rows(
@@ -78,7 +79,7 @@ class Quarantine:
             "ORDER BY pending DESC, reason"
         )
 
-    def pending(self, chosen: Chosen, limit: int) -> list[dict[str, Any]]:
+    def pending(self, chosen: Chosen, limit: int) -> list[Row]:
         """Pending records, the oldest first: topic, partition, offset, timestamp, key, value, reason, rules; generation
         and batch_id of the batch that set it aside last."""
         return self._rows(
@@ -158,7 +159,7 @@ class Quarantine:
 
     def _resolve(
         self,
-        records: Iterable[dict[str, Any]],
+        records: Iterable[Row],
         resolution: str,
         reason: str,
         resolved_by: str,
@@ -189,18 +190,18 @@ class Quarantine:
     def _database(self) -> duckdb.DuckDBPyConnection:
         return self._states.database
 
-    def _rows(self, sql: str) -> list[dict[str, Any]]:
+    def _rows(self, sql: str) -> list[Row]:
         return self._database.sql(sql).to_arrow_table().to_pylist()
 
 
-def record_line(record: dict[str, Any]) -> str:
+def record_line(record: Row) -> str:
     """A quarantined record as a line for people."""
     value = record["value"]
     text = "null" if value is None else value.decode(errors="replace")
     return f"{record['topic']}-{record['partition']}@{record['offset']}  {record['reason']}  {_cut(text, 200)}"
 
 
-def record_json(record: dict[str, Any]) -> dict[str, Any]:
+def record_json(record: Row) -> JsonObject:
     """A quarantined record as data; its bytes as text."""
     texts = {name: None if record[name] is None else record[name].decode(errors="replace") for name in ("key", "value")}
     return {**record, **texts, "timestamp": record["timestamp"].isoformat()}

@@ -8,6 +8,7 @@ from typing import Any, Self
 import requests
 
 from include.protocol.errors import RetryableError
+from include.protocol.json_data import JsonObject, JsonValue
 
 TIMEOUT_SECONDS = 60.0
 
@@ -29,22 +30,22 @@ class AirflowApi:
     def dag_exists(self, dag_id: str) -> bool:
         return any(dag["dag_id"] == dag_id for dag in self._get(f"/dags?dag_id_pattern={dag_id}")["dags"])
 
-    def import_errors(self) -> list[dict[str, Any]]:
+    def import_errors(self) -> list[JsonObject]:
         return self._get("/importErrors")["import_errors"]
 
     def unpause(self, dag_id: str) -> None:
         self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
-    def trigger(self, dag_id: str, **form: Any) -> str:
+    def trigger(self, dag_id: str, **form: JsonValue) -> str:
         """Starts a run, with a filled-in form if the DAG has one, and returns the run's id."""
         body = {"logical_date": None, "conf": form}
         return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"]
 
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+    def runs(self, dag_id: str) -> list[JsonObject]:
         """The newest runs, newest first: dag_run_id, state, run_type ..."""
         return self._get(f"/dags/{dag_id}/dagRuns?order_by=-run_after&limit=100")["dag_runs"]
 
-    def asset_events(self, uri: str) -> list[dict[str, Any]]:
+    def asset_events(self, uri: str) -> list[JsonObject]:
         """The events of an asset, oldest first: extra, source_dag_id, source_run_id ..."""
         assets = [asset for asset in self._get(f"/assets?uri_pattern={uri}")["assets"] if asset["uri"] == uri]
         if not assets:
@@ -57,7 +58,7 @@ class AirflowApi:
     def run_note(self, dag_id: str, run_id: str) -> str | None:
         return self._get(f"/dags/{dag_id}/dagRuns/{run_id}")["note"]
 
-    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> list[dict[str, Any]]:
+    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> list[JsonObject]:
         """The lines of a try's log, as Airflow's UI shows them: event, level, error_detail ..."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
         return self._get(f"{path}?full_content=true")["content"]
@@ -69,12 +70,12 @@ class AirflowApi:
     def fail_run(self, dag_id: str, run_id: str) -> None:
         self._call("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
 
-    def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, JsonObject]:
         """A run's task instances by task id (`ID[N]` for mapped ones): state, try_number, start_date ..."""
         found = self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=1000")["task_instances"]
         return {task["task_id"] + (f"[{n}]" if (n := task["map_index"]) >= 0 else ""): task for task in found}
 
-    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> JsonValue:
         """A task's return value, or its value under another key."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self._get(f"{path}?deserialize=true")["value"]
@@ -100,7 +101,7 @@ class AirflowApi:
     def _get(self, path: str) -> Any:
         return self._call("GET", f"/api/v2{path}", None)
 
-    def _call(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+    def _call(self, method: str, path: str, body: JsonObject | None) -> Any:
         try:
             answer = self.session.request(method, f"{self.url}{path}", json=body, timeout=TIMEOUT_SECONDS)
         except requests.RequestException as error:

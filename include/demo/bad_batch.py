@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +24,7 @@ from include.demo.runs import failed, run
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
+from include.protocol.json_data import JsonObject
 from include.quality.evidence import judgements
 from include.quality.judge import suite_path
 from include.quality.publish import NEWEST, publish
@@ -66,7 +66,7 @@ class BadBatchOutcome:
             and not self.audit_findings
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {**asdict(self), "as_told": self.as_told}
 
 
@@ -179,7 +179,7 @@ def _lakemark(settings: Settings, *words: str, **environment: str) -> str:
     return done.stdout
 
 
-def _summary(settings: Settings, pipeline: Pipeline) -> list[dict[str, Any]]:
+def _summary(settings: Settings, pipeline: Pipeline) -> list[JsonObject]:
     return json.loads(_lakemark(settings, "quarantine", "list", pipeline.name, "--json"))
 
 

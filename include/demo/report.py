@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from include.control.coordinator import Coordinator
 from include.demo import oracle
 from include.demo.bad_batch import BadBatchOutcome
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_state import BatchRecord
 from include.settings import Settings
 
@@ -26,9 +26,9 @@ class Story:
     events: int = 0  # those that the first run reads
     late_events: int = 0  # those of the batch with bad records
     quality: BadBatchOutcome | None = None
-    kills: list[dict[str, Any]] = field(default_factory=list)
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    rerun: dict[str, Any] = field(default_factory=dict)
+    kills: list[JsonObject] = field(default_factory=list)
+    runs: list[JsonObject] = field(default_factory=list)
+    rerun: JsonObject = field(default_factory=dict)
     drain_seconds: float = 0.0
 
     def say(self, text: str) -> None:
@@ -56,7 +56,7 @@ def _phases(record: BatchRecord) -> dict[str, float]:
 
 def build_report(
     settings: Settings, pipeline: Pipeline, stack: Stack, story: Story, verdict: oracle.Comparison
-) -> dict[str, Any]:
+) -> JsonObject:
     records = Coordinator(settings, pipeline).ledger.state().batches
     steady = _steady(records, {kill["batch_id"] for kill in story.kills})
     steady_seconds = {name: sum(_phases(r)[name] for r in steady) for name in (_phases(steady[0]) if steady else ())}
@@ -117,7 +117,7 @@ def _steady(records: Sequence[BatchRecord], disturbed: set[int]) -> list[BatchRe
     ]
 
 
-def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
+def print_report(report: JsonObject, path: Path, stack: Stack) -> None:
     compared = len(report["verdict"]["mismatches"])
     kills = ", ".join(f"{k['what']} in batch {k['batch_id']}" for k in report["kills"])
     rerun, quality = report["rerun"], report["quality"]
@@ -146,7 +146,7 @@ def print_report(report: dict[str, Any], path: Path, stack: Stack) -> None:
     print("\n`make down` ends the services; they stay up until then.")
 
 
-def _verdict(report: dict[str, Any]) -> str:
+def _verdict(report: JsonObject) -> str:
     if report["good"]:
         return "the table is the truth"
     return (

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from include.demo.airflow_api import AirflowApi
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonValue
 
 RUN_SECONDS_MAX = 900.0
 
 T = TypeVar("T")
 
 
-def run(airflow: AirflowApi, dag_id: str, **form: Any) -> str:
+def run(airflow: AirflowApi, dag_id: str, **form: JsonValue) -> str:
     """Starts a run, waits until it succeeds, and returns its id."""
     wait(f"Airflow shows {dag_id}", lambda: airflow.dag_exists(dag_id) or None, 120)
     airflow.unpause(dag_id)

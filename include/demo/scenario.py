@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 from confluent_kafka import KafkaException
@@ -27,6 +26,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError, TerminalError
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 PIPELINE = "flights"
@@ -145,7 +145,7 @@ def _drain(stack: Stack, settings: Settings, pipeline: Pipeline, airflow: Airflo
     story.say("a second run found nothing new: the topic is drained")
 
 
-def _harm(stack: Stack, batch_id: int, what: str, kill: Callable[[Stack], int], story: Story) -> dict[str, Any]:
+def _harm(stack: Stack, batch_id: int, what: str, kill: Callable[[Stack], int], story: Story) -> JsonObject:
     """Kills a process while a batch's first attempt is at work."""
     wait(f"batch {batch_id} is being applied", lambda: _jobs(stack) or None, 120)
     time.sleep(INTO_THE_WORK_SECONDS)

@@ -55,6 +55,7 @@ def pinned_jars(pins: Path = PINS) -> list[Jar]:
     found = []
     for use, coordinate, sha256 in filter(None, lines):
         group, artifact, version, *packaging = coordinate.split(":")
+        assert len(packaging) <= 1, f"{pins.name}: {coordinate}"
         more = {"packaging": packaging[0]} if packaging else {}
         jar = Jar(use, group, artifact, version=version, sha256=sha256, **more)  # type: ignore[arg-type]  # see `Use`
         found.append(jar)

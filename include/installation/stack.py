@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import psutil
 import requests
@@ -31,6 +31,7 @@ from include.installation.supervisor import (
     supervisor_state,
 )
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
 from include.settings import ADDRESSES, PROJECT_ROOT, Settings
 
 PORTS = {"kafka": 9092, "kafka_controller": 9093, "spark": 15002, "airflow": 8080}
@@ -218,7 +219,7 @@ class Stack:
         return all(health.get(part, {}).get("status") == "healthy" for part in parts)
 
 
-def _parts_of(state: dict[str, Any]) -> set[str]:
+def _parts_of(state: JsonObject) -> set[str]:
     return {name.split("-")[0] for name in state["services"]}
 
 

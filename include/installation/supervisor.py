@@ -16,9 +16,10 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
+
+from include.protocol.json_data import JsonObject
 
 RESTART_SECONDS = (0.5, 30.0)  # the first wait and the longest; the wait doubles with each death in a row
 STEADY_SECONDS = 60.0  # after a life of this length a service gets the first wait again
@@ -116,7 +117,7 @@ class Supervisor:
         self._ending = True
 
 
-def supervisor_state(state: Path) -> dict[str, Any] | None:
+def supervisor_state(state: Path) -> JsonObject | None:
     """What a living supervisor last wrote about itself; None if none lives. A reused process id does not count."""
     try:
         facts = json.loads(state.read_text())

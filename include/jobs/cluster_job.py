@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import requests
 
@@ -23,6 +23,7 @@ from include.jobs.report import Journal
 from include.lake.shared_folder import shared_folder
 from include.pipeline_file import LANDING, variables_of
 from include.protocol.errors import RetryableError
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 _TIMEOUT_SECONDS = 30.0
@@ -163,7 +164,7 @@ def _task(started_by: str) -> str:
     return started_by.rpartition("?")[0]
 
 
-def _ask(method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def _ask(method: str, url: str, body: JsonObject | None = None) -> JsonObject:
     try:
         answer = requests.request(method, url, json=body, timeout=_TIMEOUT_SECONDS)
         return answer.json()

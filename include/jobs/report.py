@@ -10,13 +10,13 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from include.pipeline_file import LANDING
 from include.protocol.batch import Batch
 from include.protocol.errors import OutcomeUnknownError, error_from_facts
+from include.protocol.json_data import JsonObject
 
-Listen = Callable[[dict[str, Any]], None]
+Listen = Callable[[JsonObject], None]
 _LAST_LINES = 30
 
 
@@ -49,8 +49,8 @@ class JobReport:
 
     def __init__(self, about: str, listen: Listen, log: Callable[[str], None]) -> None:
         self._about, self._listen, self._log = about, listen, log
-        self._results: list[dict[str, Any]] = []
-        self._failure: dict[str, Any] | None = None
+        self._results: list[JsonObject] = []
+        self._failure: JsonObject | None = None
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
 
     def logged(self, line: str) -> None:
@@ -67,7 +67,7 @@ class JobReport:
         elif "error" in fact:
             self._failure = fact
 
-    def results(self, ending: str | None) -> list[dict[str, Any]]:
+    def results(self, ending: str | None) -> list[JsonObject]:
         """Every result of a job that has ended.
 
         Args:
@@ -90,7 +90,7 @@ class JobReport:
         )
 
 
-def told(fact: dict[str, Any]) -> str:
+def told(fact: JsonObject) -> str:
     """A line of a job's journal as text for people."""
     match fact:
         case {"progress": "planned", "batch": batch}:
@@ -116,11 +116,11 @@ def told(fact: dict[str, Any]) -> str:
             return f"{fact.get('error')}: {fact.get('found')}"
 
 
-def _landing(fact: dict[str, Any]) -> str:
+def _landing(fact: JsonObject) -> str:
     return "landing's " if fact["pipeline"].endswith(LANDING) else ""
 
 
-def maintenance_lines(report: dict[str, Any]) -> Iterator[str]:
+def maintenance_lines(report: JsonObject) -> Iterator[str]:
     """The report of maintenance as lines for people."""
     for role, table in report["tables"].items():
         before, after = table["before"], table["after"]
@@ -132,7 +132,7 @@ def maintenance_lines(report: dict[str, Any]) -> Iterator[str]:
     yield from (f"removed {path}" for path in report["removed"])
 
 
-def check_line(report: dict[str, Any]) -> str:
+def check_line(report: JsonObject) -> str:
     """The report of a table's check as a line for people."""
     broken = "; ".join(f"{rule}: {rows:,} rows" if rows else rule for rule, rows in report["broken"].items())
     return (

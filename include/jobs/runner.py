@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from include.jobs.cluster_job import ClusterJob, ClusterWatch, new_journal
 from include.jobs.command_line import spark_command
 from include.jobs.report import JobReport, Journal, Listen
 from include.protocol.batch import BatchKey
+from include.protocol.json_data import JsonObject
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.settings import PROJECT_ROOT, Settings
@@ -40,7 +40,7 @@ def run_job(
     started_by: str,
     listen: Listen,
     log: Log,
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Runs the job for one batch, for a run's batches, or until caught up (None), where the settings say Spark is.
 
     Args:
@@ -65,7 +65,7 @@ def submit_job(settings: Settings, pipeline: str, work: BatchKey | RunPlan, star
 
 def run_backfill(
     settings: Settings, pipeline: str, number: int, started_by: str, listen: Listen, log: Log
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Runs all chunks of a planned backfill in one session. Returns and raises as `run_job` does."""
     return _run(settings, pipeline, ["--backfill", str(number)], started_by=started_by, listen=listen, log=log)
 
@@ -75,20 +75,20 @@ def run_promotion(settings: Settings, pipeline: str, number: int, started_by: st
     _run(settings, pipeline, ["--promote", str(number)], started_by=started_by, listen=_ignore, log=log)
 
 
-def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Log) -> dict[str, Any]:
+def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Log) -> JsonObject:
     """Maintains a pipeline's tables; returns its report (`commands.maintenance`). Raises as `run_job`."""
     [report] = _run(settings, pipeline, ["--maintain"], started_by="maintenance", listen=listen, log=log)
     return report
 
 
-def run_check(settings: Settings, pipeline: str, version: int | None, listen: Listen, log: Log) -> dict[str, Any]:
+def run_check(settings: Settings, pipeline: str, version: int | None, listen: Listen, log: Log) -> JsonObject:
     """Checks the target by its own suite (`commands.checks`); None: the newest version. Raises as `run_job`."""
     what = ["--check", *(() if version is None else ("--table-version", str(version)))]
     [found] = _run(settings, pipeline, what, started_by="check", listen=listen, log=log)
     return found
 
 
-def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[dict[str, Any]]:
+def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[JsonObject]:
     """Queries the view `fresh` of a pipeline (`spark_jobs.commands.unmerged`); returns rows. Raises as `run_job`."""
     [found] = _run(settings, pipeline, ["--query", sql], started_by="cli", listen=_ignore, log=log)
     return found["rows"]
@@ -109,13 +109,13 @@ def _arguments(work: BatchKey | RunPlan | None) -> list[str]:
             return ["--until-caught-up"]
 
 
-def _ignore(fact: dict[str, Any]) -> None:
+def _ignore(fact: JsonObject) -> None:
     """Takes a line of the journal and does nothing: for callers that need only the end."""
 
 
 def _run(
     settings: Settings, pipeline: str, what: list[str], started_by: str, listen: Listen, log: Log
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     if settings.has_cluster_drivers:
         return _wait_for(ClusterJob.submit(settings, pipeline, what, started_by), listen, log)
     report = JobReport(f"{pipeline} {' '.join(what)}", listen, log)
@@ -180,7 +180,7 @@ def _take(journal: Journal, report: JobReport) -> None:
         report.said(line)
 
 
-def _wait_for(job: ClusterJob, listen: Listen, log: Log) -> list[dict[str, Any]]:
+def _wait_for(job: ClusterJob, listen: Listen, log: Log) -> list[JsonObject]:
     log(f"{job} runs ...")
     report, watch = JobReport(job.about, listen, log), ClusterWatch(job)
     try:

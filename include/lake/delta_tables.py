@@ -107,7 +107,7 @@ def file_of_int96(table: OpenedTable) -> str | None:
     uri = uri_of(table)
     for name in pa.table(table.get_add_actions()).column("path").to_pylist():
         try:
-            with files_at(uri).open(uri / unquote(urlparse(name).path)) as file:
+            with files_at(uri).open(uri.resolve(name)) as file:
                 schema = pq.read_metadata(file).schema
         except (OSError, pa.ArrowException) as error:
             raise damaged(uri, _first_line(error)) from error

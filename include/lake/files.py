@@ -22,11 +22,12 @@ class Files(Protocol):
     """Files of one store, each under a URI."""
 
     def exists(self, uri: LakeUri) -> bool:
-        """Whether a file or a folder lies there."""
+        """Whether a file or a folder is there. In a store without folders, a folder is there if a file is below it."""
         ...
 
     def list(self, folder: LakeUri) -> Iterator[FileInfo]:
-        """All files below a folder, in any order; none if there is no such folder."""
+        """All files below a folder, in any order; none if there is no such folder. Files that come or go meanwhile may
+        be among them or not. Does not follow links to folders."""
         ...
 
     def open(self, file: LakeUri) -> BinaryIO:
@@ -42,13 +43,22 @@ class Files(Protocol):
         ...
 
     def move(self, folder: LakeUri, to: LakeUri) -> None:
-        """Gives a folder another name."""
+        """Gives a folder another name, in one atomic step where the store can do that.
+
+        Raises:
+            OSError: there is no such folder, or there are files under the other name. Nothing has moved.
+        """
         ...
 
     def delete(self, folder: LakeUri) -> None:
-        """Deletes a folder with everything in it."""
+        """Deletes a folder with everything in it.
+
+        Raises:
+            OSError: there is no such folder, or the store refuses. Part of it may be deleted: a second call goes on.
+        """
         ...
 
     def tables_around(self, folder: LakeUri) -> Iterator[LakeUri]:
-        """The Delta tables whose folders contain this folder, then those inside it. Follows links."""
+        """The Delta tables whose folders contain this folder, then those inside it. If the folder is a link, what it
+        leads to counts; links below it are not followed."""
         ...

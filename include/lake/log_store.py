@@ -7,13 +7,18 @@ the other learns that it has lost ("Delta Transaction Log Protocol: Delta Log En
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class LogStore(Protocol):
-    """The folder `_delta_log` of one table."""
+    """The folder `_delta_log` of one table.
+
+    Every process sees a commit as soon as `create` has returned. Where a method says no error, it raises OSError if the
+    store does not answer or refuses.
+    """
 
     def exists(self) -> bool:
         """Whether there is a log, though it may be empty or damaged."""
@@ -32,11 +37,19 @@ class LogStore(Protocol):
         ...
 
     def create(self, version: int, content: bytes) -> bool:
-        """Creates a commit, in full or not at all. It is durable once this returns. False if the version is taken."""
+        """Creates a commit, in full or not at all.
+
+        Returns:
+            False if the version is taken. Only the store itself decides that, in one atomic step. A version whose file
+            log clean-up has removed counts as free: the caller must find out whether anybody reads the commit.
+
+        Raises:
+            OSError: the commit may be there or not.
+        """
         ...
 
     def last_checkpoint(self) -> bytes | None:
-        """The content of `_last_checkpoint`, a hint that may be stale; None if there is none."""
+        """The content of `_last_checkpoint`, a hint that may be stale; None if there is none, or it is not readable."""
         ...
 
     def has_checkpoint(self, version: int) -> bool:
@@ -59,7 +72,11 @@ class LogStore(Protocol):
         ...
 
     def entries(self) -> int:
-        """How many files the log has."""
+        """How many files the log has.
+
+        Raises:
+            OSError: there is no log.
+        """
         ...
 
 

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, BinaryIO
 
 from include.lake.files import FileInfo
 from include.lake.log_store import checkpoint_file, commit_file
 from include.lake.uri import LakeUri
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LOG = "_delta_log"
 
 
 @dataclass(frozen=True)
 class PosixLogStore:
-    """A log whose commits are hard links: a commit is there in full or not at all, and one of two writers wins."""
+    """A log whose commits are hard links: a commit is there in full or not at all, and one of two writers wins.
+
+    A commit's bytes are on the disk before it gets its name, so a loss of power leaves no empty commit. The name itself
+    is as durable as the file system makes it.
+    """
 
     table: LakeUri
 
@@ -74,6 +79,8 @@ class PosixLogStore:
         return Path(self._folder, checkpoint_file(version)).exists()
 
     def read_checkpoint(self, version: int, columns: Sequence[str]) -> pa.Table:
+        import pyarrow.parquet as pq  # a quarter of a second, which who only asks for paths need not wait for
+
         file = pq.ParquetFile(Path(self._folder, checkpoint_file(version)))
         return file.read(list(columns), use_threads=False)
 
@@ -95,10 +102,15 @@ class PosixFiles:
 
     def list(self, folder: LakeUri) -> Iterator[FileInfo]:
         root = posix_path(folder)
-        for file in root.rglob("*"):
-            if file.is_file():
-                stat = file.stat()
-                yield FileInfo(str(file.relative_to(root)), stat.st_size, stat.st_mtime)
+        for path, _, names in os.walk(root):
+            for name in names:
+                file = Path(path, name)
+                try:
+                    found = file.stat()
+                except FileNotFoundError:  # another process removed it after this one had listed the folder
+                    continue
+                if stat.S_ISREG(found.st_mode):
+                    yield FileInfo(str(file.relative_to(root)), found.st_size, found.st_mtime)
 
     def open(self, file: LakeUri) -> BinaryIO:
         return posix_path(file).open("rb")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
 
 @dataclass(frozen=True, order=True)
@@ -17,7 +18,15 @@ class LakeUri:
 
     def __truediv__(self, name: str) -> LakeUri:
         """The place below this one with a relative name (`silver/orders`)."""
-        return LakeUri(f"{self.text.rstrip('/')}/{name}")
+        return LakeUri(f"{self.text.rstrip('/')}/{name}" if self.text else name)
+
+    def resolve(self, reference: str) -> LakeUri:
+        """The place that a reference in this table's log names. It is relative to the table or, after a shallow clone,
+        absolute; and it is percent-encoded (Delta protocol, "Add File and Remove File")."""
+        scheme, host, path, *_ = urlsplit(reference)
+        if scheme not in ("", "file"):
+            return LakeUri(f"{scheme}://{host}{unquote(path)}")
+        return LakeUri(unquote(path)) if path.startswith("/") else self / unquote(path)
 
     def __str__(self) -> str:
         return self.text
@@ -34,7 +43,8 @@ class LakeUri:
 
     @property
     def parent(self) -> LakeUri:
-        return LakeUri(self.text.rstrip("/").rpartition("/")[0])
+        above, root, _ = self.text.rstrip("/").rpartition("/")
+        return LakeUri(above or root)
 
     def beside(self, name: str) -> LakeUri:
         """The place in the same folder with another name."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from include.pipeline_file.yaml_errors import yaml_problem
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
 
 Kind = Literal["failed", "stale", "fresh again"]
 
@@ -39,7 +40,7 @@ class NotifierEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     class_: str = Field(alias="class", pattern=r"^[A-Za-z_][\w.]*\.[A-Za-z_]\w*$")
-    arguments: dict[str, Any] = {}
+    arguments: JsonObject = {}
 
 
 def load_notifiers(path: Path | None) -> list[NotifierEntry]:

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
+from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_events import (
     FIRST_GENERATION,
     AttemptEnded,
@@ -53,7 +53,7 @@ class LedgerDigest:
         pending = self.pending.batch.ranges if self.pending else ()
         return {**self.next_offsets, **{r.topic_partition: r.start_offset for r in pending}}
 
-    def after(self, rows: Iterable[Mapping[str, Any]]) -> LedgerDigest:
+    def after(self, rows: Iterable[JsonMapping]) -> LedgerDigest:
         """The digest after more rows of the ledger (`details` as data), in order. None may be missing, except
         attempts at batches before the last one."""
         digesting = _Digesting(self)
@@ -72,8 +72,8 @@ class _Digesting:
     def digest(self) -> LedgerDigest:
         return replace(self._now, records=dict(self._records), next_offsets=self._next, first_offsets=self._first)
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        changes: dict[str, Any] = {"sequence": row["sequence"] + 1, "last_event_at": row["recorded_at"]}
+    def add(self, row: JsonMapping) -> None:
+        changes: JsonObject = {"sequence": row["sequence"] + 1, "last_event_at": row["recorded_at"]}
         now = self._now
         match from_row(row):
             case GenerationStarted() as started:

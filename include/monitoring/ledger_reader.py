@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from include.lake.delta_tables import OpenedTable, open_table, query
 from include.lake.ledger import Ledger
 from include.lake.uri import LakeUri
 from include.monitoring.ledger_digest import LedgerDigest
+from include.protocol.json_data import JsonMapping, JsonObject
 
 _COARSE_NS = 1_000_000_000
 _ROWS = 20_000  # read at once: bounds the memory
@@ -60,7 +61,7 @@ class LedgerReader:
             rows = query(table, f"select * from t where {window} and {wanted} order by sequence")
             self._digest = self._digest.after(map(_with_details, rows))
 
-    def batches(self, generation: int, before: int | None, limit: int) -> list[dict[str, Any]]:
+    def batches(self, generation: int, before: int | None, limit: int) -> list[JsonObject]:
         """The newest `limit` batches of a generation below `before` (None: of all), newest first; see `_batch`."""
         table = open_table(self.uri)
         if table is None:
@@ -72,13 +73,13 @@ class LedgerReader:
         low = max(0, before - limit)
         window = f"{of_generation} and batch_id >= {low} and batch_id < {int(before)}"
         rows = query(table, f"select * from t where {window} order by sequence")
-        batches: dict[int, list[dict[str, Any]]] = {}
+        batches: dict[int, list[JsonObject]] = {}
         for row in map(_with_details, rows):
             batches.setdefault(row["batch_id"], []).append(row)
         told = [_batch(events) for _, events in sorted(batches.items(), reverse=True)]
         return [batch for batch in told if batch is not None]
 
-    def generations(self) -> list[dict[str, Any]]:
+    def generations(self) -> list[JsonObject]:
         """How every generation after the first began, newest first: generation, at, origin, reason, started_by,
         skipped (ranges that a person gave up)."""
         return [
@@ -88,7 +89,7 @@ class LedgerReader:
             for row in self._events("event = 'generation_started'")
         ]
 
-    def backfills(self, newest: int = 20) -> list[dict[str, Any]]:
+    def backfills(self, newest: int = 20) -> list[JsonObject]:
         """The newest backfills, newest first: number, at, into, reason, requested_by, outcome (null: it has not ended),
         and chunks, each [landed, [topic, partition, start, end] ...]; whether it landed is what the attempts said."""
         planned = self._events("event = 'backfill_planned'")[:newest]
@@ -113,7 +114,7 @@ class LedgerReader:
             for row in planned
         ]
 
-    def _events(self, condition: str) -> list[dict[str, Any]]:
+    def _events(self, condition: str) -> list[JsonObject]:
         """Rows, newest first."""
         table: OpenedTable | None = open_table(self.uri)
         if table is None:
@@ -121,15 +122,15 @@ class LedgerReader:
         return list(map(_with_details, query(table, f"select * from t where {condition} order by sequence desc")))
 
 
-def _batch(events: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _batch(events: Iterable[JsonMapping]) -> JsonObject | None:
     """One batch as data, from its events; None without its plan.
 
     Keys: generation, batch_id, planned_at, ranges ([topic, partition, start, end]), attempts (attempt_id, started_at,
     ended_at, started_by, log, host, outcome, problem, phase_seconds), commit (null, or table_version, committed_at,
     settled_at, counts, quarantine_version, settle_seconds).
     """
-    batch: dict[str, Any] | None = None
-    attempts: dict[str, dict[str, Any]] = {}
+    batch: JsonObject | None = None
+    attempts: dict[str, JsonObject] = {}
     for row in events:
         at, details = row["recorded_at"].isoformat(), row["details"]
         match row["event"]:
@@ -150,9 +151,9 @@ def _batch(events: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     return batch and {**batch, "attempts": list(attempts.values())}
 
 
-def _range(data: Mapping[str, Any]) -> list[Any]:
+def _range(data: JsonMapping) -> list[Any]:
     return [data[name] for name in ("topic", "partition", "start_offset", "end_offset")]
 
 
-def _with_details(row: dict[str, Any]) -> dict[str, Any]:
+def _with_details(row: JsonObject) -> JsonObject:
     return {**row, "details": json.loads(row["details"])}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from include.control.coordinator import Coordinator
 from include.control.lag import Lag
 from include.control.quarantine import Quarantine
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.settings import Settings
 
 
-def status(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
+def status(settings: Settings, pipeline: Pipeline) -> JsonObject:
     """The state of a pipeline as data.
 
     Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit
@@ -85,7 +84,7 @@ def _became(coordinator: Coordinator) -> dict[str, int]:
     return {name: sum(row[name] for row in reasons) for name in names} if reasons else {}
 
 
-def batch_facts(record: BatchRecord) -> dict[str, Any]:
+def batch_facts(record: BatchRecord) -> JsonObject:
     """One batch as data: ranges, attempts, commit."""
     return {
         "batch_id": record.batch.batch_id,
@@ -101,7 +100,7 @@ def batch_facts(record: BatchRecord) -> dict[str, Any]:
     }
 
 
-def _pending(record: BatchRecord) -> dict[str, Any]:
+def _pending(record: BatchRecord) -> JsonObject:
     return {"batch_id": record.batch.batch_id, "attempts": len(record.attempts), "records_max": record.batch.width}
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
-from include.lake.delta_tables import open_table, query
+from include.lake.delta_tables import Row, open_table, query
 from include.lake.table_log import LogEntry, TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 _TEXT_MAX = 2000  # characters of a sample that are shown
 
 
-def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
+def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[JsonObject]:
     """Commits of the target, newest first: version, at, operation, by (what wrote it, in words), foreign, rows.
 
     Raises:
@@ -26,7 +26,7 @@ def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[
     return [_version(entry) for entry in log.newest_entries(pipeline.name, limit)] if log else []
 
 
-def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> dict[str, Any]:
+def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> JsonObject:
     """The results of suites for the newest batches, oldest first: `judgements` (at, generation and batch_id, or
     table_version where the table was judged, outcome, broken) and the last one's `rules` (rule, policy, success,
     element_count, unexpected_count, observed). No values of records.
@@ -56,7 +56,7 @@ def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> dic
     }
 
 
-def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -> list[dict[str, Any]]:
+def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -> list[JsonObject]:
     """What was quarantined: reason, records, newest (ISO 8601, UTC), pending, replayed, discarded, applied (as
     `Quarantine.summary`), samples (topic, partition, offset, at, generation, batch_id, key, value, as text), most
     records first.
@@ -89,7 +89,7 @@ def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -
     ]
 
 
-def _version(entry: LogEntry) -> dict[str, Any]:
+def _version(entry: LogEntry) -> JsonObject:
     if entry.landed is not None:
         key = entry.landed.metadata.batch.key
         by = f"batch {key.batch_id}" if key.generation > 0 else f"backfill {-key.generation} chunk {key.batch_id}"
@@ -103,7 +103,7 @@ def _version(entry: LogEntry) -> dict[str, Any]:
     return facts | {"by": by, "foreign": entry.is_foreign, "rows": rows}
 
 
-def _sample(row: dict[str, Any]) -> dict[str, Any]:
+def _sample(row: Row) -> JsonObject:
     at = row["timestamp"]
     place = {name: row[name] for name in ("topic", "partition", "offset", "generation", "batch_id")}
     return place | {"at": at.isoformat() if at else None, "key": _text(row["key"]), "value": _text(row["value"])}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from include.profile.event_log import AttemptEvents, Execution, Job, covered_ms
 
@@ -51,7 +50,7 @@ class Timeline:
     def jobs(self) -> int:
         return sum(step.jobs for step in self.steps)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "seconds": self.seconds,
             "phase_seconds": dict(self.phase_seconds),

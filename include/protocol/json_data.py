@@ -9,5 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+JsonValue = Any
 JsonObject = dict[str, Any]
 JsonMapping = Mapping[str, Any]  # the same, where it is only read

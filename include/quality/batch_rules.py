@@ -12,6 +12,7 @@ from typing import Any
 
 from include.lake.sql import spark_name
 from include.pipeline_file.schema_ddl import word_of
+from include.protocol.json_data import JsonMapping
 from include.quality.row_rules import missing_of_list
 from include.quality.sql import BATCH, REFERENCE, NotUnderstood, json_literal, row_condition, within
 from include.quality.suite import Rule
@@ -120,12 +121,12 @@ def _duplicates(rule: Rule, names: Any, applies: str) -> QueryRule:
     )
 
 
-def _where(aggregate: str, kwargs: Mapping[str, Any]) -> str:
+def _where(aggregate: str, kwargs: JsonMapping) -> str:
     condition = row_condition(kwargs)
     return aggregate if condition == "true" else f"({aggregate} FILTER (WHERE {condition}))"
 
 
-def _equals(observed: str, kwargs: Mapping[str, Any]) -> str:
+def _equals(observed: str, kwargs: JsonMapping) -> str:
     return f"({observed} = {json_literal(kwargs.get('value'))})"
 
 

@@ -18,8 +18,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from include.lake.delta_tables import Row
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
+from include.protocol.json_data import JsonObject
 from include.quality.evidence import judgements
 from include.quality.gx_context import configuration, gx_context
 from include.settings import Settings
@@ -39,7 +41,7 @@ class _Judgement:
     """All rows of one judgement."""
 
     pipeline: str
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
 
     @property
     def suite(self) -> str:
@@ -108,14 +110,14 @@ def _newest(settings: Settings, pipelines: Iterable[Pipeline], newest: int) -> l
     """The newest judgements of every pipeline, oldest first."""
     found: list[_Judgement] = []
     for pipeline in pipelines:
-        by_attempt: dict[str, list[Mapping[str, Any]]] = {}
+        by_attempt: dict[str, list[Row]] = {}
         for row in judgements(Tables.of(settings, pipeline).quality):
             by_attempt.setdefault(row["attempt_id"], []).append(row)
         found += [_Judgement(pipeline.name, rows) for rows in list(by_attempt.values())[-newest:]]
     return sorted(found, key=lambda judgement: judgement.rows[0]["judged_at"])
 
 
-def _site_builder(site: Path) -> dict[str, Any]:
+def _site_builder(site: Path) -> JsonObject:
     return {
         "class_name": "SiteBuilder",
         "show_how_to_buttons": False,
@@ -171,7 +173,7 @@ def _result(judgement: _Judgement, run: Any) -> Any:
     )
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(row: Row) -> JsonObject:
     """A result, as Great Expectations' page for its kind of rule reads it."""
     if row["expectation"] != "unexpected_rows_expectation":
         return dict(row["result"])

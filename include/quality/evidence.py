@@ -10,11 +10,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 
-from include.lake.delta_tables import append, delete_rows, open_table, query
+from include.lake.delta_tables import Row, append, delete_rows, open_table, query
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.quality.verdict import Verdict
@@ -62,7 +61,7 @@ def record(uri: LakeUri, subject: Subject, verdict: Verdict) -> None:
     append(uri, rows, "the results of a quality suite")
 
 
-def judgements(uri: LakeUri) -> list[dict[str, Any]]:
+def judgements(uri: LakeUri) -> list[Row]:
     """All rows, oldest first; JSON columns as data.
 
     Raises:
@@ -82,7 +81,7 @@ def forget(uri: LakeUri, before: datetime) -> int:
     return 0 if table is None else delete_rows(table, f"judged_at < '{before:%Y-%m-%dT%H:%M:%SZ}'")
 
 
-def _rows(subject: Subject, verdict: Verdict, now: datetime) -> Iterable[dict[str, Any]]:
+def _rows(subject: Subject, verdict: Verdict, now: datetime) -> Iterable[Row]:
     return [
         {
             "judged_at": now,

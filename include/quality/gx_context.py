@@ -5,10 +5,10 @@ seconds, so its types are `Any` here.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from include.protocol.json_data import JsonMapping
 from include.quality.suite import Rule, Suite, suite_error
 
 
@@ -47,7 +47,7 @@ def to_expectation(rule: Rule) -> Any:
     return configuration(rule.config).to_domain_obj()
 
 
-def configuration(config: Mapping[str, Any]) -> Any:
+def configuration(config: JsonMapping) -> Any:
     """Great Expectations' own configuration of an expectation, from the expectation as it was written."""
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 

@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from include.lake.sql import spark_name
+from include.protocol.json_data import JsonMapping
 from include.quality.sql import (
     BATCH,
     REFERENCE,
@@ -101,18 +102,18 @@ def _broken(applies: str, expected: str) -> str:
     return f"({applies} AND coalesce(NOT {expected}, false))"
 
 
-def _one_of(rule: Rule, name: str, allowed: Mapping[str, Any], default: str) -> str:
+def _one_of(rule: Rule, name: str, allowed: JsonMapping, default: str) -> str:
     given = rule.kwargs.get(name) or default
     if given not in allowed:
         raise NotUnderstood(f"{name}: {' | '.join(allowed)}", given)
     return given
 
 
-def _matches(column: str, kwargs: Mapping[str, Any]) -> str:
+def _matches(column: str, kwargs: JsonMapping) -> str:
     return f"({column} RLIKE {json_literal(_text(kwargs, 'regex'))})"
 
 
-def _matches_list(column: str, kwargs: Mapping[str, Any]) -> str:
+def _matches_list(column: str, kwargs: JsonMapping) -> str:
     patterns = json_literals(kwargs.get("regex_list"))
     if not patterns:
         raise NotUnderstood("a regex_list of one or more", kwargs.get("regex_list"))
@@ -122,17 +123,17 @@ def _matches_list(column: str, kwargs: Mapping[str, Any]) -> str:
     return "(" + (" OR " if how == "any" else " AND ").join(f"{column} RLIKE {p}" for p in patterns) + ")"
 
 
-def _length(column: str, kwargs: Mapping[str, Any]) -> str:
+def _length(column: str, kwargs: JsonMapping) -> str:
     return within(f"length({column})", kwargs)
 
 
-def _text(kwargs: Mapping[str, Any], name: str) -> str:
+def _text(kwargs: JsonMapping, name: str) -> str:
     if not isinstance(kwargs.get(name), str):
         raise NotUnderstood(f"{name}: text", kwargs.get(name))
     return kwargs[name]
 
 
-_ONE_COLUMN: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
+_ONE_COLUMN: dict[str, Callable[[str, JsonMapping], str]] = {
     "expect_column_values_to_not_be_null": lambda column, kwargs: f"({column} IS NOT NULL)",
     "expect_column_values_to_be_null": lambda column, kwargs: f"({column} IS NULL)",
     "expect_column_values_to_be_between": within,
@@ -153,18 +154,18 @@ _ONE_COLUMN: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
 }
 
 
-def _greater(a: str, b: str, kwargs: Mapping[str, Any]) -> str:
+def _greater(a: str, b: str, kwargs: JsonMapping) -> str:
     return f"({a} >= {b} OR {a} <=> {b})" if kwargs.get("or_equal") else f"({a} > {b})"
 
 
-def _pair_in_set(a: str, b: str, kwargs: Mapping[str, Any]) -> str:
+def _pair_in_set(a: str, b: str, kwargs: JsonMapping) -> str:
     pairs = kwargs.get("value_pairs_set")
     if not isinstance(pairs, list) or not pairs or any(not isinstance(p, list) or len(p) != 2 for p in pairs):
         raise NotUnderstood("value_pairs_set: a list of pairs", pairs)
     return "(" + " OR ".join(f"({a} <=> {json_literal(x)} AND {b} <=> {json_literal(y)})" for x, y in pairs) + ")"
 
 
-_COLUMN_PAIR: dict[str, Callable[[str, str, Mapping[str, Any]], str]] = {
+_COLUMN_PAIR: dict[str, Callable[[str, str, JsonMapping], str]] = {
     "expect_column_pair_values_to_be_equal": lambda a, b, kwargs: f"({a} <=> {b})",
     "expect_column_pair_values_a_to_be_greater_than_b": _greater,
     "expect_column_pair_values_to_be_in_set": _pair_in_set,
@@ -176,7 +177,7 @@ _IGNORED_PAIRS = {
 }
 
 
-def _sum_is(names: tuple[str, ...], kwargs: Mapping[str, Any], types: Mapping[str, str]) -> str:
+def _sum_is(names: tuple[str, ...], kwargs: JsonMapping, types: Mapping[str, str]) -> str:
     def operand(name: str) -> str:
         value = f"coalesce({spark_name(name)}, 0)"
         return f"CAST({value} AS DECIMAL(38, 0))" if types[name].upper() in _INTEGRAL else value
@@ -184,16 +185,16 @@ def _sum_is(names: tuple[str, ...], kwargs: Mapping[str, Any], types: Mapping[st
     return f"({' + '.join(map(operand, names))} = {json_literal(kwargs.get('sum_total'))})"
 
 
-def _all_equal(names: tuple[str, ...], kwargs: Mapping[str, Any], types: Mapping[str, str]) -> str:
+def _all_equal(names: tuple[str, ...], kwargs: JsonMapping, types: Mapping[str, str]) -> str:
     first, *others = map(spark_name, names)
     return "(" + " AND ".join(f"{first} <=> {other}" for other in others) + ")"
 
 
-def _all_differ(names: tuple[str, ...], kwargs: Mapping[str, Any], types: Mapping[str, str]) -> str:
+def _all_differ(names: tuple[str, ...], kwargs: JsonMapping, types: Mapping[str, str]) -> str:
     return "(NOT (" + " OR ".join(f"{a} <=> {b}" for a, b in combinations(map(spark_name, names), 2)) + "))"
 
 
-_COLUMN_LIST: dict[str, Callable[[tuple[str, ...], Mapping[str, Any], Mapping[str, str]], str]] = {
+_COLUMN_LIST: dict[str, Callable[[tuple[str, ...], JsonMapping, Mapping[str, str]], str]] = {
     "expect_multicolumn_sum_to_equal": _sum_is,
     "expect_multicolumn_values_to_be_equal": _all_equal,
     "expect_select_column_values_to_be_unique_within_record": _all_differ,

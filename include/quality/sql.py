@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from include.lake.sql import spark_name, spark_text
+from include.protocol.json_data import JsonMapping, JsonValue
 
 BATCH = "{batch}"  # a query's name for the rows that it is about
 REFERENCE = re.compile(r"\{(lake://[A-Za-z0-9_/.-]+?)(?:@(\d+))?\}")  # its name for another table, perhaps at a version
@@ -24,7 +25,7 @@ class NotUnderstood(ValueError):
         self.expected, self.found = expected, repr(found)
 
 
-def json_literal(value: Any) -> str:
+def json_literal(value: JsonValue) -> str:
     """A JSON value as Spark SQL; `{"$PARAMETER": "now() - timedelta(hours=2)"}` as the moment that it means."""
     match value:
         case None:
@@ -43,13 +44,13 @@ def json_literal(value: Any) -> str:
             raise NotUnderstood("text, a number, true, false, null or a parameter", value)
 
 
-def json_literals(values: Any) -> list[str]:
+def json_literals(values: JsonValue) -> list[str]:
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
         raise NotUnderstood("a list of values", values)
     return [json_literal(value) for value in values]
 
 
-def within(value: str, kwargs: Mapping[str, Any]) -> str:
+def within(value: str, kwargs: JsonMapping) -> str:
     """SQL for a value between `min_value` and `max_value`, strictly or not, as the kwargs say."""
     bounds = []
     for name, operator, strict in (("min_value", ">", "strict_min"), ("max_value", "<", "strict_max")):
@@ -60,7 +61,7 @@ def within(value: str, kwargs: Mapping[str, Any]) -> str:
     return "(" + " AND ".join(bounds) + ")"
 
 
-def row_condition(kwargs: Mapping[str, Any]) -> str:
+def row_condition(kwargs: JsonMapping) -> str:
     """SQL for the rows that a rule is about: its `row_condition`, in any form that Great Expectations reads."""
     condition = kwargs.get("row_condition")
     if not condition:
@@ -92,7 +93,7 @@ def _condition(condition: Any) -> str:
             raise NotUnderstood("a row_condition as Great Expectations writes it", condition)
 
 
-def is_in(value: str, members: Any) -> str:
+def is_in(value: str, members: JsonValue) -> str:
     among = json_literals(members)
     return f"({value} IN ({', '.join(among)}))" if among else "false"
 

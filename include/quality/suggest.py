@@ -7,7 +7,7 @@ and gives the others their policies.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -18,6 +18,7 @@ from include.lake.sql import sql_name
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, FLOATS, WHOLE, Column
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ranges import OffsetRange
 from include.sources.duckdb_json import decoded, load
 from include.sources.kafka import source_extent
@@ -46,7 +47,7 @@ class Profile:
     shape: str | None = None  # pattern that every text fits
 
 
-def suggest(pipeline: Pipeline, records: int) -> dict[str, Any]:
+def suggest(pipeline: Pipeline, records: int) -> JsonObject:
     """A suite, as Great Expectations writes it, from the newest records of every partition.
 
     Args:
@@ -63,7 +64,7 @@ def suggest(pipeline: Pipeline, records: int) -> dict[str, Any]:
     return {"name": pipeline.name, "expectations": rules, "meta": meta, "notes": note}
 
 
-def _rules(profile: Profile) -> Iterator[dict[str, Any]]:
+def _rules(profile: Profile) -> Iterator[JsonObject]:
     name, seen = profile.column.name, profile.records - profile.nulls
     if profile.nulls == 0:
         yield _rule("expect_column_values_to_not_be_null", f"no null in {profile.records:,} records", column=name)
@@ -90,7 +91,7 @@ def _rules(profile: Profile) -> Iterator[dict[str, Any]]:
             yield _rule("expect_column_values_to_match_regex", reason, column=name, regex=profile.shape)
 
 
-def _rule(type_: str, reason: str, **kwargs: Any) -> dict[str, Any]:
+def _rule(type_: str, reason: str, **kwargs: Any) -> JsonObject:
     """A drafted rule. The reason stands where Great Expectations keeps a person's notes about a rule."""
     return {"type": type_, "kwargs": kwargs, "meta": {"lakemark": {"on_fail": "warn"}}, "notes": reason}
 
@@ -140,7 +141,7 @@ def _profile(database: duckdb.DuckDBPyConnection, column: Column, total: int) ->
     counts = f"SELECT count(*) - count({name}), count(DISTINCT {name}::VARCHAR) FROM sample"
     [(nulls, distinct)] = database.execute(counts).fetchall()
     profile = Profile(column, total, nulls, distinct)
-    more: Mapping[str, Any] = {}
+    more: JsonMapping = {}
     if profile.column.word in (*WHOLE, *FLOATS, *DECIMALS):
         kind = "DOUBLE" if profile.column.word in (*FLOATS, *DECIMALS) else "BIGINT"
         query = f"SELECT min({name})::{kind}, max({name})::{kind} FROM sample WHERE isfinite({name}::DOUBLE)"

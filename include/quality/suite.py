@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from include.protocol.errors import SuiteError
+from include.protocol.json_data import JsonMapping
 
 RulePolicy = Literal["quarantine", "fail", "warn"]
 POLICIES: tuple[RulePolicy, ...] = get_args(RulePolicy)
@@ -28,9 +29,9 @@ class Rule:
 
     name: str  # in results and in the quarantine; no other rule of the suite has it
     type: str  # of the expectation
-    kwargs: Mapping[str, Any]
+    kwargs: JsonMapping
     on_fail: RulePolicy | None  # None: it does not say
-    config: Mapping[str, Any]  # the whole expectation, as written
+    config: JsonMapping  # the whole expectation, as written
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -47,7 +48,7 @@ class Rule:
 class Suite:
     name: str
     rules: tuple[Rule, ...]
-    config: Mapping[str, Any]  # as written
+    config: JsonMapping  # as written
 
     @property
     def fingerprint(self) -> str:
@@ -79,7 +80,7 @@ class Suite:
         return cls(path.stem, tuple(rules), data)
 
 
-def columns_of(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+def columns_of(kwargs: JsonMapping) -> tuple[str, ...]:
     single = [kwargs[name] for name in _COLUMN_ARGUMENTS if isinstance(kwargs.get(name), str)]
     listed = kwargs.get("column_list")
     return (*single, *(listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ()))
@@ -113,7 +114,7 @@ def _rule(path: Path, number: int, config: Any, taken: set[str]) -> Rule:
     return Rule(name, config["type"], kwargs, on_fail=policy, config=config)
 
 
-def _name(type_: str, kwargs: Mapping[str, Any], taken: set[str]) -> str:
+def _name(type_: str, kwargs: JsonMapping, taken: set[str]) -> str:
     """A rule's name if it gives none: its type and columns, and a number if that name is taken."""
     columns = ", ".join(columns_of(kwargs))
     name = type_.removeprefix("expect_") + (f"({columns})" if columns else "")

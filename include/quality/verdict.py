@@ -6,11 +6,12 @@ Results have the shape of Great Expectations' own, so that its reports can show 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from include.protocol.errors import QualityGate
+from include.protocol.json_data import JsonMapping, JsonObject, JsonValue
 from include.quality.suite import Rule, RulePolicy, Suite
 
 Outcome = Literal["passed", "warned", "quarantined", "failed"]  # the worst result of any rule
@@ -23,7 +24,7 @@ class RuleResult:
     rule: Rule
     policy: RulePolicy
     success: bool
-    result: Mapping[str, Any]  # as Great Expectations has it under `result`
+    result: JsonMapping  # as Great Expectations has it under `result`
 
     @property
     def unexpected(self) -> int:
@@ -59,7 +60,7 @@ class Verdict:
             return "quarantined"
         return "warned" if broken else "passed"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The short form for a commit's metadata: the suite, the outcome, and the rules that rows broke."""
         broken = {r.rule.name: r.unexpected for r in self.results if not r.success or r.unexpected}
         return {
@@ -79,7 +80,7 @@ def result_of_rows(rule: Rule, policy: RulePolicy, elements: int, missing: int |
     """
     judged = elements - (missing or 0)
     percent = unexpected / judged * 100 if judged else None
-    result: dict[str, Any] = {"element_count": elements, "unexpected_count": unexpected, "unexpected_percent": percent}
+    result: JsonObject = {"element_count": elements, "unexpected_count": unexpected, "unexpected_percent": percent}
     result["partial_unexpected_list"] = []
     if missing is not None:
         result |= {
@@ -92,12 +93,14 @@ def result_of_rows(rule: Rule, policy: RulePolicy, elements: int, missing: int |
     return RuleResult(rule, policy, success, result)
 
 
-def with_samples(result: RuleResult, samples: Sequence[Any]) -> RuleResult:
+def with_samples(result: RuleResult, samples: Sequence[JsonValue]) -> RuleResult:
     shown = {**result.result, "partial_unexpected_list": list(samples[:SAMPLES_MAX])}
     return RuleResult(result.rule, result.policy, result.success, shown)
 
 
-def result_of_figure(rule: Rule, policy: RulePolicy, observed: Any, holds: bool | None, **more: Any) -> RuleResult:
+def result_of_figure(
+    rule: Rule, policy: RulePolicy, observed: JsonValue, holds: bool | None, **more: JsonValue
+) -> RuleResult:
     """The result of a rule about one figure. No figure (of no rows) breaks the rule, as in Great Expectations."""
     return RuleResult(rule, policy, bool(holds), {"observed_value": observed, **more})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Self
 
 from include.lake.delta_tables import OpenedTable, query
 from include.lake.ledger import Ledger
@@ -15,6 +15,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition, joined
@@ -110,7 +111,7 @@ class ArchiveSource:
                 action="backfill what it lacks from Kafka, as far as Kafka still holds it",
             )
 
-    def _rows(self, log: TableLog, what: str, rest: str) -> list[dict[str, Any]]:
+    def _rows(self, log: TableLog, what: str, rest: str) -> list[JsonObject]:
         named = (
             f"(topic = {sql_text(t)} and topic_id = {sql_text(id_)})" for t, id_ in sorted(self.state.topic_ids.items())
         )

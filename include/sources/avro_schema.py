@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
+from include.protocol.json_data import JsonMapping, JsonObject
+
 _NAMED = ("record", "enum", "fixed")
 _SIMPLE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 # The namespace of names without one. When every name has a namespace, no name depends on its place. (Java's parser,
@@ -65,14 +67,14 @@ class AvroSchema:
     @cached_property
     def _root(self) -> Any:
         """The schema with all names in full, and the definition of every type at its first mention."""
-        others: dict[str, Any] = {}
+        others: JsonObject = {}
         for text in self.referred:
             _define(_in_full(_parsed(text), "", set(others)), others)
         return _inlined(_in_full(_parsed(self.text), "", set(others)), others, set())
 
     @cached_property
-    def _definitions(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = {}
+    def _definitions(self) -> JsonMapping:
+        found: JsonObject = {}
         _define(self._root, found)
         return found
 
@@ -82,7 +84,7 @@ class AvroField:
     """A field of a record: its type without null."""
 
     schema: Any
-    definitions: Mapping[str, Any]
+    definitions: JsonMapping
 
     @property
     def connect_name(self) -> str | None:
@@ -133,7 +135,7 @@ def _parsed(text: str) -> Any:
         return text.strip()
 
 
-def _fields(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, AvroField]:
+def _fields(schema: Any, definitions: JsonMapping) -> Mapping[str, AvroField]:
     found = _without_null(schema, definitions)
     if not isinstance(found, dict) or found.get("type") != "record":
         return {}
@@ -145,7 +147,7 @@ def _bare(schema: Any) -> Any:
     return schema["type"] if isinstance(schema, dict) and "type" in schema else schema
 
 
-def _without_null(schema: Any, definitions: Mapping[str, Any]) -> Any:
+def _without_null(schema: Any, definitions: JsonMapping) -> Any:
     if isinstance(schema, list):
         others = [option for option in schema if option != "null"]
         for kinds in (["int", "long"], ["float", "double"]):
@@ -160,7 +162,7 @@ def _without_null(schema: Any, definitions: Mapping[str, Any]) -> Any:
     return schema
 
 
-def _is_bounded(schema: Any, definitions: Mapping[str, Any]) -> bool:
+def _is_bounded(schema: Any, definitions: JsonMapping) -> bool:
     match schema:
         case list():
             return all(_is_bounded(option, definitions) for option in schema)
@@ -174,7 +176,7 @@ def _is_bounded(schema: Any, definitions: Mapping[str, Any]) -> bool:
             return True  # a name: its type is checked where it is defined
 
 
-def _takes_none(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...] = ()) -> bool:
+def _takes_none(schema: Any, definitions: JsonMapping, within: tuple[str, ...] = ()) -> bool:
     """Whether a value takes no bytes."""
     match schema:
         case "null":
@@ -244,7 +246,7 @@ def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
             return _with_parts(schema, lambda inner: _in_full(inner, namespace, known))
 
 
-def _define(schema: Any, definitions: dict[str, Any]) -> None:
+def _define(schema: Any, definitions: JsonObject) -> None:
     """Adds every named type to the definitions, by its full name."""
     match schema:
         case list():
@@ -258,7 +260,7 @@ def _define(schema: Any, definitions: dict[str, Any]) -> None:
             _define(inner, definitions)
 
 
-def _inlined(schema: Any, definitions: Mapping[str, Any], done: set[str]) -> Any:
+def _inlined(schema: Any, definitions: JsonMapping, done: set[str]) -> Any:
     """The schema with the definition of every type at its first mention; all names are full ones.
 
     Args: done: the types that are defined by now.

@@ -16,6 +16,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from include.protocol.json_data import JsonValue
+
 
 class _Number(str):
     """A number of JSON, as it is written."""
@@ -38,7 +40,7 @@ _ESCAPED = {character: f"\\u{character:04X}" for character in range(0x20)} | str
 )
 
 
-def parsed_json(value: bytes) -> Any:
+def parsed_json(value: bytes) -> JsonValue:
     """Parses JSON; its numbers keep their text. Raises ValueError if it is no JSON."""
     found = json.loads(value.decode(), parse_int=_Number, parse_float=_Number, parse_constant=_refused)
     if b"\\ud" in value.lower():  # the escape of half a surrogate pair, which alone has no UTF-8
@@ -50,7 +52,7 @@ def _refused(text: str) -> Any:
     raise ValueError(text)
 
 
-def value_as(node: Any, type_: exp.DataType, unit: str | None) -> Any:
+def value_as(node: JsonValue, type_: exp.DataType, unit: str | None) -> JsonValue:
     """A value of JSON in a form that DuckDB reads exactly as the type; None if it is no value of the type."""
     if node is None:
         return None

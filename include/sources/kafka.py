@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.json_data import JsonObject
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import TopicPartition as TP
 from include.sources.kafka_options import librdkafka_options
@@ -27,7 +27,7 @@ class KafkaSource:
         self._source = source
         # Errors that a call which times out does not tell, such as a refused login.
         self._said: deque[KafkaError] = deque(maxlen=10)
-        options: dict[str, Any] = {  # confluent-kafka's own type for them leaves out callbacks
+        options: JsonObject = {  # confluent-kafka's own type for them leaves out callbacks
             **librdkafka_options(source),
             "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000),
             "log_level": 2,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import requests
 
 from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.json_data import JsonObject
 from include.sources.avro_schema import AvroSchema
 from include.sources.protobuf_schema import NotProtobuf, ProtobufSchema
 
@@ -77,7 +78,7 @@ class SchemaRegistry:
             return NoSchema(f"schema {schema_id} refers to one that is not in the registry")
         return found["schema"], referred
 
-    def _referred(self, found: dict[str, Any]) -> dict[str, str] | None:
+    def _referred(self, found: JsonObject) -> dict[str, str] | None:
         """The texts of the schemas that one refers to, by name, the innermost first; None: one is missing."""
         texts: dict[str, str] = {}
         for reference in found.get("references") or ():
@@ -88,7 +89,7 @@ class SchemaRegistry:
             texts |= {**beyond, reference["name"]: other["schema"]}
         return texts
 
-    def _get(self, path: str) -> dict[str, Any] | None:
+    def _get(self, path: str) -> JsonObject | None:
         try:
             answer = requests.get(
                 self.url + path, headers=_ACCEPT, auth=self.login, verify=self.trusted, timeout=_SECONDS

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
-from typing import Any
 
 from lakemark_names import DAG_PREFIX
 
 from include.monitoring.health import Scheduler, judge
 from include.monitoring.overview import Seen
 from include.pipeline_file.schedule import in_words
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_state import AttemptRecord
 from include.protocol.ranges import TopicPartition
 
 
-def summary(found: Seen, scheduler: Scheduler) -> dict[str, Any]:
+def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
     """The data of a pipeline in the list."""
     pipeline, digest = found.pipeline, found.digest
     lag_seconds = found.lag_seconds(time.time())
@@ -65,7 +65,7 @@ def _committed_at(found: Seen) -> datetime | None:
     return datetime.fromisoformat(commit.committed_at) if commit and commit.committed_at else None
 
 
-def partition_facts(found: Seen, tp: TopicPartition) -> dict[str, Any]:
+def partition_facts(found: Seen, tp: TopicPartition) -> JsonObject:
     """A partition's offsets, ends exclusive; null if not known."""
     extent, digest = (found.extents or {}).get(tp), found.digest
     return {

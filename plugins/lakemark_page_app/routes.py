@@ -8,7 +8,7 @@ as the user who is logged in).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
@@ -20,11 +20,13 @@ from fastapi.responses import FileResponse, JSONResponse
 from lakemark_names import DAG_PREFIX
 from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
 from lakemark_page_app.facts import partition_facts, summary
+from starlette.middleware.base import RequestResponseEndpoint
 
 from include.monitoring.health import STATES, Scheduler
 from include.monitoring.overview import Overview, Seen
 from include.monitoring.tables import newest_versions, quality_over_time, quarantine_by_reason
 from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 FILES = Path(__file__).parent / "files"
@@ -75,7 +77,7 @@ app = FastAPI(title="Lakemark", docs_url=None, redoc_url=None, openapi_url=None,
 
 
 @app.middleware("http")
-async def safe(request: Request, call_next: Any) -> Response:
+async def safe(request: Request, call_next: RequestResponseEndpoint) -> Response:
     response = await call_next(request)
     response.headers.update(_SAFE)
     return response
@@ -100,7 +102,7 @@ def file(
 
 
 @app.get("/api/pipelines")
-def pipelines(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
+def pipelines(user: GetUserDep, session: SessionDep) -> JsonObject:
     """All pipelines that the user may see, worst first."""
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET", session=session)
     found = [s for s in _OVERVIEW.pipelines() if DAG_PREFIX + s.pipeline.name in readable]
@@ -112,7 +114,7 @@ def pipelines(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
 
 
 @app.get("/api/pipelines/{name}", dependencies=[Depends(may_read)])
-def pipeline(found: SeenDep, session: SessionDep) -> dict[str, Any]:
+def pipeline(found: SeenDep, session: SessionDep) -> JsonObject:
     """One pipeline: its summary, every partition's extent, generations and backfills."""
     dag_id = DAG_PREFIX + found.pipeline.name
     reader, digest = _OVERVIEW.reader(found.pipeline), found.digest
@@ -130,23 +132,23 @@ def batches(
     found: SeenDep,
     before: Annotated[int | None, Query(ge=0)] = None,
     limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 40,
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Batches of the present generation below `before`, newest first."""
     generation = found.digest.generation if found.digest else 1
     return _OVERVIEW.reader(found.pipeline).batches(generation, before, limit)
 
 
 @app.get("/api/pipelines/{name}/quarantine", dependencies=[Depends(may_read_records)])
-def quarantine(found: SeenDep) -> list[dict[str, Any]]:
+def quarantine(found: SeenDep) -> list[JsonObject]:
     return quarantine_by_reason(_SETTINGS, found.pipeline, samples=3)
 
 
 @app.get("/api/pipelines/{name}/versions", dependencies=[Depends(may_read)])
-def versions(found: SeenDep, limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 30) -> list[dict[str, Any]]:
+def versions(found: SeenDep, limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 30) -> list[JsonObject]:
     return newest_versions(_SETTINGS, found.pipeline, limit)
 
 
 @app.get("/api/pipelines/{name}/quality", dependencies=[Depends(may_read)])
-def quality(found: SeenDep) -> dict[str, Any]:
+def quality(found: SeenDep) -> JsonObject:
     """The suite's verdicts on the newest batches, without values of records."""
     return quality_over_time(_SETTINGS, found.pipeline, JUDGEMENTS_MAX)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,6 +28,7 @@ from include.protocol.commit_metadata import CommitMetadata, Role
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import LakemarkError
 from include.protocol.guard import AlreadyApplied, guard
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
 from include.protocol.planning import verify_source
 from include.protocol.ranges import TopicPartition
@@ -59,7 +60,7 @@ from spark_jobs.tables.writing import (
 )
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
-Say = Callable[[dict[str, Any]], None]
+Say = Callable[[JsonObject], None]
 _REASON = "_lakemark_reason"
 _MERGES_MAX = 5  # in one attempt, while other work on the table is faster
 _PROBLEM_MAX = 2000  # characters of an error that the ledger keeps
@@ -75,7 +76,7 @@ class AttemptResult:
     counts: SourceCounts | None = None
     phase_seconds: dict[str, float] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "outcome": self.outcome,
             "pipeline": self.batch.pipeline,
@@ -433,7 +434,7 @@ class Attempt:
             return reduced.changes
         raise error
 
-    def _say(self, fact: dict[str, Any]) -> None:
+    def _say(self, fact: JsonObject) -> None:
         """Says progress. Every line names its pipeline, batch and attempt."""
         about = {"pipeline": self.pipeline.name, **self.key._asdict(), "attempt_id": self.attempt_id}
         self.say({**fact, **about})

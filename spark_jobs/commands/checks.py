@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
 from include.quality.evidence import Subject, record
 from include.quality.judge import table_judge
 from include.quality.verdict import verify_table
@@ -30,7 +30,7 @@ class TableCheck:
     settings: Settings
     pipeline: Pipeline
 
-    def run(self, version: int | None) -> dict[str, Any]:
+    def run(self, version: int | None) -> JsonObject:
         """Judges the table's rows without tombstones. The verdict is recorded, whatever it is.
 
         Args:

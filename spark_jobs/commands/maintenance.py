@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,6 +27,7 @@ from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row
 from include.protocol.ledger_state import LedgerState
@@ -63,7 +63,7 @@ _REWRITTEN = "rewrote INT96"
 # Delta wants statistics of the column that it sorts by, and does not touch clusters that have reached 100 GB.
 _ANY_COLUMN = {"spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false"}
 _ANY_SIZE = {"spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(1 << 62)}
-Say = Callable[[dict[str, Any]], None]
+Say = Callable[[JsonObject], None]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Maintenance:
     pipeline: Pipeline
     say: Say
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> JsonObject:
         """Does what is due, and returns the gain as data: maintained (the pipeline), tables (by role: did, before,
         after; see `TableShape`), removed (tables that nobody needs), seconds.
 
@@ -105,7 +105,7 @@ class Maintenance:
                 for role, shape in before.items()
                 if shape is not None
             },
-            "removed": remove_spent_tables(self._tables, self._state()),
+            "removed": list(map(str, remove_spent_tables(self._tables, self._state()))),
             "seconds": round(time.monotonic() - began, 1),
         }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ from deltalake import write_deltalake
 
 from include.lake.delta_tables import file_of_int96, open_table
 from include.lake.ledger import Ledger
+from include.lake.log_store import commit_file
 from include.lake.upkeep import keep_appended, shape_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
@@ -47,6 +50,21 @@ def test_a_file_that_holds_int96_is_found(tmp_path: Path, inside: bool) -> None:
     (tmp_path / "t" / name).unlink()
     with pytest.raises(TableDamaged):
         file_of_int96(table)
+
+
+def test_int96_is_looked_for_in_the_files_of_a_shallow_clone(tmp_path: Path) -> None:
+    """Its log names the files of another table by absolute, percent-encoded paths."""
+    rows = pa.table({"id": [1], "at": pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))})
+    origin, clone = tmp_path / "a b", tmp_path / "clone"
+    write_deltalake(origin, rows)
+    shutil.copytree(origin / "_delta_log", clone / "_delta_log")
+    [data] = origin.glob("*.parquet")
+    commit = clone / "_delta_log" / commit_file(0)
+    commit.write_text(commit.read_text().replace(data.name, quote(str(data))))
+    table = open_table(LakeUri(str(clone)))
+    assert file_of_int96(table) is None
+    pq.write_table(rows, data, use_deprecated_int96_timestamps=True)
+    assert file_of_int96(table) is not None
 
 
 def test_a_table_without_timestamps_is_not_asked_for_int96(tmp_path: Path) -> None:

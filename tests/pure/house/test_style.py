@@ -63,6 +63,24 @@ def test_a_call_with_many_arguments_names_them(file: Path) -> None:
     assert list(_unnamed(file)) == []
 
 
+@pytest.mark.parametrize("file", PRODUCT, ids=place)
+def test_any_in_a_public_signature_has_a_reason(file: Path) -> None:
+    """The reason stands in a comment in the signature, or in the module's docstring if it holds for the whole module.
+    JSON data and rows have types of their own: `include.protocol.json_data`, `include.lake.delta_tables.Row`."""
+    text = file.read_text()
+    tree, lines = ast.parse(text), text.splitlines()
+    if "`Any`" in (ast.get_docstring(tree) or ""):
+        return
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            signature = [node.args, *([node.returns] if node.returns else [])]
+            named = {n.id for part in signature for n in ast.walk(part) if isinstance(n, ast.Name)}
+            if "Any" in named and not any("#" in line for line in lines[node.lineno - 1 : node.body[0].lineno - 1]):
+                found.append(f"{file.name}:{node.lineno}: {node.name}")
+    assert found == []
+
+
 def _unnamed(file: Path) -> Iterator[str]:
     """Calls with more arguments than a reader can tell apart by their places."""
     for node in ast.walk(ast.parse(file.read_text())):

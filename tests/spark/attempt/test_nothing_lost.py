@@ -12,6 +12,7 @@ from include.protocol.errors import (
     CountsDisagree,
     OffsetsExpired,
     OutcomeUnknownError,
+    TopicRecreated,
 )
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
@@ -42,6 +43,17 @@ def test_i7_records_that_expire_during_the_read_stop_the_attempt(world: World, m
     with pytest.raises(OffsetsExpired):
         world.attempt(pipeline, 0)
     assert world.rows(pipeline) == []
+
+
+def test_i7_a_recreated_topic_is_another_topic(world: World) -> None:
+    topic = world.topic()
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(20), 1))
+    world.run_batch(pipeline)
+    world.recreate_topic(topic, 2)
+    world.produce(topic, changes(range(60), 2))
+    with pytest.raises(TopicRecreated):
+        world.coordinator(pipeline).plan()
 
 
 def test_i7_gaps_that_kafka_makes_by_design_are_no_errors(world: World) -> None:

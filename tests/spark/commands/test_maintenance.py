@@ -26,7 +26,8 @@ def maintain(world: World, pipeline: Pipeline, **options: str) -> dict[str, Any]
     with world.session() as spark:
         for name, value in options.items():
             spark.conf.set(name, value)
-        return Maintenance(spark, world.settings, pipeline, lambda fact: None).run()
+        report = Maintenance(spark, world.settings, pipeline, lambda fact: None).run()
+    return json.loads(json.dumps(report))  # as the job reports it
 
 
 def tombstones(world: World, pipeline: Pipeline) -> int:
@@ -106,6 +107,22 @@ def test_i9_marks_of_a_topic_that_is_gone_purge_no_young_tombstone(world: World)
         spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('{PURGED}' = '{left_over}')").collect()
     won = maintain(world, pipeline)["tables"]["target"]
     assert (won["did"], tombstones(world, pipeline)) == ([], 5)
+    assert_right(world, pipeline)
+
+
+def test_what_a_cancelled_backfill_began_is_removed(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(20), 1), 1)
+    world.run_batch(pipeline)
+    coordinator = world.coordinator(pipeline)
+    planned = Backfills(coordinator).plan(BackfillRequest(into="new"), "r1", "", "test")
+    begun = coordinator.tables.target_of(planned)
+    assert world.attempt(pipeline, 0, key=planned.batch(0).key).outcome == "applied"
+    Backfills(coordinator).cancel(planned.number, "test")
+    assert maintain(world, pipeline)["removed"] == [str(begun)]
+    assert open_table(begun) is None
+    assert maintain(world, pipeline)["removed"] == []
     assert_right(world, pipeline)
 
 

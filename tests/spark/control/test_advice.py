@@ -232,7 +232,7 @@ def test_a_topic_that_was_made_anew(world: World) -> None:
 def test_a_table_that_is_damaged(world: World, table: str) -> None:
     """TableDamaged: for the target, the advice begins with a step that no command does."""
     pipeline = one_batch(world)
-    path = Path(getattr(world.coordinator(pipeline).tables, table))
+    path = Path(str(getattr(world.coordinator(pipeline).tables, table)))
     sorted((path / "_delta_log").glob("*.json"))[-1].write_bytes(b"")
     if table == "target":
         with pytest.raises(LakemarkError, match="move its folder away"):
