@@ -18,8 +18,8 @@ from typing import Self
 
 import requests
 
-from include.jobs.command_line import cluster_submission
 from include.jobs.report import Journal
+from include.jobs.spark_command import cluster_submission
 from include.lake.shared_folder import shared_folder
 from include.pipeline_file import LANDING, variables_of
 from include.protocol.errors import RetryableError

@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from include.jobs.cluster_job import ClusterJob, ClusterWatch, new_journal
-from include.jobs.command_line import spark_command
 from include.jobs.report import JobReport, Journal, Listen
+from include.jobs.spark_command import spark_command
 from include.protocol.batch import BatchKey
 from include.protocol.json_data import JsonObject
 from include.protocol.ranges import offsets_as_argument

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from include.jobs.command_line import CLIENT_ONLY
+from include.jobs.spark_command import CLIENT_ONLY
 from spark_jobs.commands.warm_up import warm_up
 
 _LOOK_SECONDS = 1.0

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from include.installation import spark_classes
 from include.installation.java import find_java
 from include.installation.spark_server import driver_options
-from include.jobs.command_line import CLIENT_ONLY
+from include.jobs.spark_command import CLIENT_ONLY
 from include.protocol.errors import TerminalError
 from include.settings import Settings
 

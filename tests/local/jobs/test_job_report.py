@@ -11,9 +11,9 @@ import pytest
 
 import include.jobs.runner
 import spark_jobs.merge_job
-from include.jobs.command_line import SparkCommand
 from include.jobs.report import Journal
 from include.jobs.runner import run_job
+from include.jobs.spark_command import SparkCommand
 from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
 from include.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from include.jobs.command_line import cluster_submission, spark_command
+from include.jobs.spark_command import cluster_submission, spark_command
 from include.protocol.errors import TerminalError
 from include.settings import Settings
 
