@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from spark_jobs.commands.unmerged import unmerged_view as fresh_rows
+from spark_jobs.commands.unmerged import as_if_merged as fresh_rows
 
 __all__ = ["fresh_rows"]

@@ -40,11 +40,12 @@ from include.protocol.planning import Idle
 from include.protocol.ranges import offsets_from_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
-from spark_jobs.attempt.attempt import Attempt, AttemptResult, Say
+from spark_jobs.attempt.attempt import Attempt, AttemptResult
 from spark_jobs.commands.checks import TableCheck
 from spark_jobs.commands.maintenance import Maintenance
 from spark_jobs.commands.promote import promote
-from spark_jobs.commands.unmerged import VIEW, unmerged_view
+from spark_jobs.commands.unmerged import VIEW, as_if_merged
+from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.session import open_session
 from spark_jobs.tables.archive import ensure_archive
 from spark_jobs.tables.writing import ensure_target
@@ -58,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _do(options, Settings.from_environment(), say)
 
 
-def _do(options: argparse.Namespace, settings: Settings, say: Say) -> int:
+def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
     try:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
         if options.create_target:
@@ -73,7 +74,7 @@ def _do(options: argparse.Namespace, settings: Settings, say: Say) -> int:
                 say({"result": Maintenance(spark, settings, pipeline, say).run()})
         elif options.query is not None:
             with _session(settings, options) as spark:
-                unmerged_view(spark, settings, pipeline).createOrReplaceTempView(VIEW)
+                as_if_merged(spark, settings, pipeline).createOrReplaceTempView(VIEW)
                 rows = spark.sql(options.query).select(F.to_json(F.struct("*"))).limit(_ROWS_MAX).collect()
                 say({"result": {"rows": [json.loads(row[0]) for row in rows]}})
         elif options.check:
@@ -89,14 +90,14 @@ def _do(options: argparse.Namespace, settings: Settings, say: Say) -> int:
 
 
 @contextmanager
-def journal_at(path: str | None) -> Iterator[Say]:
+def journal_at(path: str | None) -> Iterator[SayFact]:
     """Writes the lines that this job reports: to a file that holds nothing else and that no child process inherits; by
     default to standard output."""
     with nullcontext(sys.stdout) if path is None else Path(path).open("a") as journal:
         yield lambda fact: print(json.dumps(fact), file=journal, flush=True)
 
 
-def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, say: Say) -> None:
+def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, say: SayFact) -> None:
     """Runs one batch, or several in one session."""
     coordinator = Coordinator(settings, pipeline)
     with ExitStack() as stack:
@@ -126,7 +127,7 @@ class _Worker:
     settings: Settings
     options: argparse.Namespace
     stack: ExitStack
-    say: Say
+    say: SayFact
     _spark: SparkSession | None = None
 
     def until_caught_up(self, pipeline: Pipeline) -> None:

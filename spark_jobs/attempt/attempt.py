@@ -45,6 +45,7 @@ from spark_jobs.changes.quality import BROKEN, judgement
 from spark_jobs.changes.records import Volume, kept, read_frozen, volume_of
 from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.transform import transformation
+from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.failures import classed, is_conflict, is_short_of_memory
 from spark_jobs.engine.session import fit, tagged
 from spark_jobs.tables import pruning, scd2
@@ -60,7 +61,6 @@ from spark_jobs.tables.writing import (
 )
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
-Say = Callable[[JsonObject], None]
 _REASON = "_lakemark_reason"
 _MERGES_MAX = 5  # in one attempt, while other work on the table is faster
 _PROBLEM_MAX = 2000  # characters of an error that the ledger keeps
@@ -128,7 +128,7 @@ class _Beside:
 class _Phases:
     """How long each phase took, and which phase is running. Spark's jobs are tagged with it."""
 
-    say: Say
+    say: SayFact
     seconds: dict[str, float] = field(default_factory=dict)
     current: str = "start"
     may_have_landed: bool = False  # true from the phase on that makes the batch's own commit
@@ -164,7 +164,7 @@ class Attempt:
     key: BatchKey
     open_session: OpenSession
     started_by: str
-    say: Say
+    say: SayFact
     attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(self) -> AttemptResult:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -44,6 +44,7 @@ from include.protocol.maintenance import (
 )
 from include.quality.evidence import forget
 from include.settings import Settings
+from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.failures import classed, is_conflict
 from spark_jobs.engine.marking import settings_of, with_metadata
 
@@ -63,7 +64,6 @@ _REWRITTEN = "rewrote INT96"
 # Delta wants statistics of the column that it sorts by, and does not touch clusters that have reached 100 GB.
 _ANY_COLUMN = {"spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false"}
 _ANY_SIZE = {"spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(1 << 62)}
-Say = Callable[[JsonObject], None]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Maintenance:
     spark: SparkSession
     settings: Settings
     pipeline: Pipeline
-    say: Say
+    say: SayFact
 
     def run(self) -> JsonObject:
         """Does what is due, and returns the gain as data: maintained (the pipeline), tables (by role: did, before,

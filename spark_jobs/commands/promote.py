@@ -30,7 +30,7 @@ from include.protocol.planning import SourceExtent
 from include.settings import Settings
 from spark_jobs.engine.failures import classed
 from spark_jobs.engine.marking import marked, with_metadata
-from spark_jobs.tables.writing import ensure_target, tell_keys
+from spark_jobs.tables.writing import ensure_target, record_keys
 
 
 def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
@@ -68,7 +68,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
                 return False
             if _marker(target, app_id) != FENCE:
                 raise classed(error, f"{pipeline.name} backfill {number}", "promotion", may_have_landed=True) from error
-        tell_keys(spark, target, pipeline, pipeline.target.table, anew=True)
+        record_keys(spark, target, pipeline, pipeline.target.table, rows_replaced=True)
         return True
 
     def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
@@ -88,7 +88,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
         )
     _forget_purges(spark, pipeline, coordinator.tables.target)
     # A first call may have been killed before it did this.
-    tell_keys(spark, coordinator.tables.target, pipeline, pipeline.target.table, anew=True)
+    record_keys(spark, coordinator.tables.target, pipeline, pipeline.target.table, rows_replaced=True)
     Backfills(coordinator).end(number, "swapped", started_by)
 
 

@@ -21,7 +21,7 @@ from spark_jobs.tables.writing import prepared
 VIEW = "fresh"
 
 
-def unmerged_view(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> DataFrame:
+def as_if_merged(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> DataFrame:
     """The rows that readers of the target will see, with the target's columns, as of this call.
 
     Records that wait in the archive are decoded, judged and reduced like a batch. A row of the target is replaced if

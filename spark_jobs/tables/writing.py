@@ -65,7 +65,7 @@ def _ensure(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, ki
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
         + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_keys_of(pipeline)})",
     )
-    tell_keys(spark, uri, pipeline, name)
+    record_keys(spark, uri, pipeline, name)
     added = _missing_columns(uri, pipeline, name, kind)
     if added:
         columns = ", ".join(f"{'.'.join(map(spark_name, column.path))} {column.type}" for column in added)
@@ -76,11 +76,11 @@ def _ensure(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, ki
                 raise
 
 
-def tell_keys(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, anew: bool = False) -> None:
+def record_keys(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, rows_replaced: bool = False) -> None:
     """Records the key columns in the table's properties.
 
     Args:
-        anew: the table's rows were replaced by others, which may have other key columns.
+        rows_replaced: other rows have taken the place of the table's rows, and may have other key columns.
 
     Raises:
         SchemaChanged: the table has other key columns than the pipeline file.
@@ -88,7 +88,8 @@ def tell_keys(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: str, 
     table = open_table(uri)
     assert table is not None, "it has been created"
     found = table.metadata().configuration.get(KEYS)
-    if verify_keys(pipeline.name, name, pipeline.change.keys, found if not anew else None) and found != _keys(pipeline):
+    binding = None if rows_replaced else found
+    if verify_keys(pipeline.name, name, pipeline.change.keys, binding) and found != _keys(pipeline):
         spark.sql(f"ALTER TABLE {spark_table(uri)} SET TBLPROPERTIES ({_keys_of(pipeline)})")
 
 

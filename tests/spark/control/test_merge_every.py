@@ -14,7 +14,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import FencedGeneration, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
-from spark_jobs.commands.unmerged import unmerged_view
+from spark_jobs.commands.unmerged import as_if_merged
 from tests.support.advice import follow
 from tests.support.merge_every import archived, assert_right, lazy, positions, run, send
 from tests.support.world import World, as_dict, changes, newest_by_key
@@ -73,7 +73,7 @@ def test_readers_can_see_what_is_not_merged(world: World) -> None:
     world.produce(topic, [*waiting, {"id": 4, "seq": 9, "op": "u"}, b"{"], 1)
     assert len(run(world, pipeline)) == 1
     with world.session() as spark:
-        rows = [row.asDict(recursive=True) for row in unmerged_view(spark, world.settings, pipeline).collect()]
+        rows = [row.asDict(recursive=True) for row in as_if_merged(spark, world.settings, pipeline).collect()]
     named = [record for record in world.sent if isinstance(record.value, dict) and "name" in record.value]
     gone = {key: row for key, row in newest_by_key(named).items() if row["op"] != "d"}
     assert as_dict(rows) == gone
@@ -82,7 +82,7 @@ def test_readers_can_see_what_is_not_merged(world: World) -> None:
     assert json.loads(asked.stdout) == [{"name": "new1"}]
     run(world, pipeline, "--until-caught-up")
     with world.session() as spark:
-        assert unmerged_view(spark, world.settings, pipeline).count() == len(gone)
+        assert as_if_merged(spark, world.settings, pipeline).count() == len(gone)
 
 
 def test_i5_of_two_attempts_at_a_landing_one_adds_its_records(world: World) -> None:
