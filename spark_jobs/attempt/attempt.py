@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from include.fault_points import fault_point
 from include.lake.delta_tables import rows_at_most
 from include.lake.ledger import Ledger
+from include.lake.sql import spark_name
 from include.lake.table_log import landed_and_marker
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
@@ -337,7 +338,7 @@ class Attempt:
     def _judged(self, spark: SparkSession, batch: Batch, judge: Judge, judged: DataFrame) -> Verdict:
         """The suite's verdict. It is recorded, whatever becomes of the batch."""
         rows = judged.where("judged").select("row.*", F.col("broken").alias(BROKEN), F.col("reason").alias(_REASON))
-        accepted = rows.where(F.col(_REASON).isNull()).select(*(f"`{c.name}`" for c in self.pipeline.columns))
+        accepted = rows.where(F.col(_REASON).isNull()).select(*(spark_name(c.name) for c in self.pipeline.columns))
         found = judgement(spark, self.settings, judge, rows=rows, accepted=accepted, broken=BROKEN)
         subject = Subject(batch.pipeline, self.attempt_id, batch.generation, batch.batch_id)
         record(self._tables.quality, subject, found)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, RESCUED, Pipeline
 from include.pipeline_file.schema_ddl import Column as SchemaColumn
 from include.protocol.batch import Batch
@@ -84,7 +85,7 @@ def decode(
     decided = decided.withColumn(_BROKEN, broken)
     found = decided.select(
         f"{RECORD}.*",
-        F.struct(*(F.col(f"`{name}`") for name in (*columns, LINEAGE))).alias("row"),
+        F.struct(*map(spark_name, (*columns, LINEAGE))).alias("row"),
         F.col(ABSENT).alias("absent"),
         moved_from(pipeline).alias("moved_from"),
         valid_at(pipeline).alias("valid_at"),
@@ -108,15 +109,15 @@ def _transformed(named: DataFrame, pipeline: Pipeline, transform: Callable[[Data
     inner = [RECORD, POSITION, KIND, ABSENT, PREVIOUS, PROBLEM, FILTERED]
     passes = F.col(PROBLEM).isNull() & (F.col(KIND) == "upsert") & ~F.col(FILTERED)
     source = {column.name: column.type for column in pipeline.source.columns}
-    made = transform(named.where(passes).select(*(F.col(f"`{n}`") for n in source), F.struct(*inner).alias(LINEAGE)))
+    made = transform(named.where(passes).select(*map(spark_name, source), F.struct(*inner).alias(LINEAGE)))
 
     def bypassing(column: SchemaColumn) -> Column:
         if column.name not in pipeline.change.keys or column.name not in source:
             return F.lit(None).cast(column.type).alias(column.name)
-        value = exactly(F.col(f"`{column.name}`"), source[column.name], column, pipeline.source.timestamps)
+        value = exactly(F.col(spark_name(column.name)), source[column.name], column, pipeline.source.timestamps)
         return value.alias(column.name)
 
-    names = [F.col(f"`{column.name}`") for column in pipeline.columns]
+    names = [spark_name(column.name) for column in pipeline.columns]
     rest = named.where(~passes).select(*inner, *map(bypassing, pipeline.columns))
     return made.select(f"{LINEAGE}.*", *names).union(rest)
 

@@ -9,6 +9,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
 from spark_jobs.changes.conditions import asked, fails, is_true
 from spark_jobs.changes.dispositions import TRUNCATE
@@ -29,7 +30,7 @@ def with_deletes(named: DataFrame, pipeline: Pipeline) -> DataFrame:
     if condition:
         named = named.withColumn(_DELETES, asked(condition))
         says_so = is_true(F.col(_DELETES))
-        others = F.array(F.lit(False), *(F.col(f"`{name}`").isNotNull() for name in pipeline.beyond_deletes))
+        others = F.array(F.lit(False), *(F.col(spark_name(name)).isNotNull() for name in pipeline.beyond_deletes))
         deleted, bare = deleted | says_so, bare | (says_so & ~F.array_contains(others, True))
     return named.drop(BARE).select("*", deleted.alias(DELETED), bare.alias(BARE))
 
@@ -90,7 +91,7 @@ def reason_of(pipeline: Pipeline) -> Column:
     is_change = ~_is_none(pipeline)
     if pipeline.transform is not None:  # a filtered record bypasses the transform, and lacks most of its columns
         is_change &= ~F.col(FILTERED)
-    no_key = ~truncate & any_null(F.col(f"`{name}`") for name in keys)
+    no_key = ~truncate & any_null(F.col(spark_name(name)) for name in keys)
     return (
         F.when(truncate & F.lit(pipeline.change.truncates == "fail"), TRUNCATE)
         .when(F.col(UNKNOWN).isNotNull(), F.col(UNKNOWN))

@@ -8,6 +8,7 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, OrderField, Pipeline
 from include.pipeline_file.debezium import INSTANTS
 from include.protocol.batch import Batch
@@ -40,18 +41,19 @@ def moved_from(pipeline: Pipeline) -> Column:
     """The row's keys as they were, if the change is one of the keys."""
     keys, named = pipeline.change.keys, pipeline.change.previous_keys
     if named:
-        before = {key: F.col(f"`{column}`") for key, column in named.items()}
+        before = {key: F.col(spark_name(column)) for key, column in named.items()}
     elif pipeline.moves_keys:
         columns = {column.name for column in pipeline.source.value_columns}
         before = {key: F.col(PREVIOUS)[key] for key in keys if key in columns}
     else:
         before = {}
     type_of = {column.name: column.type for column in pipeline.columns}
-    types = ", ".join(f"`{key}`: {type_of[key]}" for key in keys)
+    types = ", ".join(f"{spark_name(key)}: {type_of[key]}" for key in keys)
     if not before:
         return F.lit(None).cast(f"STRUCT<{types}>")
-    old = {key: F.coalesce(before[key], F.col(f"`{key}`")) if key in before else F.col(f"`{key}`") for key in keys}
-    differs = reduce(or_, (old[key] != F.col(f"`{key}`") for key in before))
+    now = {key: F.col(spark_name(key)) for key in keys}
+    old = {key: F.coalesce(before[key], now[key]) if key in before else now[key] for key in keys}
+    differs = reduce(or_, (old[key] != now[key] for key in before))
     return F.when(differs, F.struct(*(value.alias(key) for key, value in old.items())))
 
 
@@ -88,6 +90,6 @@ def _position(order: OrderField) -> Column:
         case "position":
             return field(POSITION, order.name)
         case "column":
-            return F.col(f"`{order.name}`")
+            return F.col(spark_name(order.name))
         case "field":
-            return F.col(".".join(f"`{part}`" for part in order.name.split(".")))
+            return F.col(".".join(map(spark_name, order.name.split("."))))

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.lake.sql import spark_table
+from include.lake.sql import spark_name, spark_table
 from include.pipeline_file.tables import table_uri
 from include.quality.batch_rules import QueryRule
 from include.quality.judge import Judge
@@ -222,7 +222,7 @@ def _field(number: int) -> str:
 
 
 def _shown(columns: Sequence[str]) -> Column:
-    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in columns)))
+    return F.to_json(F.struct(*map(spark_name, columns)))
 
 
 def _value(shown: str, columns: Sequence[str]) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import Pipeline
 from include.profile.tags import step_tag
 from include.protocol.counts import SourceCounts
@@ -120,7 +121,7 @@ def _hinted(changes: DataFrame, size: int) -> DataFrame:
 
 
 def _by_disposition(folded: DataFrame, pipeline: Pipeline) -> dict[str, _Tally]:
-    no_keys = " AND ".join(f"`{name}` IS NULL" for name in pipeline.change.keys)
+    no_keys = " AND ".join(f"{spark_name(name)} IS NULL" for name in pipeline.change.keys)
     found = folded.groupBy(DISPOSITION).agg(
         F.count(F.lit(1)).alias("left"), *tallied(), F.count_if(F.expr(no_keys)).alias("none")
     )

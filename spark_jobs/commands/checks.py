@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
@@ -46,7 +47,7 @@ class TableCheck:
         began = time.monotonic()
         judge, tables = table_judge(self.settings, self.pipeline), Tables.of(self.settings, self.pipeline)
         version = self._version(tables.target) if version is None else version
-        columns = [f"`{column.name}`" for column in self.pipeline.columns]
+        columns = [spark_name(column.name) for column in self.pipeline.columns]
         table = self.spark.read.format("delta").option("versionAsOf", version).load(str(tables.target))
         rows = table.where(self.pipeline.seen_by_readers).select(*columns)
         is_row = F.monotonically_increasing_id() >= 0

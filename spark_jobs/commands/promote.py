@@ -15,7 +15,7 @@ from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.delta_tables import OpenedTable, open_table, query
-from include.lake.sql import spark_table
+from include.lake.sql import spark_table, sql_name
 from include.lake.uri import LakeUri
 from include.pipeline_file import IS_CURRENT, Pipeline
 from include.protocol.backfill import Backfill
@@ -104,7 +104,7 @@ def _forget_purges(spark: SparkSession, pipeline: Pipeline, target: LakeUri) -> 
 
 
 def _one_row_per_key(pipeline: Pipeline, backfill: Backfill, uri: LakeUri) -> None:
-    keys = ", ".join(f'"{name}"' for name in pipeline.change.keys)
+    keys = ", ".join(map(sql_name, pipeline.change.keys))
     table = open_table(uri)
     assert table is not None, "its chunks have landed"
     current = f"where {IS_CURRENT}" if pipeline.change.history == "scd2" else ""

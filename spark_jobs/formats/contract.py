@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE
 
 RECORD = f"{LINEAGE}_record"  # struct: Kafka's own fields
@@ -27,7 +28,7 @@ NO_VALUE = "null value"
 
 def field(struct: str, name: str) -> Column:
     """A field of one of these structs. A name with a dot in it is one name."""
-    return F.col(f"{struct}.`{name}`")
+    return F.col(f"{struct}.{spark_name(name)}")
 
 
 def no_position() -> Column:

@@ -12,6 +12,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.debezium import DATES, DECIMAL, OF_TIME, POSITIONS, UNIT_BY_SCHEMA
 from include.pipeline_file.schema_ddl import DECIMALS, TIMESTAMPS, Column, scale_of
@@ -93,11 +94,11 @@ def _envelope(pipeline: Pipeline) -> str:
     """The envelope's type, bare and within `payload`. The source block has only the fields that are needed."""
     columns, positions = pipeline.value_columns, pipeline.positions
     of_source = [name.removeprefix("source.") for name in positions if name.startswith("source.")]
-    block = ", ".join(f"`{name}`: {POSITIONS[f'source.{name}']}" for name in of_source)
+    block = ", ".join(f"{spark_name(name)}: {POSITIONS[f'source.{name}']}" for name in of_source)
     parts = {"before": "VARIANT", "after": "VARIANT", "op": "STRING"}
     parts |= {"source": f"STRUCT<{block}>"} if block else {}
     parts |= {name: POSITIONS[name] for name in positions if not name.startswith("source.")}
-    bare = ", ".join(f"`{name}`: {type_}" for name, type_ in parts.items())
+    bare = ", ".join(f"{spark_name(name)}: {type_}" for name, type_ in parts.items())
     schema = f", schema: {_SCHEMA}" if _asks_schema(columns) else ""
     return f"STRUCT<{bare}, payload: STRUCT<{bare}>{schema}>"
 

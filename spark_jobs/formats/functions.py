@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import schema_ddl
 
 
@@ -58,7 +59,7 @@ def csv_fields(line: Column, delimiter: str, quote: str, escape: str) -> Column:
 
 
 def _field(column: schema_ddl.Column, marks: bool) -> str:
-    return f"`{column.name}`: {column.type}" + (" COMMENT 'exact'" if marks and column.exact else "")
+    return f"{spark_name(column.name)}: {column.type}" + (" COMMENT 'exact'" if marks and column.exact else "")
 
 
 def _called(name: str, given: Column, *others: Column) -> Column:

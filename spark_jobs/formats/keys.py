@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline, schema_ddl
 from spark_jobs.formats import avro, debezium_json
 from spark_jobs.formats.contract import RECORD, field
@@ -51,7 +52,7 @@ def _with_json(records: DataFrame, keys: Sequence[schema_ddl.Column], pipeline: 
     """
     key, names = F.col(f"{RECORD}.key"), {column.name.lower() for column in keys}
     more = [name for name in ("payload", "schema") if name not in names]
-    fields = ", ".join(f"`{name}`: VARIANT" for name in (*(column.name for column in keys), *more))
+    fields = ", ".join(f"{spark_name(name)}: VARIANT" for name in (*(column.name for column in keys), *more))
     parts = F.col(_PARTS)
     found = records.withColumn(_PARTS, json_row(key, f"STRUCT<{fields}>")["row"])
     bare = F.array(F.lit(False), *(parts[c.name].isNotNull() for c in keys if c.name.lower() != "schema"))

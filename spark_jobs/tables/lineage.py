@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_change import KNOWS
 from include.pipeline_file.schema_ddl import Column
+from spark_jobs.formats.functions import struct_of
 
 
 def order_fields(pipeline: Pipeline) -> tuple[Column, ...]:
@@ -17,7 +17,7 @@ def order_fields(pipeline: Pipeline) -> tuple[Column, ...]:
 
 
 def order_type(pipeline: Pipeline) -> str:
-    return f"STRUCT<{_fields(order_fields(pipeline))}>"
+    return struct_of(order_fields(pipeline), marks=False)
 
 
 def lineage_fields(pipeline: Pipeline) -> tuple[Column, ...]:
@@ -44,7 +44,7 @@ def knows(pipeline: Pipeline, there: Collection[str] | None) -> list[Column]:
     """
     known = {name.lower() for name in (pipeline.partial_columns if there is None else there)}
     new = [Column(name, "BOOLEAN") for name in pipeline.partial_columns if name.lower() not in known]
-    return [Column(KNOWS, f"STRUCT<{_fields(new)}>")] if new else []
+    return [Column(KNOWS, struct_of(new, marks=False))] if new else []
 
 
 def lineage_column(pipeline: Pipeline, more: Iterable[Column] = ()) -> Column:
@@ -53,8 +53,4 @@ def lineage_column(pipeline: Pipeline, more: Iterable[Column] = ()) -> Column:
     Args:
         more: fields that the table's kind needs.
     """
-    return Column(LINEAGE, f"STRUCT<{_fields((*lineage_fields(pipeline), *more))}>")
-
-
-def _fields(columns: Iterable[Column]) -> str:
-    return ", ".join(f"{spark_name(column.name)}: {column.type}" for column in columns)
+    return Column(LINEAGE, struct_of((*lineage_fields(pipeline), *more), marks=False))

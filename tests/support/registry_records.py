@@ -8,14 +8,16 @@ from typing import Any
 
 import fastavro
 
+from tests.hostile import avro, avro_schemas
+
 AT = datetime(2024, 2, 29, 12, 34, 56, 789012, tzinfo=UTC)
 
 
 def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": [{"name": n, "type": type_} for n, type_ in fields]}
+    return avro_schemas.record(name, dict(fields))
 
 
 def framed(schema_id: int, schema: Any, value: Any) -> bytes:
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, fastavro.parse_schema(schema), value)
-    return b"\0" + schema_id.to_bytes(4, "big") + buffer.getvalue()
+    return avro.framed(schema_id, buffer.getvalue())
