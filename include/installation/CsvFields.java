@@ -27,7 +27,7 @@ public class CsvFields extends PlainFunction {
             DataTypes.createArrayType(DataTypes.StringType));
     }
 
-    /** Spark calls this by its name and types. Args: each but the line: one character. */
+    /** Spark calls this by its name and types. All arguments but the line are one character long. */
     public static ArrayData invoke(UTF8String line, UTF8String delimiter, UTF8String quote, UTF8String escape) {
         if (line == null) {
             return null;

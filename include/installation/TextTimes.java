@@ -70,7 +70,10 @@ class TextTimes {
             return text.length() > 7 && text.charAt(4) == '-' && (text.charAt(7) == '-' || text.charAt(6) == '-');
         }
 
-        /** Such zones are not read: to Java, BST is in Bangladesh; and some hours come twice a year, or never. */
+        /**
+         * Whether the text may name a zone. Such texts are not read: to Java, BST is in Bangladesh; and some hours come
+         * twice a year, or never.
+         */
         private static boolean hasNamedZone(String text) {
             for (int n = 0; n < text.length(); n++) {
                 if ("0123456789:.+-TZ ".indexOf(text.charAt(n)) < 0) {

@@ -1,1 +1,1 @@
-"""Installs Java and JARs, and runs the services of one machine. Imports `settings` and `protocol.errors`."""
+"""Finds Java, fetches JARs, and runs the services of one machine. Imports `settings` and `protocol`."""

@@ -74,7 +74,7 @@ def pyspark_home() -> Path:
 
 
 def fetch_jars(folder: Path, java: Java, certificates: str | None, uses: Sequence[Use] = ("broker", "spark")) -> int:
-    """Fetches the pinned JARs of these uses into `folder/USE/`, and returns how many came. Correct files stay.
+    """Fetches the pinned JARs of these uses into `folder/USE/`, and returns how many it fetched. Correct files stay.
 
     Args:
         certificates: a PEM bundle that connections must trust beside Java's own (for instance of a company's proxy).

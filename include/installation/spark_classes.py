@@ -34,7 +34,7 @@ def spark_classes(jars: Path) -> Path:
 
 
 def compile_spark_classes(jars: Path, java: Java) -> bool:
-    """Makes the JAR, unless there is one of these very sources. Returns whether it made one.
+    """Makes the JAR, unless a JAR of exactly these sources exists. Returns whether it made one.
 
     Raises:
         TerminalError: the compiler refuses the sources, which is a defect of Lakemark or of its pins.

@@ -22,7 +22,7 @@ import psutil
 from include.protocol.json_data import JsonObject
 
 RESTART_SECONDS = (0.5, 30.0)  # the first wait and the longest; the wait doubles with each death in a row
-STEADY_SECONDS = 60.0  # after a life of this length a service gets the first wait again
+STEADY_SECONDS = 60.0  # a service that ran this long restarts after the first, short wait
 END_SECONDS = 20.0  # between the request to end and the kill
 
 

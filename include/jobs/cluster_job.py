@@ -34,7 +34,7 @@ _UNREACHABLE = "the master does not answer"
 
 @dataclass(frozen=True)
 class DriverState:
-    """The state of a driver, in the master's word or ours."""
+    """The state of a driver: one of the master's words, or one of ours."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""The command line of a job, for each runner: `local`, `spark-submit` or `connect`. The job's code is the same."""
+"""The command that starts a job, for each runner: `local`, `spark-submit` or `connect`. The job's code is the same."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from include.installation.spark_server import driver_options
 from include.jobs.artifact import build_artifact
 from include.settings import Settings
 
-# The cluster must reach a driver on another machine, so that must not bind to the loopback address. The cluster also
-# decides how much memory and how many partitions there are.
+# The cluster must reach a driver on another machine, so that driver must not bind to the loopback address. The cluster
+# also decides how much memory and how many partitions there are.
 _ONE_MACHINE = ("spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.sql.shuffle.partitions")
 
 # A process that has opened a Spark Connect session sets these. A driver that inherited them would be a client.

@@ -186,7 +186,7 @@ def newest_by_key(sent: Iterable[Sent], order: str | None = "seq") -> dict[int, 
 
 
 def states_by_key(sent: Iterable[Sent]) -> dict[int, list[tuple[int, int | None, str]]]:
-    """The oracle of their history, by id: since when and until when (in `seq`) a name held. No deletes."""
+    """The oracle of their history, by id: from when and until when (in `seq`) a name was valid. No deletes."""
     found: dict[int, list[tuple[int, int | None, str]]] = {}
     by_order = sorted(sent, key=lambda r: (r.value["seq"], r.topic, r.partition, r.offset))
     for key in {record.value["id"] for record in sent}:

@@ -133,7 +133,7 @@ def test_a_missing_data_file_stops_the_attempt_with_a_word(world: World) -> None
     "statement", ["OPTIMIZE delta.`{}` ", pytest.param("VACUUM delta.`{}`", marks=pytest.mark.slow)]
 )
 def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
-    """Whoever loses the conflict, no row is lost: the attempt can be retried."""
+    """Either side may lose the conflict; no row is lost. The attempt can be retried."""
     topic, pipeline = one_batch(world)
     world.drain(pipeline)
     world.produce(topic, changes(range(40), 3), 1)

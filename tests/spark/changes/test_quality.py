@@ -1,4 +1,4 @@
-"""The quality gate in real batches: what is set aside, what stops, what is only told, and what is written down."""
+"""The quality gate in real batches: what is set aside, what stops, what is only reported, and what is written down."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_topics_that_begin_late_and_backfills_of_the_archive(world: World) -> No
 
 @pytest.mark.slow
 def test_i7_what_had_landed_of_a_topic_that_was_made_anew_is_merged(world: World) -> None:
-    """Doing what the errors say leaves none of it behind."""
+    """After the steps that the errors name, all of it is merged."""
     pipeline = lazy(world, merge_every=9)
     send(world, pipeline, 2, 1)
     for _ in range(2):

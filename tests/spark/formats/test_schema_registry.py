@@ -1,4 +1,4 @@
-"""What the registry holds: schemas that refer to others, schemas of no use, no answer; the examples that need one."""
+"""What the registry holds: schemas that refer to others, schemas of no use; and a registry that does not answer."""
 
 from __future__ import annotations
 

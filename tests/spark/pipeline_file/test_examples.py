@@ -147,8 +147,8 @@ def test_archived(world: World) -> None:
 
 
 def test_every_example_is_run() -> None:
-    """Here, in test_debezium_examples.py, and in other rooms: test_transform.py (order_lines), test_routes.py (routed)
-    and test_schema_registry.py."""
+    """Here, in test_debezium_examples.py, in test_examples_with_a_registry.py, and in other rooms: test_transform.py
+    (order_lines) and test_routes.py (routed)."""
     elsewhere = {"order_lines", "routed", "avro", "debezium_avro", "protobuf"}
     run = [name for tests in (globals(), vars(test_debezium_examples)) for name in tests if name.startswith("test_")]
     assert {path.stem for path in EXAMPLES.glob("*.yaml")} <= {name.removeprefix("test_") for name in run} | elsewhere
