@@ -69,7 +69,8 @@ _PROBLEM_MAX = 2000  # characters of an error that the ledger keeps
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """What an attempt did. `counts` and `phase_seconds` are empty when it found the batch applied."""
+    """What an attempt did. An attempt that finds the batch applied has no `counts`; its `phase_seconds` are those of
+    the phases that it has run until then, if any."""
 
     outcome: Literal["applied", "already_applied"]
     batch: Batch
@@ -313,7 +314,7 @@ class Attempt:
                 return already
             raise
         fault_point("attempt.landed")
-        # Delta silently skips an append if the marker is there. So the log is read for the attempt that landed (I5).
+        # Delta silently skips an append if the marker is there. So this reads in the log which attempt landed (I5).
         self._guard(work)
         _, landed = landed_and_marker(work.target, work.batch)
         if landed is not None and landed.metadata.attempt_id != self.attempt_id:
@@ -326,8 +327,8 @@ class Attempt:
             judged = decode(records, self.pipeline, batch, judge=judge, transform=transform)
             if transform is not None:  # its errors are explained here; all others can wait for the pass that reduces
                 return judged.localCheckpoint(eager=True)
-            # Kept if others than that pass read it. (The quarantine decodes the records that it needs once more: they
-            # are few or none, and what it needs depends on the record alone.)
+            # Kept if there are more readers than that pass. (The quarantine decodes the records that it needs once
+            # more: they are few or none, and what it needs depends on the record alone.)
             several = judge is not None or self._tables.history is not None or self._tables.routes
             return judged.localCheckpoint(eager=False) if several else judged
         except Exception as error:
@@ -347,8 +348,8 @@ class Attempt:
     def _how_to_keep(self, work: _Work, found: _Found) -> Callable[..., None] | None:
         """How to write the quarantine; None if it already holds what this attempt sets aside (I8, I11).
 
-        An earlier attempt may have written it before somebody changed the pipeline file or the suite. Then its records
-        are replaced, or records that only this attempt sets aside would be in neither table.
+        An earlier attempt may have written it before somebody changed the pipeline file or the suite. Then this attempt
+        replaces its records. Otherwise a record that only this attempt sets aside would be in neither table.
         """
         marker, earlier = landed_and_marker(self._tables.quarantine, work.batch)
         if marker is None or marker < work.batch.batch_id:

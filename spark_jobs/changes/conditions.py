@@ -15,13 +15,13 @@ _UNKNOWN = "unknown"
 
 
 def asked(condition: str, always: Column | None = None) -> Column:
-    """A condition's answer for a record, string: for `is_true` and `fails`.
+    """A condition's answer for a record, string. `is_true` and `fails` read it.
 
     Args:
         always: an expression that is true for every row, which Spark cannot know; default: a record has an offset.
     """
-    # Spark computes what several expressions share before any of them, and outside every `try`. It does not do so for
-    # what only one case of several needs.
+    # Spark computes a part that several expressions share before these expressions, and outside every `try`. It does
+    # not do so for a part that only one branch of a CASE needs.
     case = F.col(f"{RECORD}.offset").isNotNull() if always is None else always
     answer = F.when(case, F.expr(condition)).cast("string")
     return F.try_to_binary(F.coalesce(answer, F.lit(_UNKNOWN)), F.lit("utf-8")).cast("string")

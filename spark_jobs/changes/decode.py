@@ -54,8 +54,8 @@ def decode(
 
     Columns: key, value, topic, partition, offset, timestamp (and headers) as read; `row`, a struct of the target's
     columns and the lineage struct `_lakemark`; `absent` array<string>, columns that keep their old value (null: none);
-    `moved_from`, a struct of the keys that the row had before (null: the same keys); `valid_at`, since when the change
-    holds (null without history); `route` int, the route that takes the change (null: the target; ALL_TABLES: every
+    `moved_from`, a struct of the keys that the row had before (null: the same keys); `valid_at`, from when the change
+    is valid (null without history); `route` int, the route that takes the change (null: the target; ALL_TABLES: every
     table); `reason` string, why the record is quarantined (null: it is not); `filtered` boolean; `judged` boolean,
     whether the suite judges it; `broken`, a struct of booleans, which row rules it breaks; `rules` array<string>, the
     names of these rules (null: none).
@@ -149,8 +149,8 @@ def _own(of: str, is_place: bool) -> Column:
     fail on anything else.
 
     Args:
-        is_place: the column is a key or orders changes. Then text that is not UTF-8 is null, or two keys would become
-            one.
+        is_place: the column is a key or orders changes. Then text that is not UTF-8 is null. (With replacement
+            characters, two keys could become one.)
     """
 
     def text(value: Column) -> Column:

@@ -1,4 +1,4 @@
-"""Says what becomes of a batch's judged records: a change to merge, for tables of any kind, or something else (I8)."""
+"""Sorts a batch's judged records: changes to merge, and all others (I8). The same for every kind of table."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TRUNCATE = "a truncate event"  # as a reason: the pipeline file does not say wha
 
 DISPOSITION = f"{LINEAGE}_disposition"
 CHANGED, ELSEWHERE, FILTERED, SET_ASIDE, TRUNCATED = "changed", "elsewhere", "filtered", "set aside", "truncated"
-VALID_AT = f"{LINEAGE}_valid_at"  # since when the change holds; null without history
+VALID_AT = f"{LINEAGE}_valid_at"  # from when the change is valid; null without history
 
 # Numbers of each row. They add up when several rows become one.
 ROWS = f"{LINEAGE}_rows"  # bigint: how many rows there were
 MOVED = f"{LINEAGE}_moved"  # bigint: how many of their records are two changes
-_MOVE = f"{LINEAGE}_move"  # when a change changes the keys: struct of the row's old keys, lineage and valid_at
+_MOVE = f"{LINEAGE}_move"  # if a change has new keys: struct of the row's old keys, lineage and valid_at
 DIGEST = f"{LINEAGE}_digest"  # bigint: digest of the records for the quarantine and of their reasons; null: none
-OF_DISPOSITION = (DISPOSITION, ROWS, MOVED, DIGEST)  # what no table has
+OF_DISPOSITION = (DISPOSITION, ROWS, MOVED, DIGEST)  # columns that no table has
 
 
 def is_for(route: int | None) -> Column:
@@ -76,7 +76,7 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFra
 
 
 def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Adds the deletes of rows whose key changed. The old row may be in any table, whichever gets the new one."""
+    """Adds the deletes of rows whose key changed. The old row may be in another table than the new row."""
     old = {key: F.col(_MOVE)["keys"][key] for key in pipeline.change.keys}
     old |= {
         DISPOSITION: F.lit(CHANGED),
@@ -93,7 +93,7 @@ def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def tallied() -> list[Column]:
-    """The numbers of rows that become one, added up."""
+    """Adds up the numbers of rows that become one row."""
     return [F.sum(ROWS).alias(ROWS), F.sum(MOVED).alias(MOVED), F.bit_xor(DIGEST).alias(DIGEST)]
 
 

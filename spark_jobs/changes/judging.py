@@ -1,4 +1,4 @@
-"""Decides what a record is by the pipeline file: a delete, filtered, for a route, or set aside with a reason."""
+"""Decides from the pipeline file what a record is: a delete, filtered, for a route, or set aside with a reason."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def _is_tombstone() -> Column:
 
 
 def _is_none(pipeline: Pipeline) -> Column:
-    """Whether a record is no change of a row: a tombstone to leave out, a message of Debezium's, a truncate that is
-    not applied."""
+    """Whether a record changes no row: a tombstone to leave out, a message that Debezium passes on (`op` is m), a
+    truncate that is not applied."""
     none = F.col(KIND).isin("none", *([] if pipeline.change.truncates == "apply" else ["truncate"]))
     if pipeline.tombstones == "quarantine":
         return none

@@ -1,4 +1,4 @@
-"""Says where a change belongs: its order, its lineage, its old keys, since when it holds, and which route takes it."""
+"""Says where a change belongs: its order, its lineage, its old keys, from when it is valid, and its route."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lineage_of(pipeline: Pipeline, batch: Batch) -> Column:
 
 
 def moved_from(pipeline: Pipeline) -> Column:
-    """The row's keys as they were, if the change is one of the keys."""
+    """A struct of the row's old keys, if the change changes any of them; else null."""
     keys, named = pipeline.change.keys, pipeline.change.previous_keys
     if named:
         before = {key: F.col(spark_name(column)) for key, column in named.items()}
@@ -68,7 +68,7 @@ def route_of(pipeline: Pipeline) -> Column:
 
 
 def valid_at(pipeline: Pipeline) -> Column:
-    """Since when the change holds; null without history."""
+    """From when the change is valid; null without history."""
     if not pipeline.keeps_history:
         return F.lit(None)
     order = pipeline.valid_from
@@ -79,7 +79,7 @@ def valid_at(pipeline: Pipeline) -> Column:
 
 
 def order_of(pipeline: Pipeline) -> dict[str, Column]:
-    """What the pipeline file orders changes by, by name."""
+    """The values by which the pipeline file orders changes, by their names."""
     return {order.name: _position(order) for order in pipeline.order}
 
 

@@ -36,7 +36,9 @@ BROKEN = "_lakemark_broken"  # struct of booleans, one per row rule
 
 
 def broken(judge: Judge, judged: Column, absent: Column | None = None, always: Column | None = None) -> Column:
-    """The row rules that a row breaks: a struct of booleans, over the columns' bare names; none if it is not `judged`.
+    """The row rules that a row breaks, as a struct of booleans; all false for a row that is not `judged`.
+
+    The rules use the columns' bare names.
 
     Args:
         absent: names of columns that a row does not hold, array<string>; rules about these columns are not applied.
@@ -114,7 +116,7 @@ def _of_rows(judge: Judge, rows: DataFrame, broken: str) -> list[RuleResult]:
 def _sampled(judge: Judge, rows: DataFrame, broken: str, results: list[RuleResult]) -> list[RuleResult]:
     """Adds values of some rows that break each rule: a few for each rule, never all (they would fill the driver).
 
-    One pass serves all rules: rows are drawn at random, on average ten times as many for a rule as are shown.
+    One pass serves all rules: rows are drawn at random, about ten times as many per rule as the report shows.
     """
     wanted = {n: result.unexpected for n, result in enumerate(results) if result.unexpected}
     if not wanted:
@@ -147,7 +149,7 @@ def _of_schema(judge: Judge) -> Iterable[RuleResult]:
 
 
 def _of_figures(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
-    """One pass for all figures that it can compute; another for figures that have to keep the values apart."""
+    """One pass computes most figures. A second pass computes figures for which Spark has to tell all values apart."""
     for costly in (False, True):
         rules = [rule for rule in judge.figures if rule.sees_every_value == costly]
         if not rules:

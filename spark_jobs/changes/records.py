@@ -86,8 +86,8 @@ def kept(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) 
 
 
 def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
-    """The same, read by Python workers. Spark's Kafka source fails at a record whose timestamp is in no year, whichever
-    of its columns are used. Here such a timestamp is null."""
+    """Reads as `read_records` does, but in Python workers. Spark's Kafka source fails at a record whose timestamp is
+    too large, even if nobody uses the timestamp. Here such a timestamp is null."""
     ranges = [(r.topic, r.partition, r.start_offset, r.end_offset) for r in batch.ranges]
     fields = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
     schema = f"{fields}, headers {HEADERS}" if with_headers else fields
@@ -105,7 +105,7 @@ def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_
 
 
 def _with_sane_timestamp(with_headers: bool) -> list[Column]:
-    """Drops timestamps that readers of tables cannot show, such as a count of microseconds that is read as millis."""
+    """Kafka's fields. Timestamps that readers of tables cannot show are null, such as microseconds read as millis."""
     return [within_years(F.col(n)).alias(n) if n == "timestamp" else F.col(n) for n in record_columns(with_headers)]
 
 

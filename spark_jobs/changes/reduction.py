@@ -38,7 +38,7 @@ class Reduced:
     """A reduced batch."""
 
     changes: DataFrame  # what the MERGE gets, computed and kept for the attempt
-    hinted: DataFrame  # the same, with a hint for a join that needs memory; `changes` has none
+    hinted: DataFrame  # the same, with a hint for a join that needs memory; `changes` itself if there is no hint
     counts: SourceCounts
     set_aside: str | None  # digest of the records for the quarantine and of their reasons; None: there are none
     truncated: bool  # a truncate is among the changes
@@ -63,7 +63,7 @@ def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, rea
 
     Args:
         judged: as `decode` returns them. folded: the same, folded for the table's kind, not computed yet.
-        read: how many records were read.
+        read: the volume of the records that were read. Its bytes decide which hint `hinted` has.
 
     Raises:
         TerminalError: the source was truncated, and the pipeline file does not say what that means.
@@ -112,7 +112,7 @@ def _hinted(changes: DataFrame, size: int) -> DataFrame:
     and sort the whole target.
 
     Args:
-        size: bytes of the changes, taken to be the bytes of the records that they were decoded from.
+        size: bytes of the changes, estimated from the bytes of their records.
     """
     if size <= _BROADCAST_BYTES:
         return changes.hint("broadcast")

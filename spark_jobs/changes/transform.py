@@ -78,7 +78,7 @@ class Transformation:
         return self._error(where, "a transform that Spark can run", f"{type(error).__name__}: {text[:1500]}")
 
     def _line(self, error: Exception) -> int | None:
-        """The line: Spark names it for SQL and for the call that made a column, Python for what it raised itself."""
+        """The line. Spark names it for SQL and for the call that made a column. Python names it for its own errors."""
         if self._path.suffix == ".sql":
             told = _LINE.search(str(error))
             return int(told[1]) if told else None
@@ -91,7 +91,7 @@ class Transformation:
         return lines[-1] if lines else None
 
     def _is_of_code(self, error: Exception) -> bool:
-        """Whether the user's code is wrong; a server that went away is not."""
+        """Whether the user's code is the cause. (Another cause is, for instance, a server that went away.)"""
         if isinstance(error, PySparkException):
             return isinstance(error, AnalysisException)
         return not isinstance(error, LakemarkError) and not type(error).__module__.startswith("grpc")

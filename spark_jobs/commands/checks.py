@@ -42,7 +42,7 @@ class TableCheck:
 
         Raises:
             QualityGate: a rule whose policy is `fail` does not hold. SuiteError: see there. TerminalError: there is no
-            table, or not this version of it.
+            table, or it does not have this version.
         """
         began = time.monotonic()
         judge, tables = table_judge(self.settings, self.pipeline), Tables.of(self.settings, self.pipeline)

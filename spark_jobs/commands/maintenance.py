@@ -50,7 +50,8 @@ from spark_jobs.engine.marking import settings_of, with_metadata
 
 _TRIES = 5
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
-# VACUUM lists folders in so many Spark tasks, however few there are: its default of 10,000 costs half a minute here.
+# VACUUM lists folders in this many Spark tasks, even if there are few folders. Its default of 10,000 costs half a
+# minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _VIEW = "lakemark_purged"
 _IS_OLD = (
@@ -61,7 +62,7 @@ _IS_OLD = (
 _MARKS = "marks of purged tombstones"
 _LEFT = "left the tombstones: a backfill is under way, or a reset"
 _REWRITTEN = "rewrote INT96"
-# Delta wants statistics of the column that it sorts by, and does not touch clusters that have reached 100 GB.
+# By default, Delta sorts only by a column that has statistics, and does not touch clusters that have reached 100 GB.
 _ANY_COLUMN = {"spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false"}
 _ANY_SIZE = {"spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(1 << 62)}
 
@@ -80,8 +81,8 @@ class Maintenance:
     say: SayFact
 
     def run(self) -> JsonObject:
-        """Does what is due, and returns the gain as data: maintained (the pipeline), tables (by role: did, before,
-        after; see `TableShape`), removed (tables that nobody needs), seconds.
+        """Does what is due, and returns what has changed, as data: maintained (the pipeline), tables (by role: did,
+        before, after; see `TableShape`), removed (tables that nobody needs), seconds.
 
         Raises:
             TableDamaged: see there. OutcomeUnknownError: the disk is full, or an answer was lost; the next run does
@@ -164,9 +165,9 @@ class Maintenance:
     def _purge(self) -> list[str]:
         """Purges old tombstones. Before that, it records what it is about to purge.
 
-        A backfill or a reset reads records again. If it was decided before, it is seen here, and the tombstones stay.
-        Otherwise it sees the record: a backfill when it is recorded, a reset by its fence, which lands only on the
-        version of the target that it was decided on.
+        A backfill or a reset reads records again. If somebody decided on it before, this method sees it, and the
+        tombstones stay. Otherwise the backfill or the reset sees the record: a backfill when it is recorded; a reset by
+        its fence, which lands only on the version of the target that the reset was decided on.
         """
         days = self._rules.purge_tombstones_after_days
         if days is None or open_table(self._tables.target) is None:
@@ -197,7 +198,7 @@ class Maintenance:
         return purgeable(rows, before)
 
     def _marks(self, due: Sequence[Purgeable]) -> list[PurgeMark]:
-        """How far there is anything to purge. A partition without any gets no mark."""
+        """Up to which offsets there is something to purge. A partition without anything to purge gets no mark."""
         if not due:
             return []
         rows = self.spark.table(spark_table(self._tables.target)).alias("target")

@@ -22,17 +22,20 @@ VIEW = "fresh"
 
 
 def as_if_merged(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> DataFrame:
-    """The rows that readers of the target will see, with the target's columns, as of this call.
+    """The target's rows as readers would see them if everything that has landed were merged, as of this call.
 
     Records that wait in the archive are decoded, judged and reduced like a batch. A row of the target is replaced if
     its key has a newer change. Nothing is written, and offsets move only with the MERGE.
 
     Raises:
-        TerminalError: the target is no table with one row per key whose changes are whole rows.
+        TerminalError: the pipeline merges every batch at once, the target keeps history, its changes are not whole
+            rows, or it applies truncates.
     """
     _verify_within_reach(pipeline)
     tables = Tables.of(settings, pipeline)
-    merged = Ledger(tables.ledger).recent()  # read first: what lands before the target is read is no newer than it
+    # Read first. A batch that is merged before the next read is in both. Its changes are then not newer than the
+    # target's rows.
+    merged = Ledger(tables.ledger).recent()
     landed = LandingSource.of(settings, pipeline)
     batch = landed.unmerged(pipeline.name, merged)
     target = spark.read.format("delta").load(str(tables.target))

@@ -1,6 +1,6 @@
 """Warms up a new JVM: it decodes batches of a made-up pipeline and merges them into a scratch table, like real ones.
 
-A first MERGE costs four to eight times a warm one: all classes have to be loaded, and are interpreted at first.
+A first MERGE takes four to eight times as long as a warm one: the JVM loads all classes, and interprets them at first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PIPELINE = {
 
 
 def warm_up(spark: SparkSession, batches: int) -> None:
-    """Merges so many batches, with the settings for large and small ones in turn. It leaves nothing behind."""
+    """Merges this many batches, with the settings for large and small ones in turn. It leaves nothing behind."""
     configure(spark)
     pipeline = Pipeline.model_validate(_PIPELINE)
     with tempfile.TemporaryDirectory(prefix="lakemark-warm-up-") as folder:

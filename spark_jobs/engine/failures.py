@@ -44,7 +44,7 @@ def is_short_of_memory(error: Exception) -> bool:
 
 
 def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> LakemarkError:
-    """The attempt's error as a class that says what the caller may do.
+    """Turns an attempt's error into one of our classes, which says what the caller may do.
 
     Args:
         phase: what the attempt was doing, for people. may_have_landed: it had reached its commit point. Then no error

@@ -15,13 +15,13 @@ _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def marked_write(spark: SparkSession, metadata: CommitMetadata) -> AbstractContextManager[None]:
-    """The one Delta write inside lands with the batch's marker and metadata in its commit, or not at all."""
+    """The one Delta write in the block lands with the batch's marker and metadata in its commit, or not at all."""
     return marked(spark, metadata.batch.app_id, metadata.batch.batch_id, metadata.dumps())
 
 
 @contextmanager
 def marked(spark: SparkSession, app_id: str, version: int, metadata: str) -> Iterator[None]:
-    """The one Delta write inside lands with this marker and `userMetadata`.
+    """The one Delta write in the block lands with this marker and `userMetadata`.
 
     These are settings of the session, and they hold for every write in it. So they are set around one statement only,
     and an attempt has a session of its own.
@@ -31,13 +31,13 @@ def marked(spark: SparkSession, app_id: str, version: int, metadata: str) -> Ite
 
 
 def with_metadata(spark: SparkSession, metadata: str) -> AbstractContextManager[None]:
-    """The Delta writes inside land with this `userMetadata` and no marker."""
+    """The Delta writes in the block land with this `userMetadata` and no marker."""
     return settings_of(spark, {_METADATA: metadata})
 
 
 @contextmanager
 def settings_of(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Inside, the session has these settings."""
+    """In the block, the session has these settings."""
     try:
         for key, value in values.items():
             spark.conf.set(key, value)

@@ -25,22 +25,23 @@ _SESSION = {
     # The results of the JSON functions must not depend on a cluster's settings.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
-    # `${...}` in a statement stays as it is. (No value of a record is ever part of a statement; this is a second wall.)
+    # `${...}` in a statement stays as it is. (No value of a record is ever in a statement; this is a second guard.)
     "spark.sql.variable.substitute": "false",
     # By default Spark writes INT96. Arrow reads that as nanoseconds of 64 bits, which end in the year 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Days before 1582-10-15 are counted by ISO 8601, as other engines do.
+    # Spark counts days before 1582-10-15 by ISO 8601, as other engines do.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 
-# For a Spark Connect server that does not answer. It waits ten minutes, as by default, but tries again at least every
-# five seconds, not every sixty. A restarted server says so at the first call, and the next attempt begins.
+# For a Spark Connect server that does not answer. The client waits ten minutes, as by default, but tries again at least
+# every five seconds, not every sixty. A restarted server reports an unknown session at the first call, and the next
+# attempt begins.
 _RETRIES_MAX, _BACKOFF_MAX_MS = 120, 5_000
 
 # Settings for a batch. (docs/performance.md has the figures.)
 _USUAL = {
     "spark.sql.adaptive.enabled": "true",
-    # Partitions that Spark joins into one must still fit a hash table in memory (`spark_jobs.changes.reduction`).
+    # Partitions that Spark combines must still fit into a hash table in memory (`spark_jobs.changes.reduction`).
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
@@ -114,7 +115,7 @@ def fit(spark: SparkSession, records: int, rows: int) -> None:
 
 @contextmanager
 def tagged(spark: SparkSession | None, tag: str) -> Iterator[None]:
-    """Spark's event log shows this tag at every job that begins inside."""
+    """Spark's event log shows this tag at every job that begins in the block."""
     if spark is None:
         yield
         return

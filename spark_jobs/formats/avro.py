@@ -55,7 +55,10 @@ class _Written:
         """Decodes the bytes `framed`.
 
         Args:
-            make: what will be made from the rows. Raises: see `SchemaRegistry`.
+            make: will be applied to the rows.
+
+        Raises:
+            RetryableError, TerminalError: see `SchemaRegistry.avro`.
         """
         known = records.withColumn(_ID, schema_id(framed))
         registry = SchemaRegistry.of(pipeline.source)
@@ -70,7 +73,7 @@ class _Written:
         return cls(known.select("*", *rows), schemas)
 
     def chosen(self, make: _Make, type_: str) -> Expression:
-        """What `make` makes from a record by the record's own schema; null for a record without one."""
+        """Applies `make` to each record with the record's own schema. Null if there is no schema, or no row of it."""
         none = F.lit(None).cast(type_)
         found = F.when(F.lit(False), none)
         for number, schema in self.schemas.items():
@@ -86,7 +89,7 @@ class _Written:
         for number, schema in self.schemas.items():
             if isinstance(schema, AvroSchema):
                 row = F.col(_row(number))
-                # From bytes that are no record of the schema Spark makes a row of nulls.
+                # Spark makes a row of nulls from bytes that are no record of the schema.
                 held = F.array_contains(F.array(*(row[name].isNotNull() for name in schema.fields)), True)
                 problems.append(F.when((F.col(_ID) == number) & (row.isNull() | ~held), UNDECODABLE))
         return F.coalesce(*problems)
@@ -130,7 +133,7 @@ def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     judged = [column for column in columns if column.name in deciding]
 
     def lost(row: Expression, schema: AvroSchema) -> Expression:
-        """Why the first value that does not fit its declared type does not fit, string; null: all fit."""
+        """The reason for the first value that does not fit its declared type, string; null: all fit."""
         said = (
             F.when(_is_lost(c, row, schema.fields, pipeline), none_of(c)) for c in judged if c.name in schema.fields
         )

@@ -28,7 +28,7 @@ _UNIT_BY_LOGICAL = {"timestamp-nanos": "nanos", "local-timestamp-nanos": "nanos"
 
 
 def typed(raw: Column, avro: AvroField, column: schema_ddl.Column, pipeline: Pipeline) -> Column:
-    """A value, as Spark reads it by its schema, as the type of a declared column; null where it does not fit."""
+    """Converts a value, as Spark has read it by its schema, to the type of a column; null where it does not fit."""
     none = F.lit(None).cast(column.type)
     if avro.kind == "union":
         options = [typed(raw[f"member{n}"], option, column, pipeline) for n, option in enumerate(avro.options)]

@@ -30,7 +30,7 @@ from spark_jobs.formats.contract import (
 )
 
 IMAGE = f"{LINEAGE}_image"  # the image that is the row, as `Envelope.image` makes it
-# Parts of the image `before`: the keys and what orders a delete; the keys that an upsert's row had.
+# Parts of the image `before`. _GONE: a delete's keys, and what orders it. _OLD: the keys that an upsert's row had.
 _GONE, _OLD = (f"{LINEAGE}_{name}_image" for name in ("gone", "old"))
 _KINDS = {"c": "upsert", "u": "upsert", "r": "upsert", "d": "delete", "t": "truncate", "m": "none"}
 
@@ -51,11 +51,11 @@ class Envelope(ABC):
         """`op`, `before`, `after` (images of the row), or a position by its name."""
 
     def image(self, part: Expression, columns: Sequence[Column]) -> Expression:
-        """An image of these columns, from a part that is one, for the other methods; null where there is none."""
+        """Makes an image of these columns from `part`. The other methods take it. Null if `part` is null."""
         return part
 
     def unreadable(self, image: Expression) -> Expression:
-        """Why a part is no image, or why a column is lost for which `problem` gives no reason; null: neither."""
+        """Why a part is no image, or why a column is lost when `problem` gives no reason; null: neither."""
         return F.lit(None).cast("string")
 
     def raw(self, column: Column, image: Expression) -> Expression:
@@ -68,7 +68,7 @@ class Envelope(ABC):
 
     @abstractmethod
     def problem(self, column: Column, image: Expression, value: Expression) -> Expression | None:
-        """Why the image's value is lost in `value`, string; None: that never happens."""
+        """Why the conversion to `value` lost the image's value, string; None: it never does."""
 
 
 def decoded(records: DataFrame, pipeline: Pipeline, envelope: Envelope) -> DataFrame:
@@ -192,7 +192,7 @@ def _problem(pipeline: Pipeline, envelope: Envelope) -> Expression:
 
 
 def _unknown_old_keys(pipeline: Pipeline, envelope: Envelope) -> list[Expression]:
-    """Why the row that an upsert moves is not known, strings; null: it is known. An unknown old row would never go."""
+    """Why the old row of an upsert is unknown, strings; null: it is known. An unknown old row would stay for ever."""
     keys, before = _previous_keys(pipeline), F.col(_OLD)
     if not keys:
         return []

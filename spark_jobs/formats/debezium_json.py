@@ -66,7 +66,7 @@ class _Json(debezium.Envelope):
         return self.unreadable(F.col(_ENVELOPE))
 
     def part(self, path: str) -> Expression:
-        """A part of one of the two, never of both: if both are there, they are two different changes."""
+        """A part of the bare envelope or of the one in `payload`, never of both: those are two different changes."""
         bare, within = F.col(f"{_ENVELOPE}.row.{path}"), F.col(f"{_ENVELOPE}.row.payload.{path}")
         return F.when(F.col(f"{_ENVELOPE}.row.payload.op").isNotNull(), within).otherwise(bare)
 
@@ -123,7 +123,7 @@ def _converted(column: Column, raw: Expression, pipeline: Pipeline, fields: Expr
     """A column's value as its declared type; null where it does not fit.
 
     Args:
-        raw: of the type `_read_as`. fields: see _FIELDS.
+        raw: of the type that `_read_as` returns. fields: see _FIELDS.
     """
     word, options = column.word, pipeline.source.debezium
     if word not in _CONVERTED:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from include.sources.schema_registry import NoSchema
 
 NOT_FRAMED = "not in the wire format of a schema registry: a zero byte and the id of a schema come first"
-_SCHEMAS_MAX = 1_000  # that a batch gets from the registry
+_SCHEMAS_MAX = 1_000  # the most schemas that one batch reads from the registry
 
 
 def schema_id(framed: Column) -> Column:

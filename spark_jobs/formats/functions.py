@@ -1,4 +1,7 @@
-"""Calls Lakemark's own SQL functions. (The Java files in `include/installation` say why Spark's own do not do.)"""
+"""Calls Lakemark's own SQL functions.
+
+The Java files in `include/installation` explain why Spark's own functions are not enough.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from include.pipeline_file import schema_ddl
 def json_row(bytes_: Column, type_: str, unit: str | None = None) -> Column:
     """The fields of a JSON object: `STRUCT<problem: STRING, lost: STRING, row: type_>`; null: there are no bytes.
 
-    `problem` says why the bytes are not one JSON object. `lost` says why the first of the fields that became null in
-    the row did so. Each is null if there is nothing to say.
+    `problem` says why the bytes are not one JSON object. `lost` gives the reason for the first field that became null.
+    Each is null if there is nothing to say.
 
     Args:
         type_: a STRUCT (`struct_of`), or a MAP of STRING to anything; a VARIANT in it stands for a value's JSON, which
@@ -63,6 +66,6 @@ def _field(column: schema_ddl.Column, marks: bool) -> str:
 
 
 def _called(name: str, given: Column, *others: Column) -> Column:
-    """Calls the function only where `given` is not null: in the place of a CASE that is null, Spark passes a catalog's
-    function the value that the CASE had for the record before."""
+    """Calls the function only where `given` is not null. If a CASE is null, Spark passes the CASE's value from the
+    previous record to a catalog's function."""
     return F.when(given.isNotNull(), F.call_function(f"lakemark.{name}", given, *others))

@@ -48,7 +48,8 @@ def _with_json(records: DataFrame, keys: Sequence[schema_ddl.Column], pipeline: 
     """Reads a JSON key. It may bring its schema along, as Kafka Connect writes it: then its fields are in `payload`.
     The columns are taken from there or from the key itself, never some from each.
 
-    The key is read twice: only its fields say which part holds the columns, and a field of the wrong type counts.
+    The key is read twice. The first reading only finds which fields there are, and so which part holds the columns.
+    There, a field of the wrong type counts, too.
     """
     key, names = F.col(f"{RECORD}.key"), {column.name.lower() for column in keys}
     more = [name for name in ("payload", "schema") if name not in names]

@@ -23,11 +23,11 @@ from include.pipeline_file.schema_ddl import DECIMALS, TIMESTAMPS
 from spark_jobs.formats.functions import text_value
 
 _INFINITE = float("inf")
-_WHOLE = r"^-?[0-9]{1,19}\z"  # `\z` is the end only; `$` would also match before a last line feed
+_WHOLE = r"^-?[0-9]{1,19}\z"  # `\z` matches only at the end; `$` would also match before a last line feed
 
 
 def none_of(column: schema_ddl.Column) -> str:
-    """The reason why a record is set aside whose value does not fit a column."""
+    """The reason to set a record aside: its value does not fit the column."""
     return f"column {column.name} is no {column.type}" + (" exactly, as a key has to be" if _may_be_cut(column) else "")
 
 

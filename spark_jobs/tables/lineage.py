@@ -34,7 +34,7 @@ def lineage_fields(pipeline: Pipeline) -> tuple[Column, ...]:
 
 
 def knows(pipeline: Pipeline, there: Collection[str] | None) -> list[Column]:
-    """The lineage's field for columns that were added when the table had rows: true in rows that were written since.
+    """The lineage's field for columns that were added when the table had rows: true in rows written after that.
 
     Nobody knows whether an earlier change held such a column, so it counts as one that did not. A change that is read
     later, or again, and holds the column sets it, even if it is an older change (I9).

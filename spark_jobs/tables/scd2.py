@@ -106,8 +106,8 @@ def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, lineage: s
 
 
 def _one_of_two(rows: DataFrame, in_order: WindowSpec, again: Batch | None) -> DataFrame:
-    """A change that is there already is in both frames: this takes the old row, or the row as it is decoded today. (The
-    old row's values are known either way.)"""
+    """A change that is there already is in both frames. This keeps one of the two: the old row, or the row as decoded
+    today. The old values are known in both cases."""
     order = F.col(f"{LINEAGE}.change_order")
     before, after = F.lag(order).over(in_order), F.lead(order).over(in_order)
     was = F.coalesce(_WAS, F.when(before == order, F.lag(_WAS).over(in_order)))
@@ -162,7 +162,7 @@ def _with_images(rows: DataFrame, pipeline: Pipeline, late: Collection[str], in_
 
 
 def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> DataFrame:
-    """Adds the columns of history: which rows show a state, since when it holds, and until when."""
+    """Adds the columns of history: which rows show a state, from when it is valid, and until when."""
     tracked = pipeline.change.track_columns or [column.name for column in pipeline.columns]
     state = F.struct(*_comparable(pipeline, tracked), F.col(f"{LINEAGE}.deleted"))
     at = F.col(f"{LINEAGE}.valid_at")

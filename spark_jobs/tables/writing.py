@@ -39,7 +39,7 @@ def ensure_target(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: s
     """Creates the target if there is none, and adds columns that it lacks.
 
     Args:
-        name: the name of a route's table, if it is not the target itself.
+        name: a route's table; None: the target.
 
     Raises:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
@@ -48,7 +48,7 @@ def ensure_target(spark: SparkSession, uri: LakeUri, pipeline: Pipeline, name: s
 
 
 def ensure_history(spark: SparkSession, uri: LakeUri, pipeline: Pipeline) -> None:
-    """The same for the table of history beside the target."""
+    """Creates the history table beside the target, or adds the columns that it lacks. Raises as `ensure_target`."""
     _ensure(spark, uri, pipeline, name=pipeline.target.history_table or "", kind=scd2)
 
 
@@ -124,7 +124,7 @@ def _definitions(columns: Iterable[Column]) -> str:
 
 
 def create_table(spark: SparkSession, uri: LakeUri, definition: str) -> None:
-    """Creates a table if there is none. If two processes create it at once, Delta fails one of them; here none fails.
+    """Creates a table if there is none, even if two processes do so at once: Delta alone lets one of them fail.
 
     Raises:
         TerminalError: the table would lie within another table's folder, or around one.
