@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from include.lake.commit_files import LogTail, newest_infos
 from include.lake.delta_tables import OpenedTable, open_table
+from include.lake.log_tail import LogTail, newest_infos
 from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE, Batch, app_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
@@ -62,7 +62,7 @@ class TableLog:
     """The log of one table, at the moment of opening.
 
     The newest commits nearly always hold what a batch needs, and they are read by name. For everything else the table
-    is opened as it was at that moment (see `commit_files`).
+    is opened as it was at that moment (see `log_tail`).
     """
 
     uri: LakeUri

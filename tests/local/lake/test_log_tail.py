@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from include.lake import table_log as target_log
-from include.lake.commit_files import LogTail, newest_infos
 from include.lake.delta_tables import open_table
+from include.lake.log_tail import LogTail, newest_infos
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
