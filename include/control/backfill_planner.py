@@ -14,7 +14,7 @@ from include.control.settling import Settler
 from include.lake.delta_tables import open_table
 from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill, Chunks, Into
-from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, held, of_batches, split
+from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, of_batches, split, verified_ranges
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_not_purged
@@ -78,7 +78,7 @@ class BackfillPlanner:
         else:
             holder = self._holder(request, state)
             source = holder.extent()
-            ranges = held(self._name, self._ranges(request, state, source, holder), source)
+            ranges = verified_ranges(self._name, self._ranges(request, state, source, holder), source)
             backfill = made(
                 chunks=split(ranges, self.chunk_size(request)),
                 topic_ids=dict(source.topic_ids if request.into == "same" else state.topic_ids),
@@ -110,7 +110,7 @@ class BackfillPlanner:
             replays: whether it is a replay that was refused.
         """
         said = []
-        if (command := self._made_anew()) is not None:
+        if (command := self._new_table_command()) is not None:
             said.append(f"`{command}` makes a new table from all records, deletes included")
         if replays:
             which = "" if command else ", and no source holds all records any more"
@@ -119,7 +119,7 @@ class BackfillPlanner:
             said.append("leave it: no source holds all records any more, so nobody can know which rows were deleted")
         return "; or ".join(said) + "; nothing was changed"
 
-    def _made_anew(self) -> str | None:
+    def _new_table_command(self) -> str | None:
         """The command that makes a new table from all records; None if no source holds all of them any more."""
         state = self.settler.ledger.state()
         size = self.settler.pipeline.source.limits.records_per_batch_max
@@ -129,7 +129,7 @@ class BackfillPlanner:
             try:
                 holder = self._holder(request, state)
                 extent = holder.extent()
-                ranges = held(self._name, self._ranges(request, state, extent, holder), extent)
+                ranges = verified_ranges(self._name, self._ranges(request, state, extent, holder), extent)
             except TerminalError:
                 continue
             least = -(-sum(r.width for r in ranges) // CHUNKS_MAX)

@@ -33,11 +33,7 @@ class Backfills:
     settler: Settler
 
     def preview(self, request: BackfillRequest) -> JsonObject:
-        """What the backfill would read, as data. Writes nothing. Raises as `plan` does.
-
-        Keys: pipeline, into, ranges, records_max, chunks, estimated_seconds (one chunk after the other; null while no
-        batch has been measured).
-        """
+        """What the backfill would read: see `preview_of`."""
         return preview_of(self.settler, request)
 
     def plan(self, request: BackfillRequest, request_id: str, reason: str, requested_by: str) -> Backfill:

@@ -78,10 +78,10 @@ class Coordinator(Settler):
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
         self._continue_after_what_is_merged()
-        found = self._decided(None, ignore_merge_every)
+        found = self._decide_and_record(None, ignore_merge_every)
         while isinstance(found, BatchKey):  # a batch is pending: the target says whether it has landed (I6)
             self.try_settle(found)
-            found = self._decided(found, ignore_merge_every)
+            found = self._decide_and_record(found, ignore_merge_every)
         fault_point("plan.recorded")
         return found.plan, found.source
 
@@ -124,7 +124,7 @@ class Coordinator(Settler):
         name = self.pipeline.name.removesuffix(LANDING)
         return Coordinator(self.settings, find_pipeline(name, self.settings.pipelines, self.settings.environment))
 
-    def _decided(self, settled: BatchKey | None, ignore_merge_every: bool) -> _Decision | BatchKey:
+    def _decide_and_record(self, settled: BatchKey | None, ignore_merge_every: bool) -> _Decision | BatchKey:
         """Decides and records the decision. Returns the decision, or the batch that has to be settled first.
 
         Args:

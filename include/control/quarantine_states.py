@@ -87,7 +87,7 @@ class QuarantineStates:
         database.execute(f"CREATE TABLE resolved AS {' UNION ALL '.join(resolved)}")
         landed = [*self._landed_before(database), *self._landed()]
         database.register("landed", _table(_LANDED, [(*key, place) for place, (key, *_) in enumerate(landed)]))
-        reads = [(*key, *r) for key, ranges, _ in landed for r in map(_parts, ranges)]
+        reads = [(*key, *r.as_tuple()) for key, ranges, _ in landed for r in ranges]
         database.register("reads", _table(_READS, reads))
         topics = [(*key, *topic) for key, _, ids in landed for topic in {**self.state.topic_ids, **ids}.items()]
         database.register("topics", _table(_TOPICS, topics))
@@ -211,7 +211,3 @@ def _table(columns: dict[str, pa.DataType], rows: Sequence[tuple]) -> pa.Table:
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
     arrays = [pa.array(list(v), type=type_) for v, type_ in zip(values, columns.values(), strict=True)]
     return pa.Table.from_arrays(arrays, names=list(columns))
-
-
-def _parts(r: OffsetRange) -> tuple[str, int, int, int]:
-    return r.topic, r.partition, r.start_offset, r.end_offset

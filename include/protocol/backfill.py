@@ -80,7 +80,7 @@ class Backfill:
             "pipeline": self.pipeline,
             "number": self.number,
             "request_id": self.request_id,
-            "chunks": [[list(_parts(r)) for r in ranges] for ranges in self.chunks],
+            "chunks": [[list(r.as_tuple()) for r in ranges] for ranges in self.chunks],
             "topic_ids": dict(self.topic_ids),
             "cluster_id": self.cluster_id,
             "into": self.into,
@@ -97,7 +97,3 @@ class Backfill:
     def from_json(cls, data: JsonMapping) -> Self:
         chunks = tuple(tuple(OffsetRange(*parts) for parts in ranges) for ranges in data["chunks"])
         return cls(**{**data, "chunks": chunks, "next_offsets": offsets_from_json(data["next_offsets"])})
-
-
-def _parts(r: OffsetRange) -> tuple[str, int, int, int]:
-    return r.topic, r.partition, r.start_offset, r.end_offset

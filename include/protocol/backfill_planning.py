@@ -43,11 +43,11 @@ def split(ranges: Iterable[OffsetRange], records_per_chunk_max: int) -> tuple[tu
     return tuple(chunks)
 
 
-def held(pipeline: str, ranges: Sequence[OffsetRange], source: SourceExtent) -> tuple[OffsetRange, ...]:
-    """Returns the ranges, sorted, after it has checked that Kafka holds all of them in full.
+def verified_ranges(pipeline: str, ranges: Sequence[OffsetRange], source: SourceExtent) -> tuple[OffsetRange, ...]:
+    """Checks that the source (Kafka or the archive) holds all ranges in full, and returns them sorted.
 
     Raises:
-        OffsetsExpired: Kafka does not. TerminalError: a partition does not exist or has two ranges, or there are none.
+        OffsetsExpired: it does not. TerminalError: a partition does not exist or has two ranges, or there are none.
     """
     seen: set[TopicPartition] = set()
     for r in sorted(ranges):

@@ -88,7 +88,9 @@ def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
     return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
 
 
-def only_in_archive(error: OffsetsExpired, landed: LedgerState, merged: LedgerState, kafka: SourceExtent) -> Exception:
+def only_in_archive(
+    error: OffsetsExpired, landed: LedgerState, merged: LedgerState, kafka: SourceExtent
+) -> OffsetsExpired:
     """The error to raise when Kafka no longer holds what comes next: `error`, or the same with other advice if a
     landing had landed those records before `merge_every` was removed. Nothing is lost then."""
     offsets, held = merged.committed_offsets, landed.committed_in(merged.topic_ids)

@@ -66,6 +66,10 @@ class OffsetRange:
         topic, *numbers = match.groups()
         return cls(topic, *map(int, numbers))
 
+    def as_tuple(self) -> tuple[str, int, int, int]:
+        """The fields in order, as `OffsetRange` takes them."""
+        return self.topic, self.partition, self.start_offset, self.end_offset
+
     def as_argument(self) -> str:
         """The range in the form that `parse` reads."""
         return f"{self.topic}-{self.partition}:{self.start_offset}-{self.end_offset}"
