@@ -95,7 +95,7 @@ class Ledger:
         return _rows(table) if table is not None else []
 
     def append(self, decide: Decide, about: BatchKey | Literal["all"] | None = "all") -> LedgerState:
-        """Records what `decide` returns for the present state, and returns the state after it.
+        """Records what `decide` returns for the current state, and returns the state after it.
 
         Args:
             about: what `decide` needs to know: everything, or the same as for `recent`.

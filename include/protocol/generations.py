@@ -39,11 +39,11 @@ def restart(
     """The generation after `state`'s, which reads from `origin` on: after the last committed batch, from the earliest
     record that Kafka holds, or from the start of a batch of this generation.
 
-    Only "earliest" accepts a topic that was created again. No record is passed over: `skip` is for that.
+    Only "earliest" accepts a re-created topic. No record is passed over: `skip` is for that.
 
     Args:
-        kafka_order_decides: the pipeline has no `order_by`; the offsets of a topic that was created again would then
-            look older than those of the rows in the table.
+        kafka_order_decides: the pipeline has no `order_by`. Then the offsets of a re-created topic would look older
+            than those of the rows in the table.
 
     Raises:
         TopicRecreated, OffsetsExpired: records would be passed over. TerminalError: there is no such batch.
@@ -226,7 +226,7 @@ def _earliest(
         same = _same_topic(state, source, tp.topic)
         if not same and kafka_order_decides and state.committed_through >= 0:
             raise TerminalError(
-                what="changes of the topic that was created again look older than those in the table",
+                what="changes of the re-created topic look older than those in the table",
                 where=f"{pipeline}, topic {tp.topic}",
                 expected="`change.order_by` in the pipeline file: without it offsets decide, and they start at 0 again",
                 found="no order_by, and a table with rows of the old topic",

@@ -35,7 +35,7 @@ class GenerationStarted:
     reason: str  # as a person gave it
     started_by: str
     target_version: int | None = None  # the target's version when the generation before was fenced
-    recreated: tuple[str, ...] = ()  # topics that were created again since the generation before
+    recreated: tuple[str, ...] = ()  # topics that were re-created since the generation before, or whose cluster changed
     skipped: tuple[OffsetRange, ...] = ()  # no batch will ever read these: a deliberate, audited loss
 
 

@@ -41,9 +41,9 @@ class PurgeMark:
 class Purgeable:
     """Tombstones of one partition that are old enough: for records below `offset`, in rows of these generations.
 
-    Rows of a later generation are not covered: offsets alone do not identify a record, since a topic that is created
-    again begins with 0 again. What a running backfill has written stays, since the backfill may not have read yet what
-    the tombstone keeps out. (Rows of a topic that is gone are older than the rows of the topic in its place.)
+    Rows of a later generation are not covered: offsets alone do not identify a record, since a re-created topic begins
+    with 0 again. What a running backfill has written stays: the backfill may still have to read what the tombstone
+    keeps out. (Rows of a topic that is gone are older than the rows of the topic in its place.)
     """
 
     topic: str
@@ -183,7 +183,7 @@ def raised(marks: Iterable[PurgeMark], more: Iterable[PurgeMark]) -> tuple[Purge
 
 
 def purged_offsets(marks: Iterable[PurgeMark], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """The offsets (exclusive) below which tombstones of the present topics may be gone."""
+    """The offsets (exclusive) below which tombstones of the current topics may be gone."""
     found: dict[TopicPartition, int] = {}
     for mark in marks:
         if mark.topic_id in (None, topic_ids.get(mark.topic)):

@@ -118,7 +118,7 @@ def offsets_from_argument(text: str) -> dict[TopicPartition, int]:
 def fingerprint(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], cluster_id: str) -> str:
     """The identity of a batch's input: the SHA-256, in hex, of its ranges, topic ids and cluster id.
 
-    A topic that was created again has another id, so equal ranges of it are another input.
+    A re-created topic has another id, so equal ranges of it are another input.
     """
     ordered = sorted(ranges)
     topics = {topic: topic_ids[topic] for topic in sorted({r.topic for r in ordered})}
