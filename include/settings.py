@@ -54,7 +54,8 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Reads the environment. What `lakemark up` runs on this machine stands for variables that are not set."""
+        """Reads the environment. For variables that are not set, it takes the addresses of what `lakemark up` runs on
+        this machine."""
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
         env = {**_addresses(home / ADDRESSES), **env}

@@ -32,6 +32,7 @@ class BackfillPlanner:
     settler: Settler
 
     def chunk_size(self, request: BackfillRequest) -> int:
+        """The most records in a chunk: as the request says, else as many as in one of the pipeline's batches."""
         return request.records_per_chunk_max or self.settler.pipeline.source.limits.records_per_batch_max
 
     @property
@@ -47,7 +48,7 @@ class BackfillPlanner:
         reason: str,
         requested_by: str,
     ) -> Backfill:
-        """The backfill for a request, not recorded yet.
+        """The backfill for a request. It is not in the ledger yet, but a replay's records are copied into the lake now.
 
         Args:
             before: the target's log as it was before `state` was read.
@@ -86,7 +87,8 @@ class BackfillPlanner:
                 next_offsets=state.committed_offsets if request.into == "new" else {},
                 from_archive=request.source == "archive",
             )
-        while before is not None and _has_marker(before, backfill):  # a ledger was lost, and nobody could notice
+        # Another backfill had this number, in a ledger that was lost unnoticed.
+        while before is not None and _has_marker(before, backfill):
             backfill = replace(backfill, number=backfill.number + 1)
         return backfill
 
@@ -97,6 +99,7 @@ class BackfillPlanner:
         return Quarantine.of(self.settler).freeze(chosen(request), uri, self.chunk_size(request))
 
     def verify_not_purged(self, into: Into, replays: bool) -> None:
+        """Raises TerminalError if a backfill or replay could bring back rows whose deletes the target has purged."""
         table = open_table(self.settler.tables.target)
         if table is not None:
             marks = purged_from(table.metadata().configuration)
@@ -158,6 +161,7 @@ class BackfillPlanner:
 
 
 def chosen(request: BackfillRequest) -> Chosen:
+    """The pending records that a replay's request is about."""
     return Chosen(request.ranges, request.rule)
 
 

@@ -61,7 +61,7 @@ class Coordinator(Settler):
         was planned (I1).
 
         Args:
-            ignore_merge_every: merge all that waits in the archive now, even if it is less than `merge_every` says.
+            ignore_merge_every: merge all that waits in the archive now, even if fewer than `merge_every` batches wait.
 
         Raises:
             OffsetsExpired, TopicRecreated, LedgerBehindTarget, TargetBehindLedger, TableDamaged: see there.
@@ -149,9 +149,10 @@ class Coordinator(Settler):
     def _decide(self, state: LedgerState, before: TableLog | None, ignore_merge_every: bool) -> _Decision:
         """Decides what to run next.
 
-        Others plan and land at the same time, so the order of reading matters. The log as it was *before* the ledger
-        was read shows whether the ledger knows every batch of the target. The source is asked *after* it, whether it
-        has what the ledger knows. The earlier log may also prove that the target has it; if not, it is read again.
+        Others plan and land at the same time, so the order of reading matters. The target's log is read *before* the
+        ledger, to check that the ledger knows every batch of the target. The source is read *after* the ledger, to
+        check that it still has what the ledger knows. If the earlier log lacks a batch of the ledger, the log is read
+        again.
         """
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before.marker(name, state.generation) if before else None)
@@ -171,7 +172,7 @@ class Coordinator(Settler):
         try:
             planned = plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins())
         except OffsetsExpired as error:
-            # The ledger of a landing, if the file once said `merge_every`.
+            # The ledger of a landing, if the file once had `merge_every`.
             landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
             raise only_in_archive(error, landing.recent(), state, source) from error
         if landed is not None and isinstance(planned, NewBatch) and not (ignore_merge_every or landed.is_due(state)):

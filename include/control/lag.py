@@ -36,7 +36,11 @@ class Lag:
 
     @classmethod
     def of(cls, pipeline: Pipeline, state: LedgerState) -> Self:
-        """The lag now. Raises RetryableError: Kafka does not answer. TerminalError: a topic is gone."""
+        """The lag now.
+
+        Raises:
+            RetryableError: Kafka does not answer. TerminalError: a topic is gone.
+        """
         source = source_extent(pipeline.source)
         started = start_topics(state, source, pipeline.source.start)
         state = state.with_started(started) if started else state

@@ -156,7 +156,8 @@ def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | No
 
 
 def replace_rows(uri: LakeUri, rows: pa.Table) -> None:
-    """Makes a table of these rows. It replaces a table that is there."""
+    """Makes a table of these rows. If there is a table, it overwrites all rows in a new version; the table, its id and
+    its schema stay."""
     write_deltalake(str(uri), rows, mode="overwrite")
 
 
@@ -177,12 +178,13 @@ def keep_few_files(table: OpenedTable, files_max: int = 100) -> None:
 
 
 def commit_markers(table: OpenedTable, markers: Mapping[str, int], metadata: str) -> bool:
-    """Commits markers (by appId) and metadata without rows, as the next version. False if that version exists, or has
-    existed: log clean-up makes its name free again, and nobody would read a commit under that name.
+    """Commits markers (by appId) and metadata without rows, as the next version. False if that version exists or has
+    existed. Log clean-up frees the file name again, but no reader would look at a commit under an old name.
 
     It is a compare-and-swap on the whole table. The commit is written by hand, since deltalake cannot write to a
-    clustered table. It has two kinds of action, `commitInfo` and `txn`. Only the table features that are refused here
-    demand anything of these (Delta protocol, "Transaction Identifiers" and "Commit Provenance Information").
+    clustered table. It has two kinds of action, `commitInfo` and `txn` (Delta protocol, "Commit Provenance Information"
+    and "Transaction Identifiers"). Some table features add rules for these actions. Tables with such a feature are
+    refused here.
 
     Raises:
         TerminalError: the table has such a feature.

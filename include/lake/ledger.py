@@ -45,7 +45,7 @@ APP_ID = "lakemark-ledger"
 _RACES_MAX = 20
 # Texts of deltalake's error when another writer was faster. That writer has appended; or it has created the table too
 # (two processes may both create it, and the later creation changes its metadata); or there were so many commits that
-# the log has forgotten the version that was decided on.
+# the log has forgotten the version that the decision was based on.
 _OVERTAKEN = ("oncurrent", "changed since last commit", "Invalid table version")
 _FILES_MAX = 100  # every append makes a small file; above this number they become one
 SNAPSHOT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest snapshot
@@ -130,7 +130,7 @@ class Ledger:
         )
 
     def keep_few_files(self) -> None:
-        """Makes one file of many. Only for callers that nobody waits for."""
+        """Makes one file of many. It is slow: call it where nobody waits."""
         if (table := open_table(self.uri)) is not None:
             keep_few_files(table, _FILES_MAX)
 

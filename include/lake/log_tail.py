@@ -35,7 +35,8 @@ class LogTail:
 
     @classmethod
     def of(cls, uri: LakeUri) -> Self | None:
-        """None where this is not enough: no checkpoint, a checkpoint in parts, or a gap after the seemingly newest."""
+        """None if the table must be opened instead: there is no checkpoint, it has several parts, or a commit is
+        missing before a later one."""
         log = log_store_of(uri)
         hint = log.last_checkpoint()
         try:

@@ -12,7 +12,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, share_by_lag
 from include.protocol.ranges import OffsetRange, TopicPartition
 
-CHUNKS_MAX = 1000  # Airflow maps a task over 1024 at most (core.max_map_length)
+CHUNKS_MAX = 1000  # Airflow maps a task at most 1024 times (core.max_map_length)
 
 
 def split(ranges: Iterable[OffsetRange], records_per_chunk_max: int) -> tuple[tuple[OffsetRange, ...], ...]:

@@ -104,11 +104,13 @@ def rebuild(
     reason: str,
     started_by: str,
 ) -> GenerationStarted:
-    """The generation after `generation`, whose ledger is lost. The target says where it starts.
+    """The generation that follows `generation` after its ledger was lost. The target's commits or rows say where it
+    starts.
 
     Args:
         landed: the commit that the target's marker names, if Delta's log clean-up has left it.
-        begun: how that generation began, from the fence before it; for when no batch of it has landed.
+        begun: how `generation` began, as the previous generation's fence records it. Used only if no batch of it has
+            landed.
         offsets_of_rows: one past the highest offset among the rows of that generation, by partition. This is never
             beyond what was applied. At worst some records are read again, and changes are order-proof (I9).
     """

@@ -58,6 +58,7 @@ def guard(
 
 
 def fenced(where: str, generation: int) -> FencedGeneration:
+    """The error for a batch whose generation has ended."""
     return FencedGeneration(
         what="this generation of the pipeline has ended",
         where=where,

@@ -83,7 +83,7 @@ def may_be_overtaken(landing: LedgerState, merging: LedgerState) -> bool:
 
 
 def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
-    """The start of a landing's topics: where the pipeline has merged to, if it read Kafka without `merge_every`."""
+    """A landing's topics start where the pipeline's merges ended, if it has read Kafka without `merge_every`."""
     offsets = merged.committed_in(started.topic_ids)
     return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
 

@@ -23,8 +23,8 @@ REBUILT = ("commit metadata", "rows")  # origins of the first generation in a le
 class GenerationStarted:
     """The start of a generation after the first one. The one before it is fenced in the target (I5).
 
-    No other event, except a batch, moves offsets. This one moves them back, to read again, or forward over ranges that
-    a person has given up. It is recorded after the fence has landed.
+    Only this event and batches move offsets. This one moves them back, to read again, or forward over ranges that a
+    person has given up. It is recorded after the fence has landed.
     """
 
     generation: int

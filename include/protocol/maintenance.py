@@ -193,8 +193,8 @@ def purged_offsets(marks: Iterable[PurgeMark], topic_ids: Mapping[str, str]) -> 
 
 
 def purged_to_text(marks: Iterable[PurgeMark]) -> str:
-    """The marks as the text of the table property. It is ASCII and has no `$`, since Spark would substitute `${...}` in
-    the statement that it becomes part of."""
+    """The marks as the text of the table property. It is ASCII and has no `$`, since it becomes part of a statement, in
+    which Spark would replace `${...}`."""
     return json.dumps([asdict(mark) for mark in marks], separators=(",", ":")).replace("$", "\\u0024")
 
 

@@ -18,7 +18,7 @@ _SIMPLE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string
 # The namespace of names without one. When every name has a namespace, no name depends on its place. (Java's parser,
 # which Spark uses, would look for such a name in the namespace around it.)
 _NO_NAMESPACE = "_none_"
-# Logical types that Spark maps to another type than the bare one, by the types that they may stand on.
+# Logical types for which Spark has a type of its own, each with the base types that may carry it.
 _LOGICAL = {
     "decimal": ("bytes", "fixed"),
     "date": ("int",),
@@ -37,7 +37,7 @@ class AvroSchema:
 
     @classmethod
     def of(cls, text: str, referred: Iterable[str] = ()) -> Self:
-        """A schema from its text; for the arguments see the fields."""
+        """Makes a schema. The arguments are the fields."""
         return cls(text, tuple(referred))
 
     @property
@@ -59,8 +59,9 @@ class AvroSchema:
         """The schema's text for Spark to read records with.
 
         Spark cuts decimals of up to 18 digits to 64 bits, whatever their bytes hold: it makes 5 of 2^64 + 5. It reads
-        longer ones as they are, so all are declared long. Logical types that are not in `_LOGICAL` are left out: where
-        a whole number is declared, Spark would cut a time of day to seconds.
+        longer ones as they are. So all decimals are declared long, except in a `fixed` of up to 8 bytes, which holds no
+        more than 64 bits. Logical types that are not in `_LOGICAL` are left out: where a whole number is declared,
+        Spark would cut a time of day to seconds.
         """
         return json.dumps(_as_read(self._root))
 

@@ -1,9 +1,9 @@
 """Loads JSON records into DuckDB and decodes them by a pipeline's schema: a second way beside Spark's, for audits and
 profiles.
 
-DuckDB's own JSON reader passes numbers through doubles, and it accepts other texts as times than docs/semantics.md,
-"Values", says. So functions in Python first rewrite every record: the declared fields only, with values in a form that
-DuckDB cannot misread.
+DuckDB's own JSON reader passes numbers through doubles, and the texts that it accepts as times differ from
+docs/semantics.md, "Values". So functions in Python first rewrite every record: the declared fields only, with values in
+a form that DuckDB cannot misread.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class KafkaSource:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        # Errors that a call which times out does not tell, such as a refused login.
+        # Errors that the client reports on the side, such as a refused login. The call itself only times out.
         self._said: deque[KafkaError] = deque(maxlen=10)
         options: JsonObject = {  # confluent-kafka's own type for them leaves out callbacks
             **librdkafka_options(source),
@@ -167,7 +167,11 @@ def _answered(futures: Mapping[TopicPartition, Future]) -> dict[TP, int]:
 def kafka_error(
     error: KafkaException, source: Source, said: Iterable[KafkaError] = ()
 ) -> RetryableError | TerminalError:
-    """The error of Lakemark's for a client's error. Args: said: errors that the client reported on the way."""
+    """Lakemark's error for a client's error.
+
+    Args:
+        said: errors that the client reported on the side.
+    """
     refused = [other for other in said if other.code() == KafkaError._AUTHENTICATION]
     reason = refused[0] if refused else error.args[0]
     where = f"{source.topics_in_words} at {source.bootstrap_servers}"

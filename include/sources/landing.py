@@ -3,7 +3,8 @@
 Such a pipeline has two halves with the same protocol, one after the other. The landing takes batches from Kafka to the
 archive. It has its own ledger, markers and generations, and its commits hold records and offsets together. The other
 half plans ranges of what the landing has committed, as if that were Kafka, and merges them into the target. Each half
-is exactly once by itself, and what the second one reads never changes, so both together are exactly once.
+applies every record exactly once, and what the second one reads never changes. So both together apply every record
+exactly once.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class LandingSource:
             TargetBehindLedger: the archive lacks what the landing's ledger says is committed. TableDamaged: see there.
         """
         landing, merge_every = pipeline.landing, pipeline.merge_every
-        assert landing is not None, "the file says merge_every"
+        assert landing is not None, "the file has merge_every"
         assert merge_every is not None
         tables = Tables.of(settings, landing)
         ledger = Ledger(tables.ledger)
@@ -79,11 +80,11 @@ class LandingSource:
         return self.uri
 
     def extent(self, merged: LedgerState, from_first: bool = False) -> SourceExtent:
-        """What can be merged, in the terms of a source. What was merged before counts as held if the topic is still
-        the same: the landing may have been reset to read it again, or may have begun after it.
+        """What can be merged, in the terms of a source. Records that were merged before count as present, as long as
+        the topic is the same: the landing may have been reset to read them again, or may have begun after them.
 
-        A re-created topic counts as the old one until all that landed of the old one is merged. Kafka holds no more of
-        it, and a merge that began with the new topic would skip it.
+        A re-created topic counts as the old one until everything that landed from the old topic is merged. Kafka no
+        longer has these records, and a merge that began with the new topic would skip them.
 
         Args:
             merged: the state of the half that merges. from_first: also find where every partition begins, which takes
@@ -116,7 +117,7 @@ class LandingSource:
         return firsts
 
     def verify_holds_pending(self, merged: LedgerState) -> None:
-        """Raises RetryableError if a batch was planned from Kafka, before the file said `merge_every`, and is not
+        """Raises RetryableError if a batch was planned from Kafka, before the file had `merge_every`, and is not
         archived yet."""
         if merged.pending is None:
             return
