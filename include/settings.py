@@ -97,7 +97,7 @@ class Settings:
 
     @property
     def has_cluster_drivers(self) -> bool:
-        """Whether a job's driver runs on a standalone cluster, so that no task must wait for it."""
+        """Whether a job's driver runs on a standalone cluster, so that no task has to wait for it."""
         return (self.runner, self.spark_deploy_mode) == ("spark-submit", "cluster") and self.spark_rest is not None
 
     def child_environment(self, **changes: str) -> dict[str, str]:

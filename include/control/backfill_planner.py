@@ -107,7 +107,7 @@ class BackfillPlanner:
             verify_not_purged(self._name, into, replays, marks=marks, instead=instead)
 
     def instead_of_reading_again(self, replays: bool = False) -> str:
-        """What a person can do with a table whose deletes were purged. Every command in it works.
+        """What a person can do with a table whose deletes were purged. Every command in the text works.
 
         Args:
             replays: whether it is a replay that was refused.

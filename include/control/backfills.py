@@ -45,7 +45,7 @@ class Backfills:
         """
         found: Backfill | None = None
         planner = BackfillPlanner(self.settler)
-        before = TableLog.open(self.settler.tables.target)  # see `Coordinator._decide`: what is read when
+        before = TableLog.open(self.settler.tables.target)  # for the order of reading, see `Coordinator._decide`
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal found

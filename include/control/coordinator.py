@@ -48,7 +48,8 @@ class Coordinator(Settler):
     """Plans and settles the batches of one pipeline."""
 
     def plan_run(self, ignore_merge_every: bool = False) -> RunPlan | None:
-        """Plans a run: the batch of `plan`, and on to all that the source holds now. None if there is nothing new."""
+        """Plans a run, from the batch that `plan` returns to the end of what the source holds now. None if that is
+        Idle."""
         plan, source = self._plan(ignore_merge_every)
         ends = {tp: extent.end_offset for tp, extent in source.partitions.items()}
         return None if isinstance(plan, Idle) else RunPlan(plan.batch.key, ends)
@@ -160,7 +161,7 @@ class Coordinator(Settler):
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
         try:
             self._verify_target(state, before)
-        except TargetBehindLedger:  # or only this log is: it was read before the ledger
+        except TargetBehindLedger:  # the target is behind, or only its earlier log is
             self._verify_target(self.ledger.state(), TableLog.open(self.tables.target))
         started = self._topics_started(state, source)
         if started is not None:
@@ -200,7 +201,7 @@ class Coordinator(Settler):
 
 
 class _NotOvertakenError(Exception):
-    """There is nothing to do."""
+    """The landing was not overtaken (any more), so its generation goes on."""
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,8 @@ class GenerationChange:
         )
 
     def _settle_pending(self) -> None:
-        """Settles what has landed. Counts that do not add up are on record then and `audit` reports them: they do not
-        stop the change."""
+        """Settles what has landed. If counts do not add up, the commit is recorded all the same and `audit` reports it.
+        That does not stop the change."""
         with suppress(CountsDisagree):
             self.settler.settle_pending()
 
@@ -191,7 +191,7 @@ class GenerationChange:
         return True
 
     def _fenced(self, log: TableLog, started: GenerationStarted, commit: Commit) -> bool:
-        """Fences every ended generation without a fence: a new table in the old one's place has none of them."""
+        """Fences every ended generation that has no fence here: a new table in the old one's place has none."""
         ended = [g for g in range(FIRST_GENERATION, started.generation) if log.marker(self._name, g) != FENCE]
         markers = {app_id(self._name, generation): FENCE for generation in ended}
         return not markers or commit(log.table, markers, fence_metadata(self._name, started))

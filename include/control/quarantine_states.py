@@ -99,10 +99,8 @@ class QuarantineStates:
         topics = [(*key, *topic) for key, _, ids in landed for topic in {**self.state.topic_ids, **ids}.items()]
         database.register("topics", _table(_TOPICS, topics))
         columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
-        optional = {
-            "rules": "VARCHAR[]",
-            "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]',
-        }  # not in every table
+        # Columns that not every quarantine has.
+        optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}
         more = ", ".join(n if n in columns else f"CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items())
         database.execute(
             f"""CREATE TABLE records AS

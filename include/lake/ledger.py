@@ -77,8 +77,8 @@ class Ledger:
         return fold(self.events())
 
     def recent(self, key: BatchKey | None = None) -> LedgerState:
-        """The state that planning and settling need: from the newest snapshot on, if the snapshot knows the batch. It
-        costs the same after years."""
+        """The state that planning and settling need: from the newest snapshot on, if that state knows the batch. Its
+        cost does not grow with the ledger."""
         return _Read.of(open_table(self.uri), key).state
 
     def events(self) -> list[Event]:
@@ -97,11 +97,11 @@ class Ledger:
     def append(self, decide: Decide, about: BatchKey | Literal["all"] | None = "all") -> LedgerState:
         """Records what `decide` returns for the current state, and returns the state after it.
 
-        Args:
-            about: what `decide` needs to know: everything, or the same as for `recent`.
-
         If another writer was faster, `decide` is called again with the new state; it must not write. The events are
         folded before anything is written, so an event that cannot follow is refused and not recorded.
+
+        Args:
+            about: what `decide` needs to know: "all", or what `recent` returns for this argument.
 
         Raises:
             RetryableError: other writers were faster every time, or the file system refused the write.

@@ -91,7 +91,7 @@ class LogTail:
 
 def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterator[JsonObject]:
     """The `commitInfo` of the newest commits up to a version, each with its version, newest first, as far back as log
-    clean-up has left them. A commit need not have one."""
+    clean-up has left them. A commit may have none."""
     first = 0 if limit is None else max(0, version - limit + 1)
     for number in range(version, first - 1, -1):
         actions = _actions(uri, number)

@@ -157,7 +157,11 @@ class TableLog:
         return None
 
     def newest_generation(self, pipeline: str, at_least: int) -> int:
-        """The generation that is not fenced, given one that has existed."""
+        """The newest generation, which has no fence yet.
+
+        Args:
+            at_least: a generation that has existed.
+        """
         generation = max([at_least, *(c.metadata.batch.generation for c in self.landed_commits(pipeline))])
         while self.marker(pipeline, generation) == FENCE:
             generation += 1
@@ -167,7 +171,7 @@ class TableLog:
         """What a planner needs from the log.
 
         Args:
-            since_version: newer commits are searched for a RESTORE; None: none are.
+            since_version: commits after this version are searched for a RESTORE; None: there is no search.
         """
         return TargetView(self.marker(pipeline, generation), self.table_id, self._restored(since_version))
 

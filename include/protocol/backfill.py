@@ -42,7 +42,7 @@ class Backfill:
     records: str | None = None  # for a replay: the table with its records, in the folder of the pipeline's backfills
     pins: Mapping[str, int] = field(default_factory=dict)  # as in `Batch`
     from_archive: bool = False  # its records come from the archive, not from Kafka
-    records_total: int | None = None  # for a replay: how many records; its ranges only span them
+    records_total: int | None = None  # for a replay: how many records; its ranges span others, too
 
     @property
     def generation(self) -> int:
@@ -75,7 +75,7 @@ class Backfill:
         )
 
     def to_json(self) -> JsonObject:
-        """The backfill as JSON data. Ranges are short lists, since there may be many."""
+        """The backfill as JSON data. A range is a list of its four fields, since there may be many ranges."""
         return {
             "pipeline": self.pipeline,
             "number": self.number,

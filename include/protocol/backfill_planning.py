@@ -144,7 +144,7 @@ def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[To
             case _:
                 continue
         same = {tp: n for tp, n in starts.items() if event.topic_ids.get(tp.topic) == state.topic_ids.get(tp.topic)}
-        # A topic that was dropped and added again is read from its first start on.
+        # A topic that was taken out of the pipeline file and put back counts from its first start.
         first |= {tp: min(n, first.get(tp, n)) for tp, n in same.items()}
     return first, skipped
 

@@ -16,7 +16,7 @@ from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
-REBUILT = ("commit metadata", "rows")  # origins of the first generation in a ledger that was rebuilt
+REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
 
 
 @dataclass(frozen=True)

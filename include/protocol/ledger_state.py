@@ -158,7 +158,7 @@ class LedgerState:
         return self.offsets_before(self.committed_through + 1)
 
     def committed_in(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """The same, only in topics that have these ids: a re-created topic has other offsets."""
+        """As `committed_offsets`, only in topics that have these ids: a re-created topic has other offsets."""
         offsets = self.committed_offsets
         return {tp: at for tp, at in offsets.items() if self.topic_ids.get(tp.topic) == topic_ids.get(tp.topic)}
 

@@ -141,7 +141,7 @@ def verify_reset_not_purged(
     back_to: int | None,
     instead: Callable[[], str],
 ) -> None:
-    """The same for a generation that reads again what `state` has committed.
+    """Raises TerminalError if a new generation would read again what `state` has committed, though deletes were purged.
 
     Args:
         back_to: the version that a RESTORE since the last commit went back to; None: there was none. What landed after

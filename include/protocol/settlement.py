@@ -1,4 +1,4 @@
-"""Decides what settle records, from the ledger's state and the target's log."""
+"""Decides what to record when a batch is settled, from the ledger's state and the target's log."""
 
 from __future__ import annotations
 

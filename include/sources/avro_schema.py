@@ -51,7 +51,7 @@ class AvroSchema:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether all counted items take bytes. Else a few bytes could claim billions of items that take none."""
+        """Whether every item of every array takes bytes. If not, a few bytes could claim billions of items."""
         return _is_bounded(self._root, self._definitions)
 
     @property
@@ -239,7 +239,7 @@ def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
         case {"type": str() as name} if name not in (*_SIMPLE, *_NAMED, "array", "map"):
             return _in_full(name, namespace, known)
         case str() if schema not in _SIMPLE:
-            # In the namespace around it; else in none, as in Java's parser.
+            # It is in the namespace around it or, if no type there has that name, in none: as in Java's parser.
             full = schema if "." in schema else f"{namespace or _NO_NAMESPACE}.{schema}"
             without = f"{_NO_NAMESPACE}.{schema.rpartition('.')[2]}"
             return without if full not in known and without in known else full
@@ -264,7 +264,8 @@ def _define(schema: Any, definitions: JsonObject) -> None:
 def _inlined(schema: Any, definitions: JsonMapping, done: set[str]) -> Any:
     """The schema with the definition of every type at its first mention; all names are full ones.
 
-    Args: done: the types that are defined by now.
+    Args:
+        done: the types that are defined by now.
     """
     match schema:
         case str() if schema in definitions and schema not in done:

@@ -164,7 +164,7 @@ def _anew(of_bytes: Callable[[bytes, exp.DataType], Any], values: Any, types: An
 
 
 def _text_of(values: Any) -> pa.Array:
-    """Bytes as text, as Spark decodes them: DuckDB's `decode` makes another number of characters of invalid bytes."""
+    """Bytes as text, as Spark decodes them. Invalid bytes become fewer or more characters in DuckDB's `decode`."""
     return pa.array([None if v is None else v.decode(errors="replace") for v in values.to_pylist()], pa.string())
 
 

@@ -146,7 +146,8 @@ def _firsts_and_ends(
 
 
 def _extents(firsts: Mapping[TP, int], ends: Mapping[TP, int]) -> dict[TP, PartitionExtent]:
-    """Retention may move a partition's start beyond the end that was read a moment before: then it is empty."""
+    """What Kafka holds of every partition. Retention may move a partition's start beyond the end that was read a moment
+    before. Then the partition is empty."""
     return {tp: PartitionExtent(first, max(first, ends[tp])) for tp, first in firsts.items()}
 
 

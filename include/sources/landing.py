@@ -28,7 +28,7 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import verify_target_not_behind
 from include.settings import Settings
 
-_OTHER_COMMITS = 20  # among the archive's newest ones: maintenance, mostly
+_OTHER_COMMITS = 20  # commits of the archive that are no batches, among the newest ones: mostly maintenance
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class LandingSource:
     merge_every: int
     ledger: Ledger
     state: LedgerState
-    uri: LakeUri  # of the archive
-    log: TableLog | None  # its log; None: there is none yet
+    uri: LakeUri  # where the archive lies
+    log: TableLog | None  # the archive's log; None: there is none yet
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
@@ -55,7 +55,7 @@ class LandingSource:
         tables = Tables.of(settings, landing)
         ledger = Ledger(tables.ledger)
         state = ledger.recent()
-        log = TableLog.open(tables.target)  # read after the ledger, so it holds at least what that says
+        log = TableLog.open(tables.target)  # read after the ledger, so it holds at least what the ledger says
         view = log.view(landing.name, state.generation, state.target_version) if log else None
         verify_target_not_behind(landing.name, state, view)
         return cls(landing, merge_every, ledger=ledger, state=state, uri=tables.target, log=log)
@@ -87,8 +87,9 @@ class LandingSource:
         longer has these records, and a merge that began with the new topic would skip them.
 
         Args:
-            merged: the state of the half that merges. from_first: also find where every partition begins, which takes
-                the landing's whole ledger. Else that is found for topics that `merged` does not know; others get 0.
+            merged: the state of the half that merges.
+            from_first: also find where every partition begins, which takes the landing's whole ledger. If False, this
+                is done only if there is a topic that `merged` does not know. Otherwise every partition begins at 0.
         """
         there, landed = merged.committed_offsets, self._landed_in(merged.topic_ids)
         waits = {tp.topic for tp, end in landed.items() if end > there.get(tp, 0)}
