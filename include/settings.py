@@ -54,7 +54,8 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Reads the environment. What `lakemark up` runs on this machine stands for variables that are not set."""
+        """Reads the environment. For variables that are not set, it takes the addresses of what `lakemark up` runs on
+        this machine."""
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
         env = {**_addresses(home / ADDRESSES), **env}
@@ -96,7 +97,7 @@ class Settings:
 
     @property
     def has_cluster_drivers(self) -> bool:
-        """Whether a job's driver runs on a standalone cluster, so that no task must wait for it."""
+        """Whether a job's driver runs on a standalone cluster, so that no task has to wait for it."""
         return (self.runner, self.spark_deploy_mode) == ("spark-submit", "cluster") and self.spark_rest is not None
 
     def child_environment(self, **changes: str) -> dict[str, str]:

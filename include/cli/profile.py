@@ -10,7 +10,7 @@ from pathlib import Path
 from include.cli.output import Commands, add_command, named_pipeline, report
 from include.control.coordinator import Coordinator
 from include.installation.spark_server import events_folder
-from include.lake.commit_files import newest_infos
+from include.lake.log_tail import newest_infos
 from include.pipeline_file import Pipeline
 from include.profile.drawing import as_svg, as_text
 from include.profile.event_log import attempt_events

@@ -35,10 +35,16 @@ class Chunk:
 
 
 def problem_of(chunks: Iterable[Chunk]) -> CountsDisagree | None:
+    """The first problem among the chunks; None if there is none."""
     return next((chunk.problem for chunk in chunks if chunk.problem is not None), None)
 
 
 def chunk_of(batch: Batch, log: TableLog, commit: LandedCommit | None) -> Chunk:
+    """The progress of a chunk, from its marker in the table's log and from its commit (None if the log has none).
+
+    Raises:
+        BatchMismatch: the commit is not what was planned.
+    """
     marker = log.marker_of(batch)
     if marker is None or marker == FENCE:
         return Chunk(batch.batch_id, batch.ranges, "waiting" if marker is None else "cancelled")

@@ -14,7 +14,7 @@ from include.control.settling import Settler
 from include.lake.delta_tables import open_table
 from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill, Chunks, Into
-from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, held, of_batches, split
+from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, of_batches, split, verified_ranges
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_not_purged
@@ -32,6 +32,7 @@ class BackfillPlanner:
     settler: Settler
 
     def chunk_size(self, request: BackfillRequest) -> int:
+        """The most records in a chunk: as the request says, else as many as in one of the pipeline's batches."""
         return request.records_per_chunk_max or self.settler.pipeline.source.limits.records_per_batch_max
 
     @property
@@ -47,7 +48,7 @@ class BackfillPlanner:
         reason: str,
         requested_by: str,
     ) -> Backfill:
-        """The backfill for a request, not recorded yet.
+        """The backfill for a request. It is not in the ledger yet, but a replay's records are copied into the lake now.
 
         Args:
             before: the target's log as it was before `state` was read.
@@ -78,7 +79,7 @@ class BackfillPlanner:
         else:
             holder = self._holder(request, state)
             source = holder.extent()
-            ranges = held(self._name, self._ranges(request, state, source, holder), source)
+            ranges = verified_ranges(self._name, self._ranges(request, state, source, holder), source)
             backfill = made(
                 chunks=split(ranges, self.chunk_size(request)),
                 topic_ids=dict(source.topic_ids if request.into == "same" else state.topic_ids),
@@ -86,7 +87,8 @@ class BackfillPlanner:
                 next_offsets=state.committed_offsets if request.into == "new" else {},
                 from_archive=request.source == "archive",
             )
-        while before is not None and _has_marker(before, backfill):  # a ledger was lost, and nobody could notice
+        # Another backfill had this number, in a ledger that was lost unnoticed.
+        while before is not None and _has_marker(before, backfill):
             backfill = replace(backfill, number=backfill.number + 1)
         return backfill
 
@@ -97,6 +99,7 @@ class BackfillPlanner:
         return Quarantine.of(self.settler).freeze(chosen(request), uri, self.chunk_size(request))
 
     def verify_not_purged(self, into: Into, replays: bool) -> None:
+        """Raises TerminalError if a backfill or replay could bring back rows whose deletes the target has purged."""
         table = open_table(self.settler.tables.target)
         if table is not None:
             marks = purged_from(table.metadata().configuration)
@@ -104,13 +107,13 @@ class BackfillPlanner:
             verify_not_purged(self._name, into, replays, marks=marks, instead=instead)
 
     def instead_of_reading_again(self, replays: bool = False) -> str:
-        """What a person can do with a table whose deletes were purged. Every command in it works.
+        """What a person can do with a table whose deletes were purged. Every command in the text works.
 
         Args:
             replays: whether it is a replay that was refused.
         """
         said = []
-        if (command := self._made_anew()) is not None:
+        if (command := self._new_table_command()) is not None:
             said.append(f"`{command}` makes a new table from all records, deletes included")
         if replays:
             which = "" if command else ", and no source holds all records any more"
@@ -119,7 +122,7 @@ class BackfillPlanner:
             said.append("leave it: no source holds all records any more, so nobody can know which rows were deleted")
         return "; or ".join(said) + "; nothing was changed"
 
-    def _made_anew(self) -> str | None:
+    def _new_table_command(self) -> str | None:
         """The command that makes a new table from all records; None if no source holds all of them any more."""
         state = self.settler.ledger.state()
         size = self.settler.pipeline.source.limits.records_per_batch_max
@@ -129,7 +132,7 @@ class BackfillPlanner:
             try:
                 holder = self._holder(request, state)
                 extent = holder.extent()
-                ranges = held(self._name, self._ranges(request, state, extent, holder), extent)
+                ranges = verified_ranges(self._name, self._ranges(request, state, extent, holder), extent)
             except TerminalError:
                 continue
             least = -(-sum(r.width for r in ranges) // CHUNKS_MAX)
@@ -158,6 +161,7 @@ class BackfillPlanner:
 
 
 def chosen(request: BackfillRequest) -> Chosen:
+    """The pending records that a replay's request is about."""
     return Chosen(request.ranges, request.rule)
 
 

@@ -18,7 +18,11 @@ _BATCHES_TO_ESTIMATE_FROM = 20
 
 
 def preview_of(settler: Settler, request: BackfillRequest) -> JsonObject:
-    """See `Backfills.preview`."""
+    """What the backfill would read, as data. Writes nothing. Raises as `Backfills.plan` does.
+
+    Keys: pipeline, into, ranges, records_max, chunks, estimated_seconds (one chunk after the other; null while no batch
+    has been measured).
+    """
     if request.source == "quarantine":
         return _preview_of_replay(settler, request)
     before = TableLog.open(settler.tables.target)

@@ -16,8 +16,8 @@ from include.protocol.ranges import OffsetRange
 class BackfillRequest:
     """What somebody wants backfilled.
 
-    Into the target itself: `ranges`, or a time span, or batches. From the archive also none of these, which means
-    everything. Into a new table: always everything, so none of these.
+    A backfill into the target names `ranges`, a time span or batches. If it reads the archive, it may name none of
+    them, which means everything. A new table always gets everything, so its backfill names none of them.
     """
 
     ranges: Sequence[OffsetRange] = ()

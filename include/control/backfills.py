@@ -33,11 +33,7 @@ class Backfills:
     settler: Settler
 
     def preview(self, request: BackfillRequest) -> JsonObject:
-        """What the backfill would read, as data. Writes nothing. Raises as `plan` does.
-
-        Keys: pipeline, into, ranges, records_max, chunks, estimated_seconds (one chunk after the other; null while no
-        batch has been measured).
-        """
+        """What the backfill would read: see `preview_of`."""
         return preview_of(self.settler, request)
 
     def plan(self, request: BackfillRequest, request_id: str, reason: str, requested_by: str) -> Backfill:
@@ -49,7 +45,7 @@ class Backfills:
         """
         found: Backfill | None = None
         planner = BackfillPlanner(self.settler)
-        before = TableLog.open(self.settler.tables.target)  # see `Coordinator._decide`: what is read when
+        before = TableLog.open(self.settler.tables.target)  # for the order of reading, see `Coordinator._decide`
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal found

@@ -48,7 +48,8 @@ class Coordinator(Settler):
     """Plans and settles the batches of one pipeline."""
 
     def plan_run(self, ignore_merge_every: bool = False) -> RunPlan | None:
-        """Plans a run: the batch of `plan`, and on to all that the source holds now. None if there is nothing new."""
+        """Plans a run, from the batch that `plan` returns to the end of what the source holds now. None if that is
+        Idle."""
         plan, source = self._plan(ignore_merge_every)
         ends = {tp: extent.end_offset for tp, extent in source.partitions.items()}
         return None if isinstance(plan, Idle) else RunPlan(plan.batch.key, ends)
@@ -61,7 +62,7 @@ class Coordinator(Settler):
         was planned (I1).
 
         Args:
-            ignore_merge_every: merge all that waits in the archive now, even if it is less than `merge_every` says.
+            ignore_merge_every: merge all that waits in the archive now, even if fewer than `merge_every` batches wait.
 
         Raises:
             OffsetsExpired, TopicRecreated, LedgerBehindTarget, TargetBehindLedger, TableDamaged: see there.
@@ -78,10 +79,10 @@ class Coordinator(Settler):
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
         self._continue_after_what_is_merged()
-        found = self._decided(None, ignore_merge_every)
+        found = self._decide_and_record(None, ignore_merge_every)
         while isinstance(found, BatchKey):  # a batch is pending: the target says whether it has landed (I6)
             self.try_settle(found)
-            found = self._decided(found, ignore_merge_every)
+            found = self._decide_and_record(found, ignore_merge_every)
         fault_point("plan.recorded")
         return found.plan, found.source
 
@@ -124,7 +125,7 @@ class Coordinator(Settler):
         name = self.pipeline.name.removesuffix(LANDING)
         return Coordinator(self.settings, find_pipeline(name, self.settings.pipelines, self.settings.environment))
 
-    def _decided(self, settled: BatchKey | None, ignore_merge_every: bool) -> _Decision | BatchKey:
+    def _decide_and_record(self, settled: BatchKey | None, ignore_merge_every: bool) -> _Decision | BatchKey:
         """Decides and records the decision. Returns the decision, or the batch that has to be settled first.
 
         Args:
@@ -149,9 +150,10 @@ class Coordinator(Settler):
     def _decide(self, state: LedgerState, before: TableLog | None, ignore_merge_every: bool) -> _Decision:
         """Decides what to run next.
 
-        Others plan and land at the same time, so the order of reading matters. The log as it was *before* the ledger
-        was read shows whether the ledger knows every batch of the target. The source is asked *after* it, whether it
-        has what the ledger knows. The earlier log may also prove that the target has it; if not, it is read again.
+        Others plan and land at the same time, so the order of reading matters. The target's log is read *before* the
+        ledger, to check that the ledger knows every batch of the target. The source is read *after* the ledger, to
+        check that it still has what the ledger knows. If the earlier log lacks a batch of the ledger, the log is read
+        again.
         """
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before.marker(name, state.generation) if before else None)
@@ -159,7 +161,7 @@ class Coordinator(Settler):
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
         try:
             self._verify_target(state, before)
-        except TargetBehindLedger:  # or only this log is: it was read before the ledger
+        except TargetBehindLedger:  # the target is behind, or only its earlier log is
             self._verify_target(self.ledger.state(), TableLog.open(self.tables.target))
         started = self._topics_started(state, source)
         if started is not None:
@@ -171,7 +173,7 @@ class Coordinator(Settler):
         try:
             planned = plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins())
         except OffsetsExpired as error:
-            # The ledger of a landing, if the file once said `merge_every`.
+            # The ledger of a landing, if the file once had `merge_every`.
             landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
             raise only_in_archive(error, landing.recent(), state, source) from error
         if landed is not None and isinstance(planned, NewBatch) and not (ignore_merge_every or landed.is_due(state)):
@@ -199,7 +201,7 @@ class Coordinator(Settler):
 
 
 class _NotOvertakenError(Exception):
-    """There is nothing to do."""
+    """The landing was not overtaken (any more), so its generation goes on."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class GenerationChange:
                 fault_point("generation.fenced")
                 self._record(started)
                 return started, True
-        raise self._overtaken()
+        raise self._lost_every_race()
 
     def rebuild(self, reason: str, started_by: str) -> tuple[GenerationStarted, LakeUri | None]:
         """Rebuilds a lost or damaged ledger from the target's commits, or from its rows if the commits have expired.
@@ -130,13 +130,13 @@ class GenerationChange:
                 started_by=started_by,
             )
             started = replace(started, target_version=log.version)
-            events = self._made_anew(log, started)  # before anything is fenced or moved aside
+            events = self._rebuilt_events(log, started)  # before anything is fenced or moved aside
             if self._fence(log, started):
                 break
             log = self._target_log()
             assert log is not None
         else:  # without a fence nothing may be recorded
-            raise self._overtaken()
+            raise self._lost_every_race()
         fault_point("generation.fenced")
         aside = self.settler.ledger.set_aside()
         fault_point("rebuild.set_aside")
@@ -150,7 +150,8 @@ class GenerationChange:
     def _target_log(self) -> TableLog | None:
         return TableLog.open(self.settler.tables.target)
 
-    def _overtaken(self) -> RetryableError:
+    def _lost_every_race(self) -> RetryableError:
+        """The error when a batch landed before the fence in every one of `_RACES_MAX` tries."""
         return RetryableError(
             what="attempts kept landing while the generation was being ended",
             where=self._name,
@@ -160,8 +161,8 @@ class GenerationChange:
         )
 
     def _settle_pending(self) -> None:
-        """Settles what has landed. Counts that do not add up are on record then and `audit` reports them: they do not
-        stop the change."""
+        """Settles what has landed. If counts do not add up, the commit is recorded all the same and `audit` reports it.
+        That does not stop the change."""
         with suppress(CountsDisagree):
             self.settler.settle_pending()
 
@@ -190,7 +191,7 @@ class GenerationChange:
         return True
 
     def _fenced(self, log: TableLog, started: GenerationStarted, commit: Commit) -> bool:
-        """Fences every ended generation without a fence: a new table in the old one's place has none of them."""
+        """Fences every ended generation that has no fence here: a new table in the old one's place has none."""
         ended = [g for g in range(FIRST_GENERATION, started.generation) if log.marker(self._name, g) != FENCE]
         markers = {app_id(self._name, generation): FENCE for generation in ended}
         return not markers or commit(log.table, markers, fence_metadata(self._name, started))
@@ -216,8 +217,8 @@ class GenerationChange:
             action=f"nothing was changed; to read offsets again, `lakemark reset {self._name} --reason ...`",
         )
 
-    def _made_anew(self, log: TableLog, started: GenerationStarted) -> list[Event]:
-        """The new ledger's events; without the history if the log's history contradicts itself."""
+    def _rebuilt_events(self, log: TableLog, started: GenerationStarted) -> list[Event]:
+        """The new ledger's events. If the history in the log contradicts itself, only the start of the generation."""
         try:
             events = [*self._history(log, started.generation), started]
             fold(events)

@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
-from include.control.coordinator import Coordinator
+from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.data_watch import Waiting
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_state import LedgerState
@@ -35,7 +36,11 @@ class Lag:
 
     @classmethod
     def of(cls, pipeline: Pipeline, state: LedgerState) -> Self:
-        """The lag now. Raises RetryableError: Kafka does not answer. TerminalError: a topic is gone."""
+        """The lag now.
+
+        Raises:
+            RetryableError: Kafka does not answer. TerminalError: a topic is gone.
+        """
         source = source_extent(pipeline.source)
         started = start_topics(state, source, pipeline.source.start)
         state = state.with_started(started) if started else state
@@ -68,7 +73,7 @@ class Lookout:
         Raises:
             RetryableError: Kafka does not answer.
         """
-        ledger = Coordinator(self.settings, self.pipeline).ledger
+        ledger = Ledger(Tables.of(self.settings, self.pipeline).ledger)
         try:
             changed_at = ledger.changed_at()
             if changed_at != self._changed_at:

@@ -140,15 +140,15 @@ class Quarantine:
         return tuple(map(tuple, chunks)), sum(span["records"] for span in spans)
 
     def discard(self, chosen: Chosen, reason: str, discarded_by: str) -> int:
-        """Records that nobody wants the chosen pending records, and returns how many there are. The records stay."""
+        """Marks the chosen pending records as discarded, and returns how many there are. They stay in the table."""
         query = f"SELECT topic, partition, \"offset\" FROM records WHERE state = 'pending' AND {chosen.condition()}"
         found = self._rows(query)
         self._resolve(found, "discarded", reason, discarded_by)
         return len(found)
 
     def settle_replay(self, replay: Backfill, resolved_by: str) -> int:
-        """Records what a replay has applied: every record of its landed chunks that it did not set aside again. Each is
-        recorded once, however often this is called. Returns how many there are."""
+        """Marks as replayed every record of the replay's landed chunks that was not set aside again. Each is marked
+        once, however often this is called. Returns how many there are."""
         applied = 0
         for batch in self._states.landed_chunks(replay):
             query = f'SELECT topic, partition, "offset" FROM ({self._states.applied_by(replay, batch)})'
@@ -166,7 +166,7 @@ class Quarantine:
         replay: int | None = None,
         batch: Batch | None = None,
     ) -> None:
-        """Records what became of records.
+        """Writes the resolution of these records.
 
         Args:
             batch: a replay's chunk, whose marker the commit carries, so that it lands once.

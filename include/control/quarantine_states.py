@@ -67,8 +67,15 @@ class QuarantineStates:
     def database(self) -> duckdb.DuckDBPyConnection:
         """A database with the table `records`: every quarantined record once, with its state.
 
-        Its other tables are aside, resolved, landed (batches in order), reads (the ranges that they read whole) and
-        topics (theirs, with ids: a re-created topic has other records at the same positions).
+        Its other tables, and what a row of each is:
+
+        - aside: a record, and the batch that set it aside
+        - told: a resolution, as the table of resolutions has it
+        - replay-...: a record that this replay reads (registered under the replay's own name, when it is needed)
+        - resolved: a resolution; or a record that was applied by a replay whose end is not recorded
+        - landed: a batch or chunk that has landed, with its place in the order
+        - reads: a range that such a batch read whole
+        - topics: a topic of such a batch, with its id: a re-created topic has other records at the same positions
         """
         database = duckdb.connect()
         database.execute("SET TimeZone = 'UTC'")
@@ -87,15 +94,13 @@ class QuarantineStates:
         database.execute(f"CREATE TABLE resolved AS {' UNION ALL '.join(resolved)}")
         landed = [*self._landed_before(database), *self._landed()]
         database.register("landed", _table(_LANDED, [(*key, place) for place, (key, *_) in enumerate(landed)]))
-        reads = [(*key, *r) for key, ranges, _ in landed for r in map(_parts, ranges)]
+        reads = [(*key, *r.as_tuple()) for key, ranges, _ in landed for r in ranges]
         database.register("reads", _table(_READS, reads))
         topics = [(*key, *topic) for key, _, ids in landed for topic in {**self.state.topic_ids, **ids}.items()]
         database.register("topics", _table(_TOPICS, topics))
         columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
-        optional = {
-            "rules": "VARCHAR[]",
-            "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]',
-        }  # not in every table
+        # Columns that not every quarantine has.
+        optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}
         more = ", ".join(n if n in columns else f"CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items())
         database.execute(
             f"""CREATE TABLE records AS
@@ -146,7 +151,7 @@ class QuarantineStates:
         )
 
     def _landed_before(self, database: duckdb.DuckDBPyConnection) -> Iterator[_Landed]:
-        """The same for generations and backfills that a rebuilt ledger does not know.
+        """As `_landed`, for generations and backfills that a rebuilt ledger does not know.
 
         The records that they set aside still count. The target's log says what its batches read, as far back as it
         goes. Nobody can know whether an older batch landed. If it did not, a later batch has read its records again,
@@ -163,7 +168,8 @@ class QuarantineStates:
             batch = commit.metadata.batch
             if batch.generation not in known:
                 told[batch.key] = (batch.key, () if batch.is_chunk else batch.ranges, batch.topic_ids)
-        yield from ((key, (), {}) for key in unknown if key not in told)  # probably of the current topics
+        # Their topics are not known; the current ones are assumed.
+        yield from ((key, (), {}) for key in unknown if key not in told)
         yield from reversed(told.values())
 
     def _landed(self) -> Iterator[_Landed]:
@@ -181,6 +187,7 @@ class QuarantineStates:
                         yield batch.key, batch.ranges if backfill.records is None else (), batch.topic_ids
 
     def landed_chunks(self, backfill: Backfill) -> list[Batch]:
+        """The chunks of a backfill that have landed, by their markers in the target."""
         return list(filter(self._has_landed, map(backfill.batch, range(len(backfill.chunks)))))
 
     def _is_swapped(self, backfill: Backfill) -> bool:
@@ -211,7 +218,3 @@ def _table(columns: dict[str, pa.DataType], rows: Sequence[tuple]) -> pa.Table:
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
     arrays = [pa.array(list(v), type=type_) for v, type_ in zip(values, columns.values(), strict=True)]
     return pa.Table.from_arrays(arrays, names=list(columns))
-
-
-def _parts(r: OffsetRange) -> tuple[str, int, int, int]:
-    return r.topic, r.partition, r.start_offset, r.end_offset

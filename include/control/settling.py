@@ -25,7 +25,7 @@ from include.sources.landing import LandingSource
 
 @dataclass(frozen=True)
 class Settler:
-    """One pipeline with its tables, its ledger and its source; settles its batches."""
+    """Settles the batches of one pipeline, and gives access to its tables, ledger and source."""
 
     settings: Settings
     pipeline: Pipeline

@@ -22,7 +22,7 @@ from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
 _APPEND_TRIES = 5
-_COMPACTED_BYTES = 1 << 20  # files of that size are left alone: later compactions and readers of new rows skip them
+_COMPACTED_BYTES = 1 << 20  # files of this size stay as they are, so later compactions and readers skip them
 OpenedTable = DeltaTable  # a table as of one version
 Row = dict[str, Any]  # a row of a query; only the query's author knows its columns and their types
 _RECENT_COMMITS = 200  # the commits whose files must not be empty; older ones are in a checkpoint
@@ -47,8 +47,8 @@ def open_table(uri: LakeUri, version: int | None = None) -> OpenedTable | None:
 
 
 def verify_alone(uri: LakeUri) -> None:
-    """Checks that no other table shares the folder of a table, or of one that is to be made. VACUUM of the outer one of
-    two tables would remove the files of the inner one.
+    """Checks that a table, which may not exist yet, lies in no other table's folder, and that no other lies in its own.
+    VACUUM of the outer table would remove the files of the inner one.
 
     Raises:
         TerminalError: it lies in the folder of another table, or another table lies in its folder.
@@ -77,7 +77,7 @@ def query(table: OpenedTable, sql: str) -> list[Row]:
 
 
 def query_arrow(table: OpenedTable, sql: str) -> pa.Table:
-    """The same as an Arrow table.
+    """As `query`, but the rows are an Arrow table.
 
     It does not use `to_pyarrow_table`: with pyarrow 26, that leaves threads that abort the interpreter when it exits
     (seen here).
@@ -156,7 +156,8 @@ def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | No
 
 
 def replace_rows(uri: LakeUri, rows: pa.Table) -> None:
-    """Makes a table of these rows. It replaces a table that is there."""
+    """Makes a table of these rows. If there is a table, it overwrites all rows in a new version; the table, its id and
+    its schema stay."""
     write_deltalake(str(uri), rows, mode="overwrite")
 
 
@@ -177,12 +178,13 @@ def keep_few_files(table: OpenedTable, files_max: int = 100) -> None:
 
 
 def commit_markers(table: OpenedTable, markers: Mapping[str, int], metadata: str) -> bool:
-    """Commits markers (by appId) and metadata without rows, as the next version. False if that version exists, or has
-    existed: log clean-up makes its name free again, and nobody would read a commit under that name.
+    """Commits markers (by appId) and metadata without rows, as the next version. False if that version exists or has
+    existed. Log clean-up frees the file name again, but no reader would look at a commit under an old name.
 
     It is a compare-and-swap on the whole table. The commit is written by hand, since deltalake cannot write to a
-    clustered table. It has two kinds of action, `commitInfo` and `txn`. Only the table features that are refused here
-    demand anything of these (Delta protocol, "Transaction Identifiers" and "Commit Provenance Information").
+    clustered table. It has two kinds of action, `commitInfo` and `txn` (Delta protocol, "Commit Provenance Information"
+    and "Transaction Identifiers"). Some table features add rules for these actions. Tables with such a feature are
+    refused here.
 
     Raises:
         TerminalError: the table has such a feature.

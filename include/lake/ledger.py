@@ -45,7 +45,7 @@ APP_ID = "lakemark-ledger"
 _RACES_MAX = 20
 # Texts of deltalake's error when another writer was faster. That writer has appended; or it has created the table too
 # (two processes may both create it, and the later creation changes its metadata); or there were so many commits that
-# the log has forgotten the version that was decided on.
+# the log has forgotten the version that the decision was based on.
 _OVERTAKEN = ("oncurrent", "changed since last commit", "Invalid table version")
 _FILES_MAX = 100  # every append makes a small file; above this number they become one
 SNAPSHOT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest snapshot
@@ -77,8 +77,8 @@ class Ledger:
         return fold(self.events())
 
     def recent(self, key: BatchKey | None = None) -> LedgerState:
-        """The state that planning and settling need: from the newest snapshot on, if the snapshot knows the batch. It
-        costs the same after years."""
+        """The state that planning and settling need: from the newest snapshot on, if that state knows the batch. Its
+        cost does not grow with the ledger."""
         return _Read.of(open_table(self.uri), key).state
 
     def events(self) -> list[Event]:
@@ -95,13 +95,13 @@ class Ledger:
         return _rows(table) if table is not None else []
 
     def append(self, decide: Decide, about: BatchKey | Literal["all"] | None = "all") -> LedgerState:
-        """Records what `decide` returns for the present state, and returns the state after it.
-
-        Args:
-            about: what `decide` needs to know: everything, or the same as for `recent`.
+        """Records what `decide` returns for the current state, and returns the state after it.
 
         If another writer was faster, `decide` is called again with the new state; it must not write. The events are
         folded before anything is written, so an event that cannot follow is refused and not recorded.
+
+        Args:
+            about: what `decide` needs to know: "all", or what `recent` returns for this argument.
 
         Raises:
             RetryableError: other writers were faster every time, or the file system refused the write.
@@ -130,7 +130,7 @@ class Ledger:
         )
 
     def keep_few_files(self) -> None:
-        """Makes one file of many. Only for callers that nobody waits for."""
+        """Makes one file of many. It is slow: call it where nobody waits."""
         if (table := open_table(self.uri)) is not None:
             keep_few_files(table, _FILES_MAX)
 

@@ -40,8 +40,9 @@ class LogStore(Protocol):
         """Creates a commit, in full or not at all.
 
         Returns:
-            False if the version is taken. Only the store itself decides that, in one atomic step. A version whose file
-            log clean-up has removed counts as free: the caller must find out whether anybody reads the commit.
+            False if the version is taken. Only the store itself decides that, in one atomic step. If log clean-up has
+            removed a version's file, the version counts as free: the caller must find out whether anybody reads the
+            commit.
 
         Raises:
             OSError: the commit may be there or not.

@@ -79,7 +79,7 @@ class PosixLogStore:
         return Path(self._folder, checkpoint_file(version)).exists()
 
     def read_checkpoint(self, version: int, columns: Sequence[str]) -> pa.Table:
-        import pyarrow.parquet as pq  # a quarter of a second, which who only asks for paths need not wait for
+        import pyarrow.parquet as pq  # slow to import (a quarter of a second), and few callers need it
 
         file = pq.ParquetFile(Path(self._folder, checkpoint_file(version)))
         return file.read(list(columns), use_threads=False)

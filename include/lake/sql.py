@@ -1,4 +1,4 @@
-"""Writes names and texts into SQL, for the engines that read the lake. Pure.
+"""Quotes names and texts for SQL, as the engines that read the lake want it. Pure.
 
 Spark quotes a name with backticks and escapes a text with backslashes. DuckDB and DataFusion follow the standard:
 a name stands in double quotes, and a quote inside a name or a text is doubled.

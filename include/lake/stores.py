@@ -1,4 +1,7 @@
-"""Finds the kind of store that serves a URI. Only this module names the kinds."""
+"""Finds the kind of store that serves a URI.
+
+Only this module names all kinds. `shared_folder` names one, since only POSIX file systems have what it needs.
+"""
 
 from __future__ import annotations
 

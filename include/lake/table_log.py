@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from include.lake.commit_files import LogTail, newest_infos
 from include.lake.delta_tables import OpenedTable, open_table
+from include.lake.log_tail import LogTail, newest_infos
 from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE, Batch, app_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
@@ -62,7 +62,7 @@ class TableLog:
     """The log of one table, at the moment of opening.
 
     The newest commits nearly always hold what a batch needs, and they are read by name. For everything else the table
-    is opened as it was at that moment (see `commit_files`).
+    is opened as it was at that moment (see `log_tail`).
     """
 
     uri: LakeUri
@@ -157,7 +157,11 @@ class TableLog:
         return None
 
     def newest_generation(self, pipeline: str, at_least: int) -> int:
-        """The generation that is not fenced, given one that has existed."""
+        """The newest generation, which has no fence yet.
+
+        Args:
+            at_least: a generation that has existed.
+        """
         generation = max([at_least, *(c.metadata.batch.generation for c in self.landed_commits(pipeline))])
         while self.marker(pipeline, generation) == FENCE:
             generation += 1
@@ -167,7 +171,7 @@ class TableLog:
         """What a planner needs from the log.
 
         Args:
-            since_version: newer commits are searched for a RESTORE; None: none are.
+            since_version: commits after this version are searched for a RESTORE; None: there is no search.
         """
         return TargetView(self.marker(pipeline, generation), self.table_id, self._restored(since_version))
 

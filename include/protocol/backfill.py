@@ -42,7 +42,7 @@ class Backfill:
     records: str | None = None  # for a replay: the table with its records, in the folder of the pipeline's backfills
     pins: Mapping[str, int] = field(default_factory=dict)  # as in `Batch`
     from_archive: bool = False  # its records come from the archive, not from Kafka
-    records_total: int | None = None  # for a replay: how many records; its ranges only span them
+    records_total: int | None = None  # for a replay: how many records; its ranges span others, too
 
     @property
     def generation(self) -> int:
@@ -75,12 +75,12 @@ class Backfill:
         )
 
     def to_json(self) -> JsonObject:
-        """The backfill as JSON data. Ranges are short lists, since there may be many."""
+        """The backfill as JSON data. A range is a list of its four fields, since there may be many ranges."""
         return {
             "pipeline": self.pipeline,
             "number": self.number,
             "request_id": self.request_id,
-            "chunks": [[list(_parts(r)) for r in ranges] for ranges in self.chunks],
+            "chunks": [[list(r.as_tuple()) for r in ranges] for ranges in self.chunks],
             "topic_ids": dict(self.topic_ids),
             "cluster_id": self.cluster_id,
             "into": self.into,
@@ -97,7 +97,3 @@ class Backfill:
     def from_json(cls, data: JsonMapping) -> Self:
         chunks = tuple(tuple(OffsetRange(*parts) for parts in ranges) for ranges in data["chunks"])
         return cls(**{**data, "chunks": chunks, "next_offsets": offsets_from_json(data["next_offsets"])})
-
-
-def _parts(r: OffsetRange) -> tuple[str, int, int, int]:
-    return r.topic, r.partition, r.start_offset, r.end_offset

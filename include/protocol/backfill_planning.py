@@ -12,7 +12,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, share_by_lag
 from include.protocol.ranges import OffsetRange, TopicPartition
 
-CHUNKS_MAX = 1000  # Airflow maps a task over 1024 at most (core.max_map_length)
+CHUNKS_MAX = 1000  # Airflow maps a task at most 1024 times (core.max_map_length)
 
 
 def split(ranges: Iterable[OffsetRange], records_per_chunk_max: int) -> tuple[tuple[OffsetRange, ...], ...]:
@@ -43,11 +43,11 @@ def split(ranges: Iterable[OffsetRange], records_per_chunk_max: int) -> tuple[tu
     return tuple(chunks)
 
 
-def held(pipeline: str, ranges: Sequence[OffsetRange], source: SourceExtent) -> tuple[OffsetRange, ...]:
-    """Returns the ranges, sorted, after it has checked that Kafka holds all of them in full.
+def verified_ranges(pipeline: str, ranges: Sequence[OffsetRange], source: SourceExtent) -> tuple[OffsetRange, ...]:
+    """Checks that the source (Kafka or the archive) holds all ranges in full, and returns them sorted.
 
     Raises:
-        OffsetsExpired: Kafka does not. TerminalError: a partition does not exist or has two ranges, or there are none.
+        OffsetsExpired: it does not. TerminalError: a partition does not exist or has two ranges, or there are none.
     """
     seen: set[TopicPartition] = set()
     for r in sorted(ranges):
@@ -88,7 +88,7 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
 
     Raises:
         OffsetsExpired: Kafka no longer holds all of it, and nobody has given up the rest. TerminalError: a topic was
-            created again, and the table still has rows of the old one.
+            re-created, and the table still has rows of the old one.
     """
     events = tuple(events)
     if gone := _topics_gone(events):
@@ -96,7 +96,7 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
             what="the table holds rows of a topic that is gone, so it cannot be built again",
             where=f"{pipeline}, {', '.join(gone)}",
             expected="the same topics that the table was built from",
-            found="topics that were created again since then, under the same names",
+            found="topics that were re-created since then, under the same names",
             action="backfill what Kafka holds into the table itself (`--range`, `--since`); for a table with the new "
             "topic alone, name another `target.table`",
         )
@@ -122,7 +122,7 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
 
 
 def _topics_gone(events: Iterable[Event]) -> list[str]:
-    """Topics that were created again after reading began, or after the last table took the target's place."""
+    """Topics that were re-created after reading began, or after the last table took the target's place."""
     found: set[str] = set()
     for event in events:
         if isinstance(event, GenerationStarted):
@@ -131,7 +131,7 @@ def _topics_gone(events: Iterable[Event]) -> list[str]:
 
 
 def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[TopicPartition, int], list[OffsetRange]]:
-    """Where reading began in the present topics, as far as it is recorded; and the ranges that people gave up."""
+    """Where reading began in the current topics, as far as it is recorded; and the ranges that people gave up."""
     first: dict[TopicPartition, int] = {}
     skipped: list[OffsetRange] = []
     for event in events:
@@ -144,7 +144,7 @@ def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[To
             case _:
                 continue
         same = {tp: n for tp, n in starts.items() if event.topic_ids.get(tp.topic) == state.topic_ids.get(tp.topic)}
-        # A topic that was dropped and added again is read from its first start on.
+        # A topic that was taken out of the pipeline file and put back counts from its first start.
         first |= {tp: min(n, first.get(tp, n)) for tp, n in same.items()}
     return first, skipped
 
@@ -155,7 +155,7 @@ def _covers(outer: OffsetRange, inner: OffsetRange) -> bool:
 
 
 def of_batches(pipeline: str, batches: Sequence[Batch], first: int, last: int) -> list[OffsetRange]:
-    """The ranges that batches `first` to `last` (inclusive) of the present generation read, one per partition."""
+    """The ranges that batches `first` to `last` (inclusive) of the current generation read, one per partition."""
     if not 0 <= first <= last < len(batches):
         expected = f"batches of this generation, 0 to {len(batches) - 1}" if batches else "a batch; there is none yet"
         raise _refused(pipeline, f"batches {first}-{last}", expected, f"{first}-{last}")

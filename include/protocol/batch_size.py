@@ -1,4 +1,4 @@
-"""Decides how many offsets a batch may span, so that its attempt takes about the time that is wanted. Pure."""
+"""Decides how many offsets a batch may span, so that its attempt takes about the wanted time. Pure."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class OffsetsExpired(TerminalError):
 
 
 class TopicRecreated(TerminalError):
-    """The topic with this name is not the one in the plan: it was created again (I7)."""
+    """The topic with this name is not the one in the plan: it was re-created (I7)."""
 
 
 class LedgerConflict(TerminalError):

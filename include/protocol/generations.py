@@ -39,11 +39,11 @@ def restart(
     """The generation after `state`'s, which reads from `origin` on: after the last committed batch, from the earliest
     record that Kafka holds, or from the start of a batch of this generation.
 
-    Only "earliest" accepts a topic that was created again. No record is passed over: `skip` is for that.
+    Only "earliest" accepts a re-created topic. No record is passed over: `skip` is for that.
 
     Args:
-        kafka_order_decides: the pipeline has no `order_by`; the offsets of a topic that was created again would then
-            look older than those of the rows in the table.
+        kafka_order_decides: the pipeline has no `order_by`. Then the offsets of a re-created topic would look older
+            than those of the rows in the table.
 
     Raises:
         TopicRecreated, OffsetsExpired: records would be passed over. TerminalError: there is no such batch.
@@ -104,11 +104,13 @@ def rebuild(
     reason: str,
     started_by: str,
 ) -> GenerationStarted:
-    """The generation after `generation`, whose ledger is lost. The target says where it starts.
+    """The generation that follows `generation` after its ledger was lost. The target's commits or rows say where it
+    starts.
 
     Args:
         landed: the commit that the target's marker names, if Delta's log clean-up has left it.
-        begun: how that generation began, from the fence before it; for when no batch of it has landed.
+        begun: how `generation` began, as the previous generation's fence records it. Used only if no batch of it has
+            landed.
         offsets_of_rows: one past the highest offset among the rows of that generation, by partition. This is never
             beyond what was applied. At worst some records are read again, and changes are order-proof (I9).
     """
@@ -226,7 +228,7 @@ def _earliest(
         same = _same_topic(state, source, tp.topic)
         if not same and kafka_order_decides and state.committed_through >= 0:
             raise TerminalError(
-                what="changes of the topic that was created again look older than those in the table",
+                what="changes of the re-created topic look older than those in the table",
                 where=f"{pipeline}, topic {tp.topic}",
                 expected="`change.order_by` in the pipeline file: without it offsets decide, and they start at 0 again",
                 found="no order_by, and a table with rows of the old topic",

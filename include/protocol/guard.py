@@ -58,10 +58,11 @@ def guard(
 
 
 def fenced(where: str, generation: int) -> FencedGeneration:
+    """The error for a batch whose generation has ended."""
     return FencedGeneration(
         what="this generation of the pipeline has ended",
         where=where,
-        expected="the ledger's present generation",
+        expected="the ledger's current generation",
         found=f"generation {generation}, ended by a reset, a skip or a rebuild",
         action="nothing: the runs of the new generation continue from the ledger",
     )

@@ -83,12 +83,14 @@ def may_be_overtaken(landing: LedgerState, merging: LedgerState) -> bool:
 
 
 def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
-    """The start of a landing's topics: where the pipeline has merged to, if it read Kafka without `merge_every`."""
+    """A landing's topics start where the pipeline's merges ended, if it has read Kafka without `merge_every`."""
     offsets = merged.committed_in(started.topic_ids)
     return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
 
 
-def only_in_archive(error: OffsetsExpired, landed: LedgerState, merged: LedgerState, kafka: SourceExtent) -> Exception:
+def only_in_archive(
+    error: OffsetsExpired, landed: LedgerState, merged: LedgerState, kafka: SourceExtent
+) -> OffsetsExpired:
     """The error to raise when Kafka no longer holds what comes next: `error`, or the same with other advice if a
     landing had landed those records before `merge_every` was removed. Nothing is lost then."""
     offsets, held = merged.committed_offsets, landed.committed_in(merged.topic_ids)

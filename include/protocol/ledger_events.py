@@ -16,15 +16,15 @@ from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
-REBUILT = ("commit metadata", "rows")  # origins of the first generation in a ledger that was rebuilt
+REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
 
 
 @dataclass(frozen=True)
 class GenerationStarted:
     """The start of a generation after the first one. The one before it is fenced in the target (I5).
 
-    No other event, except a batch, moves offsets. This one moves them back, to read again, or forward over ranges that
-    a person has given up. It is recorded after the fence has landed.
+    Only this event and batches move offsets. This one moves them back, to read again, or forward over ranges that a
+    person has given up. It is recorded after the fence has landed.
     """
 
     generation: int
@@ -35,7 +35,7 @@ class GenerationStarted:
     reason: str  # as a person gave it
     started_by: str
     target_version: int | None = None  # the target's version when the generation before was fenced
-    recreated: tuple[str, ...] = ()  # topics that were created again since the generation before
+    recreated: tuple[str, ...] = ()  # topics that were re-created since the generation before, or whose cluster changed
     skipped: tuple[OffsetRange, ...] = ()  # no batch will ever read these: a deliberate, audited loss
 
 

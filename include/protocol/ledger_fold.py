@@ -73,7 +73,7 @@ class _Folding:
             case BatchPlanned(batch):
                 self._plan(batch)
             case LedgerSnapshot():
-                self._check_snapshot(event)
+                self._take_snapshot(event)
             case BackfillPlanned(backfill):
                 if backfill.number in self.backfills:
                     raise contradiction(f"backfill {backfill.number}", "planned once", "planned twice")
@@ -97,7 +97,8 @@ class _Folding:
     def _next_batch_id(self) -> int:
         return self.first_batch_id + len(self.batches)
 
-    def _check_snapshot(self, event: LedgerSnapshot) -> None:
+    def _take_snapshot(self, event: LedgerSnapshot) -> None:
+        """A snapshot that comes first is where the state starts from. A later one must agree with the events before."""
         batch = event.batch
         if not self.empty:
             record = self.batches[-1] if self.batches else None

@@ -118,9 +118,12 @@ class LedgerState:
 
     @property
     def next_backfill(self) -> int:
-        """A number that no backfill of the pipeline has ever had: rows, quarantined records and markers keep it for
-        good. A rebuilt ledger does not know the backfills before it. But no two rebuilt ledgers begin with the same
-        generation, so the generation leads to a new number."""
+        """A number that no backfill of the pipeline has ever had.
+
+        Rows, quarantined records and markers keep the number for ever. A rebuilt ledger does not know the earlier
+        backfills. So it counts from 100,000 times the generation that the rebuild began, and no two rebuilds begin the
+        same generation.
+        """
         assert self.is_whole, "a recent state knows no backfills"
         rebuilt = max((g.generation for g in self.generations if g.origin in REBUILT), default=0)
         return max([rebuilt * _BACKFILLS_OF_A_LEDGER, *self.backfills]) + 1
@@ -155,7 +158,7 @@ class LedgerState:
         return self.offsets_before(self.committed_through + 1)
 
     def committed_in(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """The same, only in topics that have these ids: a topic that was created again has other offsets."""
+        """As `committed_offsets`, only in topics that have these ids: a re-created topic has other offsets."""
         offsets = self.committed_offsets
         return {tp: at for tp, at in offsets.items() if self.topic_ids.get(tp.topic) == topic_ids.get(tp.topic)}
 

@@ -41,9 +41,9 @@ class PurgeMark:
 class Purgeable:
     """Tombstones of one partition that are old enough: for records below `offset`, in rows of these generations.
 
-    Rows of a later generation are not covered: offsets alone do not identify a record, since a topic that is created
-    again begins with 0 again. What a running backfill has written stays, since the backfill may not have read yet what
-    the tombstone keeps out. (Rows of a topic that is gone are older than the rows of the topic in its place.)
+    Rows of a later generation are not covered: offsets alone do not identify a record, since a re-created topic begins
+    with 0 again. What a running backfill has written stays: the backfill may still have to read what the tombstone
+    keeps out. (Rows of a topic that is gone are older than the rows of the topic in its place.)
     """
 
     topic: str
@@ -141,7 +141,7 @@ def verify_reset_not_purged(
     back_to: int | None,
     instead: Callable[[], str],
 ) -> None:
-    """The same for a generation that reads again what `state` has committed.
+    """Raises TerminalError if a new generation would read again what `state` has committed, though deletes were purged.
 
     Args:
         back_to: the version that a RESTORE since the last commit went back to; None: there was none. What landed after
@@ -183,7 +183,7 @@ def raised(marks: Iterable[PurgeMark], more: Iterable[PurgeMark]) -> tuple[Purge
 
 
 def purged_offsets(marks: Iterable[PurgeMark], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """The offsets (exclusive) below which tombstones of the present topics may be gone."""
+    """The offsets (exclusive) below which tombstones of the current topics may be gone."""
     found: dict[TopicPartition, int] = {}
     for mark in marks:
         if mark.topic_id in (None, topic_ids.get(mark.topic)):
@@ -193,8 +193,8 @@ def purged_offsets(marks: Iterable[PurgeMark], topic_ids: Mapping[str, str]) -> 
 
 
 def purged_to_text(marks: Iterable[PurgeMark]) -> str:
-    """The marks as the text of the table property. It is ASCII and has no `$`, since Spark would substitute `${...}` in
-    the statement that it becomes part of."""
+    """The marks as the text of the table property. It is ASCII and has no `$`, since it becomes part of a statement, in
+    which Spark would replace `${...}`."""
     return json.dumps([asdict(mark) for mark in marks], separators=(",", ":")).replace("$", "\\u0024")
 
 

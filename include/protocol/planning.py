@@ -36,7 +36,7 @@ class NewBatch:
     """Record this plan. Then run this batch."""
 
     batch: Batch
-    lag_records: int  # at most so many are left after this batch
+    lag_records: int  # records left after this batch, at most
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PendingBatch:
 
 @dataclass(frozen=True)
 class Idle:
-    """Nothing new in Kafka."""
+    """There is nothing to run: the source holds nothing new or, with `merge_every`, not enough."""
 
 
 Start = Literal["earliest", "latest"]

@@ -66,6 +66,10 @@ class OffsetRange:
         topic, *numbers = match.groups()
         return cls(topic, *map(int, numbers))
 
+    def as_tuple(self) -> tuple[str, int, int, int]:
+        """The fields in order, as `OffsetRange` takes them."""
+        return self.topic, self.partition, self.start_offset, self.end_offset
+
     def as_argument(self) -> str:
         """The range in the form that `parse` reads."""
         return f"{self.topic}-{self.partition}:{self.start_offset}-{self.end_offset}"
@@ -114,7 +118,7 @@ def offsets_from_argument(text: str) -> dict[TopicPartition, int]:
 def fingerprint(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], cluster_id: str) -> str:
     """The identity of a batch's input: the SHA-256, in hex, of its ranges, topic ids and cluster id.
 
-    A topic that was created again has another id, so equal ranges of it are another input.
+    A re-created topic has another id, so equal ranges of it are another input.
     """
     ordered = sorted(ranges)
     topics = {topic: topic_ids[topic] for topic in sorted({r.topic for r in ordered})}

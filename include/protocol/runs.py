@@ -1,7 +1,7 @@
 """What one run of a pipeline plans to do: all that Kafka held at its start, batch after batch. Pure.
 
-The end is fixed at the start. So a run ends however fast producers are, a retry in the middle continues to the same
-end, and a run that is cleared weeks later finds nothing left to do.
+The end is fixed at the start. So a run ends even if producers never stop. A retry in the middle continues to the same
+end. A run that is cleared weeks later finds nothing left to do.
 """
 
 from __future__ import annotations

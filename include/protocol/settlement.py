@@ -1,4 +1,4 @@
-"""Decides what settle records, from the ledger's state and the target's log."""
+"""Decides what to record when a batch is settled, from the ledger's state and the target's log."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ class TargetView:
 
     marker: int | None
     table_id: str
-    restored: tuple[int, int | None] | None  # newest RESTORE since the last known commit: its version, back to which
+    # (version of the newest RESTORE since the last known commit, version that it restored)
+    restored: tuple[int, int | None] | None
 
 
 def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | None) -> None:

@@ -28,8 +28,8 @@ class ArchiveSource:
 
     Args:
         pipeline: the writer of the archive: the pipeline itself, or its landing.
-        uri: of the archive; None: the pipeline file names none.
-        state: of the writer's ledger.
+        uri: where the archive lies; None: the pipeline file names none.
+        state: the state of the writer's ledger.
     """
 
     pipeline: str
@@ -38,7 +38,11 @@ class ArchiveSource:
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline, state: LedgerState) -> Self:
-        """The archive of a pipeline. Args: state: of the pipeline's own ledger."""
+        """The archive of a pipeline.
+
+        Args:
+            state: the state of the pipeline's own ledger.
+        """
         uri = Tables.of(settings, pipeline).archive
         if pipeline.landing is None:
             return cls(pipeline.name, uri, state)

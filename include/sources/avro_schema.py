@@ -18,7 +18,7 @@ _SIMPLE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string
 # The namespace of names without one. When every name has a namespace, no name depends on its place. (Java's parser,
 # which Spark uses, would look for such a name in the namespace around it.)
 _NO_NAMESPACE = "_none_"
-# Logical types that Spark maps to another type than the bare one, by the types that they may stand on.
+# Logical types for which Spark has a type of its own, each with the base types that may carry it.
 _LOGICAL = {
     "decimal": ("bytes", "fixed"),
     "date": ("int",),
@@ -37,7 +37,7 @@ class AvroSchema:
 
     @classmethod
     def of(cls, text: str, referred: Iterable[str] = ()) -> Self:
-        """A schema from its text; for the arguments see the fields."""
+        """Makes a schema. The arguments are the fields."""
         return cls(text, tuple(referred))
 
     @property
@@ -51,7 +51,7 @@ class AvroSchema:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether all counted items take bytes. Else a few bytes could claim billions of items that take none."""
+        """Whether every item of every array takes bytes. If not, a few bytes could claim billions of items."""
         return _is_bounded(self._root, self._definitions)
 
     @property
@@ -59,8 +59,9 @@ class AvroSchema:
         """The schema's text for Spark to read records with.
 
         Spark cuts decimals of up to 18 digits to 64 bits, whatever their bytes hold: it makes 5 of 2^64 + 5. It reads
-        longer ones as they are, so all are declared long. Logical types that are not in `_LOGICAL` are left out: where
-        a whole number is declared, Spark would cut a time of day to seconds.
+        longer ones as they are. So all decimals are declared long, except in a `fixed` of up to 8 bytes, which holds no
+        more than 64 bits. Logical types that are not in `_LOGICAL` are left out: where a whole number is declared,
+        Spark would cut a time of day to seconds.
         """
         return json.dumps(_as_read(self._root))
 
@@ -238,7 +239,7 @@ def _in_full(schema: Any, namespace: str, known: set[str]) -> Any:
         case {"type": str() as name} if name not in (*_SIMPLE, *_NAMED, "array", "map"):
             return _in_full(name, namespace, known)
         case str() if schema not in _SIMPLE:
-            # In the namespace around it; else in none, as in Java's parser.
+            # It is in the namespace around it or, if no type there has that name, in none: as in Java's parser.
             full = schema if "." in schema else f"{namespace or _NO_NAMESPACE}.{schema}"
             without = f"{_NO_NAMESPACE}.{schema.rpartition('.')[2]}"
             return without if full not in known and without in known else full
@@ -263,7 +264,8 @@ def _define(schema: Any, definitions: JsonObject) -> None:
 def _inlined(schema: Any, definitions: JsonMapping, done: set[str]) -> Any:
     """The schema with the definition of every type at its first mention; all names are full ones.
 
-    Args: done: the types that are defined by now.
+    Args:
+        done: the types that are defined by now.
     """
     match schema:
         case str() if schema in definitions and schema not in done:

@@ -1,9 +1,9 @@
 """Loads JSON records into DuckDB and decodes them by a pipeline's schema: a second way beside Spark's, for audits and
 profiles.
 
-DuckDB's own JSON reader passes numbers through doubles, and it accepts other texts as times than docs/semantics.md,
-"Values", says. So functions in Python first rewrite every record: the declared fields only, with values in a form that
-DuckDB cannot misread.
+DuckDB's own JSON reader passes numbers through doubles, and the texts that it accepts as times differ from
+docs/semantics.md, "Values". So functions in Python first rewrite every record: the declared fields only, with values in
+a form that DuckDB cannot misread.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _anew(of_bytes: Callable[[bytes, exp.DataType], Any], values: Any, types: An
 
 
 def _text_of(values: Any) -> pa.Array:
-    """Bytes as text, as Spark decodes them: DuckDB's `decode` makes another number of characters of invalid bytes."""
+    """Bytes as text, as Spark decodes them. Invalid bytes become fewer or more characters in DuckDB's `decode`."""
     return pa.array([None if v is None else v.decode(errors="replace") for v in values.to_pylist()], pa.string())
 
 

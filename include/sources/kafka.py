@@ -25,7 +25,7 @@ class KafkaSource:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        # Errors that a call which times out does not tell, such as a refused login.
+        # Errors that the client reports on the side, such as a refused login. The call itself only times out.
         self._said: deque[KafkaError] = deque(maxlen=10)
         options: JsonObject = {  # confluent-kafka's own type for them leaves out callbacks
             **librdkafka_options(source),
@@ -146,7 +146,8 @@ def _firsts_and_ends(
 
 
 def _extents(firsts: Mapping[TP, int], ends: Mapping[TP, int]) -> dict[TP, PartitionExtent]:
-    """Retention may move a partition's start beyond the end that was read a moment before: then it is empty."""
+    """What Kafka holds of every partition. Retention may move a partition's start beyond the end that was read a moment
+    before. Then the partition is empty."""
     return {tp: PartitionExtent(first, max(first, ends[tp])) for tp, first in firsts.items()}
 
 
@@ -167,7 +168,11 @@ def _answered(futures: Mapping[TopicPartition, Future]) -> dict[TP, int]:
 def kafka_error(
     error: KafkaException, source: Source, said: Iterable[KafkaError] = ()
 ) -> RetryableError | TerminalError:
-    """The error of Lakemark's for a client's error. Args: said: errors that the client reported on the way."""
+    """Lakemark's error for a client's error.
+
+    Args:
+        said: errors that the client reported on the side.
+    """
     refused = [other for other in said if other.code() == KafkaError._AUTHENTICATION]
     reason = refused[0] if refused else error.args[0]
     where = f"{source.topics_in_words} at {source.bootstrap_servers}"

@@ -41,5 +41,5 @@ def spark_options(source: Source) -> dict[str, str]:
 
 def _quoted(text: str) -> str:
     """Quotes a text for java.io.StreamTokenizer, with which Kafka reads JAAS. A line end that is not escaped would end
-    the text, and Kafka's error about what follows would show that."""
+    the text, and Kafka's error would show what follows."""
     return '"' + "".join(_ESCAPED.get(character, character) for character in text) + '"'

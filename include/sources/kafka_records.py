@@ -17,7 +17,7 @@ from include.sources.kafka import TIMEOUT_SECONDS, kafka_error
 from include.sources.kafka_options import librdkafka_options
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CHUNK, _CHUNK_SECONDS = 20_000, 0.2  # librdkafka returns at most so many records, or what it has after so long
+_CHUNK, _CHUNK_SECONDS = 20_000, 0.2  # librdkafka returns this many records, or what it has after this time
 
 
 class Record(NamedTuple):

@@ -3,7 +3,8 @@
 Such a pipeline has two halves with the same protocol, one after the other. The landing takes batches from Kafka to the
 archive. It has its own ledger, markers and generations, and its commits hold records and offsets together. The other
 half plans ranges of what the landing has committed, as if that were Kafka, and merges them into the target. Each half
-is exactly once by itself, and what the second one reads never changes, so both together are exactly once.
+applies every record exactly once, and what the second one reads never changes. So both together apply every record
+exactly once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import verify_target_not_behind
 from include.settings import Settings
 
-_OTHER_COMMITS = 20  # among the archive's newest ones: maintenance, mostly
+_OTHER_COMMITS = 20  # commits of the archive that are no batches, among the newest ones: mostly maintenance
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class LandingSource:
     merge_every: int
     ledger: Ledger
     state: LedgerState
-    uri: LakeUri  # of the archive
-    log: TableLog | None  # its log; None: there is none yet
+    uri: LakeUri  # where the archive lies
+    log: TableLog | None  # the archive's log; None: there is none yet
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
@@ -49,12 +50,12 @@ class LandingSource:
             TargetBehindLedger: the archive lacks what the landing's ledger says is committed. TableDamaged: see there.
         """
         landing, merge_every = pipeline.landing, pipeline.merge_every
-        assert landing is not None, "the file says merge_every"
+        assert landing is not None, "the file has merge_every"
         assert merge_every is not None
         tables = Tables.of(settings, landing)
         ledger = Ledger(tables.ledger)
         state = ledger.recent()
-        log = TableLog.open(tables.target)  # read after the ledger, so it holds at least what that says
+        log = TableLog.open(tables.target)  # read after the ledger, so it holds at least what the ledger says
         view = log.view(landing.name, state.generation, state.target_version) if log else None
         verify_target_not_behind(landing.name, state, view)
         return cls(landing, merge_every, ledger=ledger, state=state, uri=tables.target, log=log)
@@ -79,15 +80,16 @@ class LandingSource:
         return self.uri
 
     def extent(self, merged: LedgerState, from_first: bool = False) -> SourceExtent:
-        """What can be merged, in the terms of a source. What was merged before counts as held if the topic is still
-        the same: the landing may have been reset to read it again, or may have begun after it.
+        """What can be merged, in the terms of a source. Records that were merged before count as present, as long as
+        the topic is the same: the landing may have been reset to read them again, or may have begun after them.
 
-        A re-created topic counts as the old one until all that landed of the old one is merged. Kafka holds no more of
-        it, and a merge that began with the new topic would skip it.
+        A re-created topic counts as the old one until everything that landed from the old topic is merged. Kafka no
+        longer has these records, and a merge that began with the new topic would skip them.
 
         Args:
-            merged: the state of the half that merges. from_first: also find where every partition begins, which takes
-                the landing's whole ledger. Else that is found for topics that `merged` does not know; others get 0.
+            merged: the state of the half that merges.
+            from_first: also find where every partition begins, which takes the landing's whole ledger. If False, this
+                is done only if there is a topic that `merged` does not know. Otherwise every partition begins at 0.
         """
         there, landed = merged.committed_offsets, self._landed_in(merged.topic_ids)
         waits = {tp.topic for tp, end in landed.items() if end > there.get(tp, 0)}
@@ -116,7 +118,7 @@ class LandingSource:
         return firsts
 
     def verify_holds_pending(self, merged: LedgerState) -> None:
-        """Raises RetryableError if a batch was planned from Kafka, before the file said `merge_every`, and is not
+        """Raises RetryableError if a batch was planned from Kafka, before the file had `merge_every`, and is not
         archived yet."""
         if merged.pending is None:
             return

@@ -103,7 +103,7 @@ def _indexes(framed: bytes, at: int) -> tuple[list[int], int]:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """Reads a zigzag varint. Raises IndexError if the bytes end too soon, and ValueError beyond 64 bits: without that
-    limit a megabyte of such bytes is a number that takes minutes."""
+    limit, reading a number of a megabyte of such bytes would take minutes."""
     value = 0
     for shift in range(0, 64, 7):
         byte = data[at]

@@ -24,7 +24,7 @@ _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json"}
 
 @dataclass(frozen=True)
 class NoSchema:
-    """A schema id that records name, and with which none of them can be read."""
+    """A schema id that records name, but with which no record can be read."""
 
     reason: str
 
@@ -56,7 +56,7 @@ class SchemaRegistry:
         return AvroSchema.of(schema, list(referred.values()))
 
     def protobuf(self, schema_id: int) -> ProtobufSchema | NoSchema:
-        """The same for Protobuf."""
+        """As `avro`, for a Protobuf schema."""
         found = self._of_kind("PROTOBUF", schema_id)
         if isinstance(found, NoSchema):
             return found

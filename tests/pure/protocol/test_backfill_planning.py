@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from include.control.backfill_form import ARCHIVE, CANCEL, RANGES, TIMES, number_to_cancel, request_of
 from include.protocol.backfill import Backfill
-from include.protocol.backfill_planning import CHUNKS_MAX, everything, held, of_batches, split
+from include.protocol.backfill_planning import CHUNKS_MAX, everything, of_batches, split, verified_ranges
 from include.protocol.batch import FENCE, Batch, BatchKey, app_id
 from include.protocol.errors import FencedGeneration, LedgerConflict, OffsetsExpired, TerminalError
 from include.protocol.generations import take_over
@@ -57,13 +57,13 @@ def test_i1_chunks_tile_the_ranges_without_gap_or_overlap(widths: list[int], siz
 
 
 def test_i7_only_what_kafka_holds_in_full_is_backfilled() -> None:
-    assert held("p", [OffsetRange("t", 1, 3, 9)], source((0, 5), (3, 9))) == (OffsetRange("t", 1, 3, 9),)
+    assert verified_ranges("p", [OffsetRange("t", 1, 3, 9)], source((0, 5), (3, 9))) == (OffsetRange("t", 1, 3, 9),)
     for start, end in ((2, 9), (3, 10)):
         with pytest.raises(OffsetsExpired, match="3 to 9"):
-            held("p", [OffsetRange("t", 1, start, end)], source((0, 5), (3, 9)))
+            verified_ranges("p", [OffsetRange("t", 1, start, end)], source((0, 5), (3, 9)))
     for wrong in ([], [OffsetRange("t", 7, 0, 1)], [OffsetRange("t", 0, 0, 1), OffsetRange("t", 0, 2, 3)]):
         with pytest.raises(TerminalError, match="cannot be backfilled"):
-            held("p", wrong, source((0, 5)))
+            verified_ranges("p", wrong, source((0, 5)))
 
 
 def test_batches_are_what_they_read() -> None:

@@ -1,7 +1,7 @@
 """No purge of tombstones brings back a deleted row, whatever is read again: I9 (one state machine: over 300 lines).
 
-Hypothesis interleaves live batches, days that go by, the steps of a purge, backfills, cancelled ones, resets and topics
-that are created anew over the pure functions. The oracle knows only which records were ever applied: a key shows its
+Over the pure functions, Hypothesis interleaves live batches, days that go by, the steps of a purge, backfills,
+cancelled ones, resets and re-created topics. The oracle knows only which records were ever applied: a key shows its
 newest change. One case is left out, because `purge_tombstones_after_days` means it: a change that is read for the first
 time when its key's newer delete has been purged already.
 """
@@ -321,7 +321,7 @@ class Purges(RuleBasedStateMachine):
 
     @rule()
     def a_new_table_takes_the_place(self) -> None:
-        """A backfill reads the present topic again, as far as it was read; the promotion is one commit."""
+        """A backfill reads the current topic again, as far as it was read; the promotion is one commit."""
         if any(record.outcome is None for record in self.state.backfills.values()):
             return
         self.numbers += 1

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from include.lake import table_log as target_log
-from include.lake.commit_files import LogTail, newest_infos
+from include.lake import table_log
 from include.lake.delta_tables import open_table
+from include.lake.log_tail import LogTail, newest_infos
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
@@ -72,7 +72,7 @@ def test_a_table_is_not_opened_for_what_its_newest_commits_say(
         opened.append(version)
         return open_table(uri, version)
 
-    monkeypatch.setattr(target_log, "open_table", noted)
+    monkeypatch.setattr(table_log, "open_table", noted)
     log = TableLog.open(LakeUri(str(checkpointed)))
     assert log is not None
     assert (log.version, log._marker("new"), bool(log.table_id), opened) == (8, 8, True, [])

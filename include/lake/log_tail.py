@@ -35,7 +35,8 @@ class LogTail:
 
     @classmethod
     def of(cls, uri: LakeUri) -> Self | None:
-        """None where this is not enough: no checkpoint, a checkpoint in parts, or a gap after the seemingly newest."""
+        """None if the table must be opened instead: there is no checkpoint, it has several parts, or a commit is
+        missing before a later one."""
         log = log_store_of(uri)
         hint = log.last_checkpoint()
         try:
@@ -90,7 +91,7 @@ class LogTail:
 
 def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterator[JsonObject]:
     """The `commitInfo` of the newest commits up to a version, each with its version, newest first, as far back as log
-    clean-up has left them. A commit need not have one."""
+    clean-up has left them. A commit may have none."""
     first = 0 if limit is None else max(0, version - limit + 1)
     for number in range(version, first - 1, -1):
         actions = _actions(uri, number)
