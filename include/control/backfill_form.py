@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from include.control.backfill_request import BackfillRequest
+from include.control.backfill_request import BackfillRequest, Source
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import OffsetRange
@@ -31,6 +31,8 @@ HELP = {
     CANCEL: "no more chunks of it can land; what has landed stays",
 }
 
+_SOURCES: dict[str, Source] = {QUARANTINE: "quarantine", ARCHIVE: "archive"}  # of the choices that name one
+
 
 def request_of(form: JsonMapping) -> BackfillRequest:
     """The request that a person filled in. Fields that the choice does not use are ignored.
@@ -49,7 +51,7 @@ def request_of(form: JsonMapping) -> BackfillRequest:
         until=_read("To", moment, form["until"]) if what == TIMES and form["until"] else None,
         batches=_read("Batches", batch_ids, form["batches"] or "") if what == BATCHES else None,
         into="new" if what == NEW_TABLE else "same",
-        source={QUARANTINE: "quarantine", ARCHIVE: "archive"}.get(what, form["source"]),
+        source=_SOURCES.get(what, form["source"]),
         rule=form.get("rule") if what == QUARANTINE else None,
         records_per_chunk_max=form["records_per_chunk"],
     )

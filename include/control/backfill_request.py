@@ -11,6 +11,8 @@ from include.protocol.backfill import Into
 from include.protocol.errors import TerminalError
 from include.protocol.ranges import OffsetRange
 
+Source = Literal["kafka", "quarantine", "archive"]  # where a backfill reads records
+
 
 @dataclass(frozen=True)
 class BackfillRequest:
@@ -25,7 +27,7 @@ class BackfillRequest:
     until: datetime | None = None  # and to here (exclusive); None: to what Kafka holds now
     batches: tuple[int, int] | None = None  # ids in the current generation, both inclusive
     into: Into = "same"
-    source: Literal["kafka", "quarantine", "archive"] = "kafka"
+    source: Source = "kafka"
     rule: str | None = None  # for the quarantine: only records that broke this rule
     records_per_chunk_max: int | None = None  # None: as many as in the pipeline's batches
 
