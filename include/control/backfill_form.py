@@ -51,7 +51,7 @@ def request_of(form: JsonMapping) -> BackfillRequest:
         until=_read("To", moment, form["until"]) if what == TIMES and form["until"] else None,
         batches=_read("Batches", batch_ids, form["batches"] or "") if what == BATCHES else None,
         into="new" if what == NEW_TABLE else "same",
-        source=_SOURCES.get(what, form["source"]),
+        source=_SOURCES[what] if what in _SOURCES else form["source"],
         rule=form.get("rule") if what == QUARANTINE else None,
         records_per_chunk_max=form["records_per_chunk"],
     )
