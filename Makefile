@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-pure test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats rooms lock
+.PHONY: help setup setup-dev demo up down test test-pure test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats rooms pictures lock
 
 help:            ## lists every target
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -97,7 +97,10 @@ bench-formats: setup-dev ## measures decoding, by format
 	@$(BIN)/python -m tests.bench.formats $(ARGS)
 
 rooms: setup-dev ## draws the rooms and their arrows from the imports: docs/images/rooms.svg
-	@$(BIN)/python -m tests.support.rooms
+	@$(BIN)/python -m tests.pictures.rooms
+
+pictures: setup-dev ## takes the screenshots of the docs, in an installation of its own (needs a Chromium)
+	@$(BIN)/python -m tests.pictures
 
 lock: setup      ## compiles requirements*.in into hashed pins
 	@for f in requirements requirements-dev requirements-setup tests/bench/contenders/hudi/requirements; do \

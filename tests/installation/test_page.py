@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,12 +13,11 @@ import requests
 
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
+from tests.support.browser import BROWSER, FLAGS
 from tests.support.installed import Installed
 from tests.support.waiting import wait_until
 from tests.support.world import changes
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 PATHS = (
     "/",
     "/files/page.js",

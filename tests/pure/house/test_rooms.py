@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.rooms import PICTURE, House
+from tests.pictures.rooms import PICTURE, House
 
 
 def test_the_picture_of_the_rooms_is_up_to_date() -> None:
