@@ -14,7 +14,7 @@ from decimal import Decimal
 from io import StringIO
 from typing import Any
 
-from include.cli.main import main
+from include.cli.command import main
 from include.lake.delta_tables import open_table
 from include.lake.ledger import APP_ID, SNAPSHOT_ID, Ledger
 from include.lake.table_log import LogEntry, TableLog

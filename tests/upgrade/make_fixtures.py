@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from include.cli.main import main
+from include.cli.command import main
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import table_uri
 from include.protocol.errors import QualityGate

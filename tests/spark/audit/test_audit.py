@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from include.audit.auditor import audit
-from include.cli.main import main
+from include.cli.command import main
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.ledger_events import BatchPlanned
