@@ -126,15 +126,15 @@ TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
         (Health("paused", "the DAG is paused: no run starts by itself"), {"scheduler": Scheduler(paused=True)}),
     ],
 )
-def test_a_verdict_says_the_worst_and_why(expected: Health, facts: dict) -> None:
+def test_the_health_says_the_worst_and_why(expected: Health, facts: dict) -> None:
     nothing = {"problem": None, "attempt": None, "waiting_seconds": None, "stale_after_seconds": None}
     assert judge(**{**nothing, "committed_at": NOON, "scheduler": Scheduler(), **facts}) == expected
 
 
 def test_a_stale_table_says_for_how_long() -> None:
-    verdict = judge(None, None, NOON, 3700.0, 3600.0, Scheduler(paused=True))
-    assert verdict.state == "stale"
-    assert "waited for 3,700 s" in verdict.why
+    health = judge(None, None, NOON, 3700.0, 3600.0, Scheduler(paused=True))
+    assert health.state == "stale"
+    assert "waited for 3,700 s" in health.why
 
 
 def test_terminal_is_what_the_error_classes_say() -> None:
