@@ -234,7 +234,7 @@ def command(*arguments: str, code: int = 0) -> Any:
 
 
 def status() -> dict[str, Any]:
-    """By pipeline; but for how old the oldest record is at this moment."""
+    """By pipeline, without the age of the oldest record."""
     told = {facts["pipeline"]: facts for facts in command("status", "--batches", "100")}
     left_out = ("lag_seconds", "kafka", "problem")
     return {
