@@ -11,7 +11,7 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.types import DagRunProtocol
-from lakemark_merge_task import MergeTask  # these two in plugins/, which Airflow puts on the path
+from lakemark_merge_task import MergeTask  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, asked_by, pipelines_to_parse, work_on
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 
-import lakemark_lineage  # these six in plugins/, which Airflow puts on the path
+import lakemark_lineage  # in plugins/, which Airflow puts on the path
 import lakemark_metrics
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, XComArg, get_current_context, task

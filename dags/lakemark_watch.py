@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
-import lakemark_alerts  # these two in plugins/, which Airflow puts on the path
+import lakemark_alerts  # in plugins/, which Airflow puts on the path
 import lakemark_metrics
 from airflow.sdk import DAG, Variable, get_current_context, task
 from lakemark_names import TAG, WATCH_DAG

@@ -11,7 +11,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from lakemark_metrics import of_job  # these three in plugins/, which Airflow puts on the path
+from lakemark_metrics import of_job  # in plugins/, which Airflow puts on the path
 from lakemark_quality_link import QualityLink
 from lakemark_tasks import log_fact, telling, this_try, work_on
 

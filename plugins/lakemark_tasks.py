@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from urllib.parse import quote
 
-import lakemark_alerts  # these three beside this file, in a folder that Airflow puts on the path
+import lakemark_alerts  # in plugins/, which Airflow puts on the path
 import lakemark_metrics
 from airflow.sdk import get_current_context, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException

@@ -119,7 +119,7 @@ def _int96_findings(pipeline: Pipeline, tables: Mapping[str, LakeUri]) -> Iterat
     """Tables whose timestamps readers without Spark, and so --deep, may misread.
 
     Args:
-        tables: paths by role.
+        tables: their places, by role.
     """
     for role, uri in tables.items():
         try:

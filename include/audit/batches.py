@@ -67,7 +67,7 @@ def batch_findings(
 
 
 def set_aside_findings(landed: Iterable[LandedCommit], aside: Sequence[LandedCommit]) -> Iterator[Finding]:
-    """Checks that the quarantine holds the very records of every batch that the batch's commit names (I8, I11).
+    """Checks that the quarantine holds exactly the records that each batch's commit set aside (I8, I11).
 
     Args:
         aside: the quarantine's commits of batches, newest first.

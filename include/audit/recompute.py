@@ -206,7 +206,7 @@ _VERDICTS = {
     "double": "rows share their key with another row",
     "other values": "rows have other values than their records",
     "older": "rows show an older change than the newest one that was applied",
-    "not from the source": "rows name a record as theirs that does not make such a row",
+    "not from the source": "rows point to a record that does not make such a row",
 }
 
 

@@ -28,16 +28,16 @@ def add_backfill_command(commands: Commands) -> None:
     sub.add_argument(
         "--since", type=argument(moment), metavar="TIME", help="by Kafka's timestamps, ISO 8601 (UTC by default)"
     )
-    sub.add_argument("--until", type=argument(moment), metavar="TIME", help="exclusive; default: all that Kafka holds")
+    sub.add_argument(
+        "--until", type=argument(moment), metavar="TIME", help="exclusive; default: up to the newest record"
+    )
     sub.add_argument(
         "--batches", type=argument(batch_ids), metavar="A-B", help="what batches A to B of this generation read"
     )
     sub.add_argument(
         "--into-new-table", action="store_true", help="read everything, into a table that takes the target's place"
     )
-    sub.add_argument(
-        "--from-archive", action="store_true", help="read the archive, not Kafka; without ranges: everything"
-    )
+    sub.add_argument("--from-archive", action="store_true", help="read the archive, not Kafka; alone: everything in it")
     sub.add_argument("--records-per-chunk", type=int, metavar="N", help="default: the pipeline's records_per_batch_max")
     sub.add_argument("--reason", default="", help="recorded in the ledger")
     what = sub.add_mutually_exclusive_group()

@@ -36,8 +36,8 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
     for path in named or pipeline_files(settings.pipelines):
         try:
             pipeline = find_pipeline(path.stem, settings.pipelines, settings.environment)
-            for path_of_table in Tables.of(settings, pipeline).of_users:
-                verify_alone(path_of_table)
+            for table in Tables.of(settings, pipeline).of_users:
+                verify_alone(table)
             _validate_suites(settings, pipeline)
             verify_transform(settings, pipeline)
             found.append({"file": str(path), "valid": True, "warnings": list(pipeline.warnings)})

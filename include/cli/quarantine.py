@@ -18,14 +18,14 @@ def add_quarantine_command(commands: Commands) -> None:
     """Adds `quarantine` to the command's subparsers."""
     quarantine = commands.add_parser("quarantine", help="records that were set aside: look, replay, discard")
     actions = quarantine.add_subparsers(required=True, metavar="ACTION")
-    add_command(actions, "list", list_reasons, "how many records wait, were replayed or were discarded, by reason")
+    add_command(actions, "list", list_reasons, "how many records are pending, and what became of the others, by reason")
     show_ = add_command(actions, "show", show, "pending records, the oldest first")
     show_.add_argument("--limit", type=int, default=20, metavar="N", help="show at most N (20)")
     replay_ = add_command(actions, "replay", replay, "judge pending records again and merge the good ones")
     replay_.add_argument("--records-per-chunk", type=int, metavar="N", help="default: the pipeline's batch size")
     replay_.add_argument("--dry-run", action="store_true", help="only say how many, and how long it may take")
     replay_.add_argument("--reason", default="", help="recorded in the ledger")
-    discard_ = add_command(actions, "discard", discard, "mark pending records as not wanted; they stay in the table")
+    discard_ = add_command(actions, "discard", discard, "mark pending records as not wanted; the quarantine keeps them")
     discard_.add_argument("--reason", required=True, help="recorded with each of them")
     for sub in (show_, replay_, discard_):
         sub.add_argument("--rule", metavar="NAME", help="only records that broke this rule")

@@ -1,1 +1,1 @@
-"""Runs the demo, end to end, and checks it with an oracle that imports nothing from Lakemark. Imports what it shows."""
+"""Runs the demo. An oracle that imports nothing from Lakemark checks it. Imports the rooms that it demonstrates."""

@@ -1,1 +1,1 @@
-"""Reports how pipelines do: status, lag, health, alerts, the page's facts. Imports `control` and below."""
+"""Reports how pipelines are doing: status, lag, health, alerts, the page's facts. Imports `control` and below."""

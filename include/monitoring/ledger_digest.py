@@ -1,4 +1,4 @@
-"""The sum of a ledger in constant memory: for watching many pipelines with long histories.
+"""Sums up a ledger in constant memory, for watching many pipelines with long histories.
 
 `LedgerState` keeps every batch. A digest keeps only the last one, and sums; new events alone bring it up to date.
 """

@@ -21,7 +21,7 @@ class Change(Section):
     previous_keys: Mapping[str, str] = Field(
         default={},
         description="Columns in which a change names the key that its row had before: {KEY: COLUMN}. The row of the "
-        "old key is removed. (Not needed with Debezium, which says it.)",
+        "old key is removed. (Not needed with Debezium: its records hold the old key.)",
     )
     order_by: tuple[str, ...] = Field(
         default=(),

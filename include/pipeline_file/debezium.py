@@ -36,7 +36,7 @@ UNIT_BY_SCHEMA = {
 }
 
 DATES = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
-OF_TIME = ("io.debezium.time.", "org.apache.kafka.connect.data.")  # names of schemas for times begin so
+OF_TIME = ("io.debezium.time.", "org.apache.kafka.connect.data.")  # prefixes of the names of time schemas
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 

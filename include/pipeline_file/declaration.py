@@ -33,7 +33,9 @@ class Declaration(Section):
         description="When a record waits longer than this, the table is stale and an alert is sent.",
     )
     source: Source
-    transform: Transform | None = Field(default=None, description="How decoded records are transformed; null: not.")
+    transform: Transform | None = Field(
+        default=None, description="How decoded records are transformed; null: no transform."
+    )
     change: Change
     target: Target
     archive: str | None = Field(
@@ -45,8 +47,8 @@ class Declaration(Section):
         default=None,
         ge=2,
         le=1000,
-        description="Batches land in the archive, each at once, and one MERGE merges so many of them; fewer when Kafka "
-        "has nothing new. Null: every batch has its own MERGE.",
+        description="Batches land in the archive, each at once, and one MERGE merges this many of them; fewer when "
+        "Kafka has nothing new. Null: every batch has its own MERGE.",
     )
     quality: Quality = Quality()
     maintenance: Upkeep = Upkeep()

@@ -1,4 +1,4 @@
-"""Section `quality`: what a batch must fulfil, and the table (docs/quality.md)."""
+"""Section `quality`: rules for batches and for the table (docs/quality.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Quality(Section):
         default=None, pattern=NAME, description="Rules of Great Expectations: include/expectations/NAME.json."
     )
     on_fail: Literal["quarantine", "fail", "warn"] = Field(
-        default="quarantine", description="What a rule leads to if it does not say so itself."
+        default="quarantine", description="The policy of rules that set none."
     )
     quarantine_max_percent: float | None = Field(
         default=None, ge=0, le=100, description="The batch fails if more of its records would be quarantined."

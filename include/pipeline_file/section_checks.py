@@ -15,7 +15,7 @@ _TIES = ("_topic", "_partition", "_offset")  # in `_lakemark.change_order`, afte
 
 
 def verify_sections_fit(declared: Declaration) -> None:
-    """Raises `refused` for the first part that does not fit."""
+    """Raises PydanticCustomError (see `refused`) for the first part that does not fit."""
     _columns_exist(declared)
     _delta_takes_the_names(declared)
     _order_exists(declared)

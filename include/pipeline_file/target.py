@@ -52,14 +52,16 @@ class Upkeep(Section):
         default=20, ge=1, description="Files are rewritten into larger ones when more than this number are below 32 MB."
     )
     vacuum_after_hours: float = Field(
-        default=168.0, ge=168, description="Files that no version younger than this needs are removed."
+        default=168.0, ge=168, description="Files that no version younger than this many hours needs are removed."
     )
     purge_tombstones_after_days: float | None = Field(
         default=None,
         gt=0,
-        description="Tombstones of deletes that were committed longer ago are removed; null: none are. If an older "
-        "change of such a key comes later, its row comes back.",
+        description="Tombstones of deletes that were committed more than this many days ago are removed; null: none "
+        "are. If an older change of such a key comes later, its row comes back.",
     )
     keep_judgements_days: float | None = Field(
-        default=365, gt=0, description="Results of suites that are older are removed; null: they are kept for ever."
+        default=365,
+        gt=0,
+        description="Results of suites that are older than this many days are removed; null: none are.",
     )

@@ -107,7 +107,7 @@ def only_in_archive(
         expected=error.expected,
         found=error.found,
         action="nothing is lost: put `merge_every` back into the pipeline file and run the pipeline until it has "
-        "merged all that has landed; after that the line may be removed",
+        "merged all that has landed; after that you may remove `merge_every`",
     )
 
 

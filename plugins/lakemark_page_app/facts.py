@@ -22,7 +22,7 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
     last = digest.last if digest else None
     attempt = _last_attempt(found)
     stale = pipeline.stale_after_minutes
-    verdict = judge(
+    health = judge(
         found.problem,
         attempt,
         _committed_at(found),
@@ -31,15 +31,15 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         scheduler=scheduler,
     )
     # Airflow knows about a failure before the ledger has been read.
-    loading = digest is None and verdict.state != "failed" and found.problem is None
+    loading = digest is None and health.state != "failed" and found.problem is None
     return {
         "name": pipeline.name,
         "description": pipeline.description,
         "dag_id": DAG_PREFIX + pipeline.name,
         "table": pipeline.target.table,
         "schedule": in_words(pipeline.schedule),
-        "state": "loading" if loading else verdict.state,
-        "why": verdict.why,
+        "state": "loading" if loading else health.state,
+        "why": health.why,
         "failed_run": scheduler.failed_run,
         "kafka_problem": found.kafka_problem,
         "lag_records": found.lag_records,

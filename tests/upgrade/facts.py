@@ -14,7 +14,7 @@ from decimal import Decimal
 from io import StringIO
 from typing import Any
 
-from include.cli.main import main
+from include.cli.command import main
 from include.lake.delta_tables import open_table
 from include.lake.ledger import APP_ID, SNAPSHOT_ID, Ledger
 from include.lake.table_log import LogEntry, TableLog
@@ -234,7 +234,7 @@ def command(*arguments: str, code: int = 0) -> Any:
 
 
 def status() -> dict[str, Any]:
-    """By pipeline; but for how old the oldest record is at this moment."""
+    """By pipeline, without the age of the oldest record."""
     told = {facts["pipeline"]: facts for facts in command("status", "--batches", "100")}
     left_out = ("lag_seconds", "kafka", "problem")
     return {

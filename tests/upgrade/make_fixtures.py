@@ -2,8 +2,9 @@
 
     python -m tests.upgrade.make_fixtures
 
-Run it by hand, once for a release, and commit both files; older ones stay. It needs Java and the JARs
-(`make setup-dev`), starts a broker and a Spark server of its own, and takes about four minutes. It writes
+Run it by hand, once for a release, and commit both files. It does not replace the files of a version that has some:
+those of 0.1.0 were made by an earlier form of this script, which imported that version's own modules. It needs Java and
+the JARs (`make setup-dev`), starts a broker and a Spark server of its own, and takes about four minutes. It writes
 
     tests/upgrade/vVERSION.tar.xz   a small installation as users have it: pipeline files, transforms, suites (those in
                                     `tests/upgrade/project`), the lake with ledgers, and the broker's data
@@ -30,7 +31,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from include.cli.main import main
+from include.cli.command import main
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import table_uri
 from include.protocol.errors import QualityGate
@@ -300,15 +301,34 @@ def pack(folder: Path, archive: Path) -> None:
 
 
 def lines_of(data: Any, depth: int = 3) -> str:
-    """JSON with a line for every thing that is told of: a pipeline, a table."""
+    """JSON with one line for every pipeline or table that it is about."""
     if depth == 0 or not isinstance(data, dict) or not data:
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
     inner = (f"{json.dumps(name)}: {lines_of(value, depth - 1)}" for name, value in sorted(data.items()))
     return "{\n" + ",\n".join(inner) + "\n}"
 
 
+def verify_new(version: str) -> None:
+    """Refuses a version whose files are there. They are the only evidence of it, and later code cannot make them again.
+
+    Args:
+        version: as in the files' names (`v0.1.0`).
+
+    Raises:
+        SystemExit: says what to do.
+    """
+    there = [path.name for path in (HERE / f"{version}.tar.xz", HERE / f"{version}.json") if path.exists()]
+    if there:
+        raise SystemExit(
+            f"tests/upgrade has {' and '.join(there)} already, the only evidence of what {version} left on disk. "
+            "Nothing was changed. For a new release, set its version in pyproject.toml and run `make setup-dev` first."
+        )
+
+
 def make(folder: Path) -> None:
     stack = stack_in(folder / "services")
+    name = f"v{stack.settings.code_version}"
+    verify_new(name)
     world = world_in(folder / "world", stack)
     for name in FOLDERS:
         shutil.copytree(PROJECT / name, folder / "world" / name, dirs_exist_ok=True)
@@ -323,7 +343,6 @@ def make(folder: Path) -> None:
     log = stack.broker.data / "log"
     assert (log / ".kafka_cleanshutdown").exists(), "the broker did not end in time"
     shutil.copytree(log, folder / "world" / "kafka" / "log")
-    name = f"v{world.settings.code_version}"
     (folder / "world" / f"{name}.json").write_text(lines_of(facts) + "\n")
     forget_places(folder / "world" / "lake")
     verify_clean(folder / "world", (str(folder), str(PROJECT_ROOT), str(Path.home())))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from include.cli.main import _parser
+from include.cli.command import _parser
 from include.control.backfill_planner import BackfillPlanner
 from include.control.backfill_request import BackfillRequest
 from include.control.backfills import Backfills

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.cli import main as cli
+from include.cli.command import main
 from include.lake.delta_tables import verify_alone
 from include.lake.uri import LakeUri
 from include.pipeline_file import find_pipeline, load_pipeline, load_pipelines
@@ -213,9 +213,9 @@ def test_validate_looks_into_the_lake(
     monkeypatch.setenv("LAKEMARK_HOME", str(tmp_path))
     monkeypatch.setenv("LAKEMARK_PIPELINES", str(pipelines))
     table_at(tmp_path / "lake" / "silver" / "x")
-    assert cli.main(["validate", "p"]) == 0
+    assert main(["validate", "p"]) == 0
     table_at(tmp_path / "lake" / there)
-    assert cli.main(["validate", "p"]) == 1
+    assert main(["validate", "p"]) == 1
     assert f"a table in {tmp_path / 'lake' / there}" in capsys.readouterr().out
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from include.cli.main import _parser
+from include.cli.command import _parser
 from include.protocol import errors
 from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT

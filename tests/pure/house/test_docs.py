@@ -1,4 +1,5 @@
-"""The documents lead somewhere: every link within the project, and every file of code that they name, is there."""
+"""The documents lead somewhere: every link within the project is there, and so is every file, folder and test of the
+code that they name."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ _CODE = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
 _IMAGE = re.compile(r"!\[[^\[\]]*\]\([^()\s]+\)")  # in the text of a link
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
-_CODE_FILE = re.compile(r"(?<![\w./-])(?:include|spark_jobs|plugins|dags|tests)/[\w./-]+\.(?:py|java)\b")
+_PLACE = re.compile(r"(?<![\w./-])(?:include|spark_jobs|plugins|dags|tests)/[\w./*-]*")
+_PLACEHOLDER = re.compile(r"\bNAME\b")  # `include/pipelines/NAME.yaml`
+_TEST = re.compile(r"(?:(?<![\w./-])([\w./-]+\.py)::)?\b(test_\w+(?:\.py)?)\b(?!\.\.\.)")
+_DEFINED = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(PROJECT_ROOT).as_posix())
@@ -30,9 +34,16 @@ def test_every_link_leads_to_a_file_and_to_a_heading_in_it(document: Path) -> No
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(PROJECT_ROOT).as_posix())
-def test_every_file_of_code_that_is_named_is_there(document: Path) -> None:
-    named = sorted({path for code in _CODE.findall(prose(document)) for path in _CODE_FILE.findall(code)})
-    assert [path for path in named if not (PROJECT_ROOT / path).is_file()] == []
+def test_every_file_and_folder_of_code_that_is_named_is_there(document: Path) -> None:
+    named = sorted({place for code in _CODE.findall(prose(document)) for place in _PLACE.findall(code)})
+    assert [place for place in named if not _PLACEHOLDER.search(place) and not any(PROJECT_ROOT.glob(place))] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(PROJECT_ROOT).as_posix())
+def test_every_test_that_is_named_is_there(document: Path) -> None:
+    """A test is named alone, or with its file; the file is named by its path, or by its name."""
+    named = sorted({pair for code in _CODE.findall(prose(document)) for pair in _TEST.findall(code)})
+    assert [(file, test) for file, test in named if not is_test(test, file)] == []
 
 
 def test_anchors_are_made_from_headings_as_github_makes_them() -> None:
@@ -73,6 +84,21 @@ def anchors(text: str) -> set[str]:
         found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
     return found
+
+
+def is_test(name: str, file: str) -> bool:
+    """Whether a test, or a file of tests, has that name. If `file` is not empty, the test must be in it."""
+    found = [place for place, names in names_by_file().items() if name in names]
+    return any(not file or f"/{place}".endswith(f"/{file}") for place in found)
+
+
+@cache
+def names_by_file() -> dict[str, set[str]]:
+    """By path within the project: the tests that the file defines, and the file's own name."""
+    return {
+        file.relative_to(PROJECT_ROOT).as_posix(): {file.name, *_DEFINED.findall(file.read_text())}
+        for file in (PROJECT_ROOT / "tests").rglob("test_*.py")
+    }
 
 
 @cache

@@ -51,9 +51,8 @@ def test_a_long_file_says_in_its_first_line_why_it_is_long() -> None:
 @pytest.mark.parametrize("file", PYTHON, ids=place)
 def test_a_docstring_says_what_something_is_or_does(file: Path) -> None:
     """One that begins with "Of ..." leaves the reader to find the subject."""
-    named = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     docstrings = (
-        ast.get_docstring(node) or "" for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, named)
+        ast.get_docstring(node) or "" for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, _DOCUMENTED)
     )
     assert [text.splitlines()[0] for text in docstrings if text.startswith("Of ")] == []
 

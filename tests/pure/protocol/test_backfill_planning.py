@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.backfill_form import ARCHIVE, CANCEL, RANGES, TIMES, number_to_cancel, request_of
 from include.protocol.backfill import Backfill
 from include.protocol.backfill_planning import CHUNKS_MAX, everything, of_batches, split, verified_ranges
 from include.protocol.batch import FENCE, Batch, BatchKey, app_id
@@ -27,8 +26,6 @@ from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-FORM = {"what": RANGES, "ranges": None, "since": None, "until": None, "batches": None, "source": "kafka"}
-FORM |= {"records_per_chunk": None, "backfill": None}
 
 
 def source(*extents: tuple[int, int]) -> SourceExtent:
@@ -142,24 +139,3 @@ def test_the_live_pipeline_goes_on_where_the_backfill_was_planned() -> None:
     assert (started.generation, started.start_offsets, started.origin) == (5, {T0: 9, T1: 5}, "backfill 2")
     with pytest.raises(OffsetsExpired):  # what came since is gone
         take_over(backfill(number=2, into="new"), state, source((0, 20), (6, 9)), "me")
-
-
-def test_the_form_makes_a_wish_or_says_which_field_is_wrong() -> None:
-    assert request_of(FORM | {"ranges": [" t-0:3-9 "]}).ranges == [OffsetRange("t", 0, 3, 9)]
-    assert (
-        request_of(FORM | {"what": TIMES, "since": "2026-11-20T08:00"}).since.isoformat() == "2026-11-20T08:00:00+00:00"
-    )
-    archive = request_of(FORM | {"what": ARCHIVE})
-    assert (archive.source, archive.into, archive.is_everything) == ("archive", "same", True)
-    for wrong, told in (
-        ({"ranges": ["t-0:9-3"]}, "field Offset ranges"),
-        ({}, "field Offset ranges.*at least one"),
-        ({"what": TIMES}, "exactly one of"),
-        ({"what": "batches", "batches": "x"}, "field Batches"),
-        ({"what": TIMES, "since": "soon"}, "field From"),
-        ({"what": TIMES, "since": "2026-11-20T08:00", "until": "2026-11-20T07:00"}, "a start before its end"),
-    ):
-        with pytest.raises(TerminalError, match=told):
-            request_of(FORM | wrong)
-    with pytest.raises(TerminalError, match="Backfill to cancel"):
-        number_to_cancel(FORM | {"what": CANCEL})

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from include.audit.auditor import audit
-from include.cli.main import main
+from include.cli.command import main
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.ledger_events import BatchPlanned
@@ -119,7 +119,10 @@ def test_what_is_right_is_recomputed_and_equal(world: World, audited: Pipeline) 
         ("UPDATE {} SET name = 'edited' WHERE id IN (3, 4)", "2 rows have other values than their records"),
         ("UPDATE {} SET name = null WHERE id = 3", "1 rows have other values than their records"),
         ("INSERT INTO {} SELECT * FROM {} WHERE id = 3", "2 rows share their key with another row"),
-        ("INSERT INTO {} SELECT 99 AS id, * EXCEPT (id) FROM {} WHERE id = 3", "rows name a record as theirs"),
+        (
+            "INSERT INTO {} SELECT 99 AS id, * EXCEPT (id) FROM {} WHERE id = 3",
+            "rows point to a record",
+        ),
         (
             "UPDATE {} SET _lakemark = struct(_lakemark.generation, _lakemark.batch_id, _lakemark.topic, "
             "_lakemark.partition, _lakemark.offset, struct(0L AS seq, _lakemark.change_order._topic, "

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from include.cli.main import main
+from include.cli.command import main
 from tests.support.world import World
 
 

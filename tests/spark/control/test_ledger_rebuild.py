@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from include.cli.main import main
+from include.cli.command import main
 from include.protocol.batch import BatchKey
 from include.protocol.errors import (
     BatchMismatch,
