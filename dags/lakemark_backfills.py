@@ -61,7 +61,7 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
             type=["null", "string"],
             pattern=r"^\d+(-\d+)?$",
             title="Batches",
-            description="Ids of batches of the present generation, first and last inclusive, like 3-7",
+            description="Ids of batches of the current generation, first and last inclusive, like 3-7",
         ),
         "source": Param(
             "kafka",

@@ -34,7 +34,7 @@ FORM = {
         pattern=r"^(committed|earliest|\d+)$",
         title="Read on from",
         description="committed: where the last committed batch ended; earliest: the first record that Kafka holds; "
-        "or the id of a batch of the present generation: where that batch began",
+        "or the id of a batch of the current generation: where that batch began",
     ),
     "reason": Param(
         "", type="string", minLength=1, maxLength=500, title="Reason", description="Recorded in the ledger"

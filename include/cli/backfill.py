@@ -23,7 +23,13 @@ def add_backfill_command(commands: Commands) -> None:
     """Adds `backfill` to the command's subparsers."""
     sub = add_command(commands, "backfill", backfill, "read offset ranges again, beside the live pipeline")
     sub.add_argument(
-        "--range", dest="ranges", action="append", default=[], type=argument(OffsetRange.parse), metavar="T-P:START-END"
+        "--range",
+        dest="ranges",
+        action="append",
+        default=[],
+        type=argument(OffsetRange.parse),
+        metavar="T-P:START-END",
+        help="offsets of one topic and partition, END exclusive; may be given several times",
     )
     sub.add_argument(
         "--since", type=argument(moment), metavar="TIME", help="by Kafka's timestamps, ISO 8601 (UTC by default)"

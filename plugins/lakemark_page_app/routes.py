@@ -133,7 +133,7 @@ def batches(
     before: Annotated[int | None, Query(ge=0)] = None,
     limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 40,
 ) -> list[JsonObject]:
-    """Batches of the present generation below `before`, newest first."""
+    """Batches of the current generation below `before`, newest first."""
     generation = found.digest.generation if found.digest else 1
     return _OVERVIEW.reader(found.pipeline).batches(generation, before, limit)
 

@@ -77,7 +77,7 @@ class World(Topics):
         return open_session(self.settings, self.settings.spark_remote, None)
 
     def key(self, pipeline: Pipeline, batch_id: int) -> BatchKey:
-        """A batch of the present generation."""
+        """A batch of the current generation."""
         return BatchKey(self.coordinator(pipeline).ledger.state().generation, batch_id)
 
     def settle(self, pipeline: Pipeline, batch_id: int) -> BatchCommitted:

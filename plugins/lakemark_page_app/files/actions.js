@@ -53,7 +53,7 @@ function askReplay(dagId) {
   const rule = h("input", { name: "rule" }), reason = h("input", { name: "reason", maxlength: 500 });
   const preview = h("input", { type: "checkbox", name: "preview" });
   dialog("Replay the quarantine", "Start", dagId, [
-    h("p", {}, "Pending records are decoded and judged again, by the present pipeline file and suite. Good records are merged, but never over newer rows. The others stay pending."),
+    h("p", {}, "Pending records are decoded and judged again, by the current pipeline file and suite. Good records are merged, but never over newer rows. The others stay pending."),
     field("Only records that broke this rule (empty: all)", rule),
     h("label", { class: "check" }, preview, " Only preview: say how many records these are, and stop"), field("Reason, for the ledger", reason)],
   () => ({ what: "the quarantine", rule: rule.value.trim() || null, only_preview: preview.checked, reason: reason.value || null }));
@@ -64,7 +64,7 @@ function askReset(dagId, name) {
   const reason = h("input", { name: "reason", required: true, maxlength: 500 });
   const sure = h("input", { name: "sure", required: true, pattern: name.replaceAll(/[^a-z0-9_]/g, "") });
   dialog("Reset", "Begin a new generation", dagId, [
-    h("p", {}, "Begins a new generation. Nothing of the present generation can land any more. Reading goes on from where you choose. Rows stay."),
+    h("p", {}, "Begins a new generation. Nothing of the current generation can land any more. Reading goes on from where you choose. Rows stay."),
     field("Read on from: committed, earliest, or a batch's id", from), field("Reason, for the ledger", reason), field(`Type ${name} to confirm`, sure)],
   () => ({ from: from.value, reason: reason.value }));
 }
