@@ -65,7 +65,7 @@ class Settings:
         return cls(
             home=home,
             jars=Path(env.get("LAKEMARK_JARS", home / "jars")).absolute(),
-            lake=LakeUri(env.get("LAKEMARK_LAKE", str(home / "lake")).rstrip("/")),
+            lake=LakeUri((env.get("LAKEMARK_LAKE") or str(home / "lake")).rstrip("/") or "/"),
             pipelines=pipelines,
             expectations=Path(env.get("LAKEMARK_EXPECTATIONS", pipelines.parent / "expectations")).absolute(),
             transforms=Path(env.get("LAKEMARK_TRANSFORMS", pipelines.parent / "transforms")).absolute(),

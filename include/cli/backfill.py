@@ -117,7 +117,11 @@ def _list(backfills: Backfills, options: argparse.Namespace) -> int:
     found, lines = [], []
     for number, record in sorted(backfills.settler.ledger.state().backfills.items()):
         planned = record.backfill
-        landed = sum(chunk.state == "landed" for chunk in backfills.chunks(planned))
+        # A promotion checks that every chunk has landed. Its table is gone then, and with it the chunks' own commits.
+        is_whole = record.outcome in ("applied", "swapped")
+        landed = (
+            len(planned.chunks) if is_whole else sum(chunk.state == "landed" for chunk in backfills.chunks(planned))
+        )
         state = record.outcome or "not at its end"
         found.append(
             {"backfill": number, "state": state, "chunks": len(planned.chunks), "landed": landed}

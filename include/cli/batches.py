@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from include.cli.output import Commands, add_command, named_pipeline, report, say
+from include.pipeline_file import LANDING
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -27,7 +28,11 @@ def plan(settings: Settings, options: argparse.Namespace) -> int:
     planned = coordinator.preview() if options.dry_run else coordinator.plan()
     match planned:
         case Idle():
-            report(options, {"plan": "idle"}, ["nothing new in Kafka"])
+            idle = "nothing new in Kafka"
+            if coordinator.pipeline.merge_every is not None:
+                landing = f"{coordinator.pipeline.name}{LANDING}"
+                idle = f"too little waits in the archive to merge; `lakemark plan {landing}` plans what Kafka holds"
+            report(options, {"plan": "idle"}, [idle])
         case PendingBatch(batch):
             report(
                 options,

@@ -97,7 +97,8 @@ def _last_attempt(pipeline: Pipeline, rows: list[JsonObject]) -> tuple[JsonObjec
             where=pipeline.name,
             expected="a batch with an attempt that has ended",
             found=f"{len(started)} attempts, none of which has ended",
-            action=f"run a batch first: `lakemark run {pipeline.name}`; its ids: `lakemark status --batches 20`",
+            action=f"name another batch with --batch (`lakemark status {pipeline.name} --batches 20` lists them), "
+            f"or run one first: `lakemark run {pipeline.name}`",
         )
     return started[ended[-1]["attempt_id"]], ended[-1]
 

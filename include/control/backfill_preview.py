@@ -61,7 +61,7 @@ def preview_lines(facts: JsonObject) -> Iterator[str]:
         "into a new table that takes the target's place" if facts["into"] == "new" else "into the target itself"
     )
     if seconds is None:
-        yield "no batch has been measured yet, so there is no estimate"
+        yield "no batch of this generation has been measured yet, so there is no estimate"
     else:
         yield f"about {seconds:,.0f} s of work, estimated from the last batches"
     yield from (f"  {r}" for r in facts["ranges"])

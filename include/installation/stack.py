@@ -38,6 +38,8 @@ PORTS = {"kafka": 9092, "kafka_controller": 9093, "spark": 15002, "airflow": 808
 PARTS = ("kafka", "spark", "airflow")
 READY_SECONDS = 300.0
 
+_CODE = ("include", "spark_jobs", "plugins", "dags")
+_OF_USERS = ("pipelines", "transforms", "expectations")  # read anew for every job
 Say = Callable[[str], None]
 
 
@@ -102,6 +104,11 @@ class Stack:
                 expected=", ".join(parts),
                 found=", ".join(sorted(_parts_of(state))),
                 action="`lakemark down` first",
+            )
+        elif _code_is_newer(state["created"]):
+            say(
+                "The services run the code that they began with, and the code has changed since. `lakemark down`, then "
+                "`lakemark up` start them with the new one."
             )
 
     def down(self) -> bool:
@@ -221,6 +228,12 @@ class Stack:
 
 def _parts_of(state: JsonObject) -> set[str]:
     return {name.split("-")[0] for name in state["services"]}
+
+
+def _code_is_newer(than: float) -> bool:
+    """Whether a file of the code that services load was changed after that moment (seconds since 1970)."""
+    files = (file for folder in _CODE for file in (PROJECT_ROOT / folder).rglob("*.py"))
+    return any(file.stat().st_mtime > than for file in files if file.parent.name not in _OF_USERS)
 
 
 def free_port(usual: int) -> int:

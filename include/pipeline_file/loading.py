@@ -102,7 +102,13 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
     if not re.fullmatch(NAME, name) or not path.exists():
         names = [file.stem for file in pipeline_files(folder)]
         near = difflib.get_close_matches(name, names) or names
-        raise _invalid(path, [("file", f"one of the pipelines in {folder}: {', '.join(near) or 'none yet'}", name)])
+        raise PipelineFileError(
+            what="there is no such pipeline",
+            where=str(path),
+            expected=f"one of the pipelines in {folder}: {', '.join(near) or 'none yet'}",
+            found=name,
+            action="use one of these names, or write that file (docs/pipeline-file.md)",
+        )
     pipeline = load_pipeline(path, environment)
     _verify_apart(pipeline, path, _clashes(folder, environment), environment)
     return pipeline

@@ -57,7 +57,7 @@ def restart(
         raise TerminalError(
             what="there is no such batch to begin with",
             where=f"{pipeline} generation {state.generation}",
-            expected=f"a committed batch, 0 to {state.committed_through}, or the one after it",
+            expected=f"a batch from 0 to {state.committed_through + 1}: a committed one, or the one after them",
             found=f"batch {first}",
             action=f"see `lakemark ledger show {pipeline}`",
         )

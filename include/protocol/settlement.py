@@ -9,7 +9,7 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import BatchCounts, MergeCounts, account
 from include.protocol.errors import CountsDisagree, FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
-from include.protocol.ledger_events import BatchCommitted
+from include.protocol.ledger_events import FIRST_GENERATION, BatchCommitted
 from include.protocol.ledger_state import BatchRecord, LedgerState
 
 
@@ -132,6 +132,15 @@ def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | No
         FencedGeneration: the ledger's generation has ended in the target.
     """
     where = f"{pipeline} generation {state.generation}"
+    rebuild = f"`lakemark ledger rebuild {pipeline}` makes it again from the target's own commits"
+    if marker == FENCE and (state.generation, state.next_batch_id) == (FIRST_GENERATION, 0):
+        raise LedgerBehindTarget(
+            what="the target has a history that the ledger does not know",
+            where=where,
+            expected="a ledger with the batches and generations of the target",
+            found="a ledger without any batch",
+            action=f"the ledger was lost: {rebuild}",
+        )
     if marker == FENCE:
         raise FencedGeneration(
             what="the target says that the ledger's generation has ended",
@@ -139,7 +148,7 @@ def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | No
             expected="a ledger in the next generation",
             found="a fence in the target",
             action=f"if a reset, skip or rebuild was interrupted, `lakemark reset {pipeline} --reason ...` completes "
-            f"it as it was decided; if the ledger was restored from a copy, run `lakemark ledger rebuild {pipeline}`",
+            f"it as it was decided; if the ledger was lost, or restored from a copy, {rebuild}",
         )
     if marker is not None and marker >= state.next_batch_id:
         raise LedgerBehindTarget(
@@ -147,8 +156,7 @@ def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | No
             where=where,
             expected=f"a marker below {state.next_batch_id}",
             found=f"marker {marker}",
-            action=f"the ledger was lost or replaced: `lakemark ledger rebuild {pipeline}` makes it again from the "
-            "target's own commits",
+            action=f"the ledger was lost or replaced: {rebuild}",
         )
 
 

@@ -190,7 +190,13 @@ class Attempt:
                 result = self._apply(work, phases)
             self._record(self._ended(batch, result.outcome, phases.seconds))
         except Exception as error:
-            failure = classed(error, str(batch), phases.current, phases.may_have_landed)
+            failure = classed(
+                error,
+                pipeline=self.pipeline.name,
+                where=str(batch),
+                phase=phases.current,
+                may_have_landed=phases.may_have_landed,
+            )
             with suppress(LakemarkError):  # if the ledger fails as well, the first failure says more
                 self._record(self._ended(batch, type(failure).__name__, phases.seconds, str(failure)[:_PROBLEM_MAX]))
             raise failure from error

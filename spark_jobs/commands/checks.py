@@ -21,6 +21,7 @@ from include.quality.judge import table_judge
 from include.quality.verdict import verify_table
 from include.settings import Settings
 from spark_jobs.changes import quality
+from spark_jobs.engine.failures import classed
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,17 @@ class TableCheck:
             checked (the pipeline), table_version, outcome, rules, broken (by rule: rows that break it), seconds.
 
         Raises:
-            QualityGate: a rule whose policy is `fail` does not hold. SuiteError: see there. TerminalError: there is no
-            table, or it does not have this version.
+            QualityGate: a rule whose policy is `fail` does not hold. SuiteError, TableDamaged: see there.
+            TerminalError: there is no table, or it does not have this version. RetryableError: Spark does not answer.
         """
+        try:
+            return self._run(version)
+        except Exception as error:
+            name = self.pipeline.name
+            where = f"{name}, checks of {self.pipeline.target.table}"
+            raise classed(error, pipeline=name, where=where, phase="checks", may_have_landed=False) from error
+
+    def _run(self, version: int | None) -> JsonObject:
         began = time.monotonic()
         judge, tables = table_judge(self.settings, self.pipeline), Tables.of(self.settings, self.pipeline)
         version = self._version(tables.target) if version is None else version

@@ -243,7 +243,13 @@ class Maintenance:
                 return [name]
             except Exception as error:
                 if not is_conflict(error):
-                    raise classed(error, f"{self.pipeline.name}, {role}", name, may_have_landed=True) from error
+                    raise classed(
+                        error,
+                        pipeline=self.pipeline.name,
+                        where=f"{self.pipeline.name}, {role}",
+                        phase=name,
+                        may_have_landed=True,
+                    ) from error
         return [f"left {name} for the next time: batches were faster {_TRIES} times"]
 
     def _shape(self, role: str) -> TableShape | None:

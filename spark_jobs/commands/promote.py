@@ -67,7 +67,13 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
             if table.version() != _version(target) and _marker(target, app_id) != FENCE:
                 return False
             if _marker(target, app_id) != FENCE:
-                raise classed(error, f"{pipeline.name} backfill {number}", "promotion", may_have_landed=True) from error
+                raise classed(
+                    error,
+                    pipeline=pipeline.name,
+                    where=f"{pipeline.name} backfill {number}",
+                    phase="promotion",
+                    may_have_landed=True,
+                ) from error
         record_keys(spark, target, pipeline, pipeline.target.table, rows_replaced=True)
         return True
 

@@ -43,12 +43,14 @@ def is_short_of_memory(error: Exception) -> bool:
     return bool(_MEMORY.search(str(error)))
 
 
-def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> LakemarkError:
+def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_landed: bool) -> LakemarkError:
     """Turns an attempt's error into one of our classes, which says what the caller may do.
 
     Args:
-        phase: what the attempt was doing, for people. may_have_landed: it had reached its commit point. Then no error
-            may say that nothing landed, except one in which Delta refuses the commit (I6).
+        where: the batch, table or command, with the pipeline's name.
+        phase: what the attempt was doing, for people.
+        may_have_landed: it had reached its commit point. Then no error may say that nothing landed, except one in which
+            Delta refuses the commit (I6).
     """
     tried_again = OutcomeUnknownError if may_have_landed else RetryableError
     if isinstance(error, RetryableError):
@@ -100,7 +102,7 @@ def classed(error: Exception, where: str, phase: str, may_have_landed: bool) -> 
             expected="every file that the table's log names",
             found=_first_lines(error),
             action="bring the file back from a copy; without one, move the table's folder away and "
-            "`lakemark reset NAME --from earliest --reason ...` fills a new one from Kafka",
+            f"`lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka",
         )
     if isinstance(error, AnalysisException):
         return TerminalError(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from include.installation.airflow_home import AirflowHome
@@ -77,6 +78,13 @@ def test_settings_take_the_environment_before_what_up_wrote(tmp_path: Path) -> N
     assert (again.home, again.lake, again.jars) == (settings.home, settings.lake, settings.jars)
 
 
+@pytest.mark.parametrize(("lake", "expected"), [("/", "/"), ("/data/lake/", "/data/lake"), ("", None)])
+def test_the_lake_is_where_the_variable_says(tmp_path: Path, lake: str, expected: str | None) -> None:
+    settings = Settings.from_environment({"LAKEMARK_HOME": str(tmp_path), "LAKEMARK_LAKE": lake})
+    assert str(settings.lake) == (expected or str(tmp_path / "lake"))
+    assert str(settings.lake / "silver/orders") == f"{(expected or str(tmp_path / 'lake')).rstrip('/')}/silver/orders"
+
+
 def test_airflows_secrets_are_made_once_and_are_private(tmp_path: Path) -> None:
     home = AirflowHome(tmp_path / "airflow", 8080)
     home.prepare()
@@ -143,6 +151,28 @@ def test_a_service_that_cannot_prepare_is_not_started(tmp_path: Path) -> None:
     assert kept.process is not None
     kept.process.kill()
     kept.process.wait()
+
+
+def test_up_tells_that_its_services_run_older_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a `git pull` beside running services, "ready" alone would not be true."""
+    ours = psutil.Process()
+    facts = {"pid": ours.pid, "created": ours.create_time(), "services": {"kafka": {"pid": 1, "starts": 1}}}
+    (tmp_path / "supervisor.json").write_text(json.dumps(facts))
+    stack = Stack.of(Settings.from_environment({**os.environ, "LAKEMARK_HOME": str(tmp_path)}))
+    project = tmp_path / "project"
+    file = project / "include" / "lake" / "ledger.py"
+    users = project / "include" / "transforms" / "mine.py"
+    for path in (file, users):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    monkeypatch.setattr("include.installation.stack.PROJECT_ROOT", project)
+    said: list[str] = []
+    os.utime(file, (1, 1))
+    stack.start(said.append, ("kafka",))
+    assert said == []
+    os.utime(file)
+    stack.start(said.append, ("kafka",))
+    assert ["lakemark down" in line for line in said] == [True]
 
 
 def test_a_taken_port_is_told_at_once(tmp_path: Path) -> None:

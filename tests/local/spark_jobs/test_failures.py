@@ -39,15 +39,20 @@ BATCH = Batch("p__landing", 1, 0, (OffsetRange("orders", 0, 0, 3),), {"orders": 
     ids=str,
 )
 def test_i6_once_the_commit_may_be_there_no_error_says_that_nothing_landed(error: Exception) -> None:
-    before = classed(error, "w", "archive", may_have_landed=False)
-    after = classed(error, "w", "archive", may_have_landed=True)
+    before = classed(error, pipeline="p", where="w", phase="archive", may_have_landed=False)
+    after = classed(error, pipeline="p", where="w", phase="archive", may_have_landed=True)
     assert isinstance(before, RetryableError | TerminalError)
     assert isinstance(after, OutcomeUnknownError | TerminalError)
     assert "nothing landed" not in str(after)
 
 
 def test_a_commit_that_delta_refuses_has_not_landed() -> None:
-    assert type(classed(Exception("DELTA_CONCURRENT_APPEND"), "w", "merge", may_have_landed=True)) is RetryableError
+    assert (
+        type(
+            classed(Exception("DELTA_CONCURRENT_APPEND"), pipeline="p", where="w", phase="merge", may_have_landed=True)
+        )
+        is RetryableError
+    )
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_a_reset_may_go_back_to_a_batch_or_to_the_earliest() -> None:
     assert again(0).start_offsets == {T0: 0, T1: 0}
     assert again(1).start_offsets == {T0: 10, T1: 0}
     assert again("earliest", extents=source({("t", 0): (4, 100), ("t", 1): (0, 50)})).start_offsets == {T0: 4, T1: 0}
-    with pytest.raises(TerminalError, match="0 to 0, or the one after it"):
+    with pytest.raises(TerminalError, match="a batch from 0 to 1: a committed one, or the one after them"):
         again(2)
 
 

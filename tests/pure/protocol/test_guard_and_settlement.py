@@ -106,6 +106,8 @@ def test_i10_a_ledger_that_knows_less_than_the_target_is_refused() -> None:
         verify_ledger_not_behind("p", LedgerState(), 0)
     with pytest.raises(FencedGeneration, match="interrupted"):
         verify_ledger_not_behind("p", known, FENCE)
+    with pytest.raises(LedgerBehindTarget, match="lakemark ledger rebuild p"):
+        verify_ledger_not_behind("p", LedgerState(), FENCE)
 
 
 @pytest.mark.parametrize(
