@@ -205,7 +205,7 @@ def test_the_table_itself_is_judged_at_a_version(world: World) -> None:
         file.unlink()
     damaged = world.lakemark("quality", "check", pipeline.name)
     assert damaged.returncode == 1
-    assert damaged.stderr.startswith("TableDamaged: a file of the table is missing"), damaged.stderr
+    assert "TableDamaged: a file of the table is missing" in damaged.stderr
     assert f"`lakemark reset {pipeline.name} --from earliest" in damaged.stderr
 
 
