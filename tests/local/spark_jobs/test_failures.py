@@ -47,12 +47,9 @@ def test_i6_once_the_commit_may_be_there_no_error_says_that_nothing_landed(error
 
 
 def test_a_commit_that_delta_refuses_has_not_landed() -> None:
-    assert (
-        type(
-            classed(Exception("DELTA_CONCURRENT_APPEND"), pipeline="p", where="w", phase="merge", may_have_landed=True)
-        )
-        is RetryableError
-    )
+    refused = Exception("DELTA_CONCURRENT_APPEND")
+    found = classed(refused, pipeline="p", where="w", phase="merge", may_have_landed=True)
+    assert type(found) is RetryableError
 
 
 @pytest.fixture
