@@ -71,7 +71,7 @@ def discard(settings: Settings, options: argparse.Namespace) -> int:
     found = Quarantine.of(_coordinator(settings, options), with_bytes=False).discard(
         _chosen(options), options.reason, who()
     )
-    none = f"no pending record matches; `lakemark quarantine show {options.pipeline}` shows them, with the rules that they broke"
+    none = f"no pending record matches; `lakemark quarantine show {options.pipeline}` shows what each of them broke"
     report(options, {"discarded": found}, [f"{found:,} records discarded" if found else none])
     return 0
 

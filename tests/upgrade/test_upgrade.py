@@ -89,6 +89,12 @@ def the_environment_of(settings: Settings) -> Iterator[None]:
         yield
 
 
+# What that version said, and what was not true: by place, what is true.
+CORRECTED = {
+    "commands.backfill --list.accounts[0].landed": 1,  # it said 0, since a promotion removes the chunks' own commits
+}
+
+
 def assert_still_said(then: Any, now: Any, where: str = "") -> None:
     """Everything from then is still reported; additions are allowed."""
     if isinstance(then, dict) and isinstance(now, dict):
@@ -100,7 +106,7 @@ def assert_still_said(then: Any, now: Any, where: str = "") -> None:
         for n, (one, other) in enumerate(zip(then, now, strict=True)):
             assert_still_said(one, other, f"{where}[{n}]")
     else:
-        assert now == then, where
+        assert now == CORRECTED.get(where, then), where
 
 
 # Without a JVM
