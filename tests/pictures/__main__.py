@@ -11,13 +11,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
+from include.protocol.errors import RetryableError
 from include.settings import PROJECT_ROOT
 from tests.support.browser import BROWSER, FLAGS
 from tests.support.installed import Installed
@@ -113,7 +114,7 @@ def orders(installed: Installed, page: Page) -> None:
     write(installed, "orders", ORDERS)
     installed.world.create_topic("orders", 2)
     wait_until(lambda: installed.api.dag_exists("lakemark__orders__reset"), 90)
-    visit(page, installed, "/dags?name_pattern=orders", "lakemark__orders__reset", SMALL)
+    visit(page, installed, "/dags?tags=lakemark", "lakemark__orders", SMALL)
     take(page, "walk_add_dags")
     dice = random.Random(7)
     changes: list[Any] = [
@@ -123,7 +124,7 @@ def orders(installed: Installed, page: Page) -> None:
     for n in range(57):
         changes.insert(dice.randrange(len(changes)), b"{" if n % 3 else {"seq": n, "amount": 1.5})
     installed.world.produce("orders", changes)
-    installed.api.unpause("lakemark__orders")
+    unpause(installed, "lakemark__orders")
     run(installed, "lakemark__orders", records=3000)
     pipeline_page(page, installed, "orders", SMALL)
     take(page, "walk_add_page")
@@ -137,7 +138,7 @@ def refunds(installed: Installed, page: Page) -> None:
     """A pipeline that is red: its topic does not exist."""
     write(installed, "refunds", OTHER.format(name="refunds", schedule="null"))
     wait_until(lambda: installed.api.dag_exists("lakemark__refunds"), 90)
-    installed.api.unpause("lakemark__refunds")
+    unpause(installed, "lakemark__refunds")
     run_id, state = installed.run("lakemark__refunds")
     assert state == "failed", state
     pipeline_page(page, installed, "refunds", SMALL, state="failed")
@@ -173,7 +174,7 @@ def payments(installed: Installed, page: Page) -> None:
         ],
     )
     wait_until(lambda: installed.api.dag_exists("lakemark__payments"), 90)
-    installed.api.unpause("lakemark__payments")
+    unpause(installed, "lakemark__payments")
     run(installed, "lakemark__payments", records=240)
     pipeline_page(page, installed, "payments", WIDE)
     reason = frame(page).get_by_text("breaks a payment has a customer")
@@ -183,7 +184,7 @@ def payments(installed: Installed, page: Page) -> None:
     frame(page).get_by_role("heading", name="Batches").evaluate("heading => heading.scrollIntoView()")
     take(page, "walk_quarantine")
     frame(page).get_by_role("button", name="Replay quarantine …").click()
-    frame(page).get_by_role("dialog").get_by_label("Reason, for the ledger").fill("the suite is corrected")
+    frame(page).get_by_role("dialog").locator("input[name=reason]").fill("the suite is corrected")
     take(page, "walk_replay")
     frame(page).get_by_role("button", name="Cancel").click()
 
@@ -194,10 +195,10 @@ def backfill(installed: Installed, page: Page) -> None:
     pipeline_page(page, installed, "orders", SMALL)
     frame(page).get_by_role("button", name="Backfill …").click()
     dialog = frame(page).get_by_role("dialog", name="Backfill")
-    dialog.get_by_label("What", exact=True).select_option("span")
-    for label, day in (("From, inclusive", midnight - timedelta(days=1)), ("To, exclusive", midnight)):
-        dialog.get_by_label(label).fill(f"{day:%Y-%m-%dT%H:%M}")
-    dialog.get_by_label("Reason, for the ledger").fill("yesterday, with the corrected file")
+    dialog.locator("select[name=kind]").select_option("span")
+    for name, day in (("since", midnight - timedelta(days=1)), ("until", midnight)):
+        dialog.locator(f"input[name={name}]").fill(f"{day:%Y-%m-%dT%H:%M}")
+    dialog.locator("input[name=reason]").fill("yesterday, with the corrected file")
     take(page, "walk_backfill")
 
     form = {"what": "batches", "batches": "0-7", "records_per_chunk": 300, "reason": "a fix of yesterday"}
@@ -221,10 +222,10 @@ def overview(installed: Installed, page: Page) -> None:
         installed.world.create_topic(name, 2)
         installed.world.produce(name, [{"id": n, "seq": 1, "customer": "c1", "amount": 1.0} for n in range(90)])
         wait_until(lambda name=name: installed.api.dag_exists(f"lakemark__{name}"), 90)
-    installed.api.unpause("lakemark__customers")
+    unpause(installed, "lakemark__customers")
     run(installed, "lakemark__customers", records=90)
     installed.world.produce("invoices", [{"id": n, "seq": 2} for n in range(900)])
-    installed.api.unpause("lakemark__invoices")
+    unpause(installed, "lakemark__invoices")
     run_id = installed.api.trigger("lakemark__invoices")
     wait_until(lambda: installed.api.run_state("lakemark__invoices", run_id) == "running", 120)
     visit(page, installed, "/plugin/lakemark", None, WIDE)
@@ -238,6 +239,16 @@ def overview(installed: Installed, page: Page) -> None:
 
 def write(installed: Installed, name: str, text: str) -> None:
     (installed.world.settings.pipelines / f"{name}.yaml").write_text(text)
+
+
+def unpause(installed: Installed, dag_id: str) -> None:
+    def is_unpaused() -> bool:
+        with suppress(RetryableError):  # Airflow's SQLite is locked: a page is open that asks for much
+            installed.api.unpause(dag_id)
+            return True
+        return False
+
+    wait_until(is_unpaused, 60)
 
 
 def run(installed: Installed, dag_id: str, records: int) -> None:
