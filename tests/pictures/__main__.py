@@ -208,7 +208,7 @@ def backfill(installed: Installed, page: Page) -> None:
     take(page, "walk_backfill_run")
     assert installed.ended(dag_id, run_id, 600) == "success"
 
-    visit(page, installed, f"/dags/{dag_id}", "Trigger", {"width": 1400, "height": 1400})
+    visit(page, installed, f"/dags/{dag_id}", "Trigger", {"width": 1400, "height": 2000})
     page.get_by_role("button", name="Trigger").first.click()
     form_dialog = page.get_by_role("dialog")
     form_dialog.get_by_text("What to do").wait_for(timeout=60_000)
@@ -230,7 +230,7 @@ def overview(installed: Installed, page: Page) -> None:
     wait_until(lambda: installed.api.run_state("lakemark__invoices", run_id) == "running", 120)
     visit(page, installed, "/plugin/lakemark", None, WIDE)
     frame(page).get_by_role("link", name="visits", exact=True).wait_for(timeout=60_000)
-    frame(page).get_by_text("running").first.wait_for(timeout=60_000)
+    frame(page).locator("tr .state.running").first.wait_for(timeout=60_000)
     take(page, "page_list")
 
 
