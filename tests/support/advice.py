@@ -36,7 +36,7 @@ def follow(world: World, pipeline: Pipeline, which: dict[str, int] | None = None
         if told:
             command = told[(which or {}).get(error["error"], 0)]
             followed = world.lakemark(*command)
-            # `audit` exits with 1 for what it finds, `reset` when it has ended another one that was interrupted.
-            is_done = followed.returncode == 0 or command[0] == "audit" or "ended as it had been" in followed.stderr
+            # `audit` exits with 1 for what it finds, `reset` when it has finished another one that was interrupted.
+            is_done = followed.returncode == 0 or command[0] == "audit" or "finished as it had been" in followed.stderr
             assert is_done, (command, followed.stdout, followed.stderr)
     raise AssertionError(f"what the errors say leads nowhere: {met}")
