@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import uuid
 
-from include.cli.output import Commands, add_command, argument, named_pipeline, report, say, who
+from include.cli.output import Commands, add_command, add_ranges, argument, named_pipeline, report, say, who
 from include.control.backfill_chunks import Chunk
 from include.control.backfill_form import batch_ids, moment
 from include.control.backfill_preview import preview_lines
@@ -15,22 +15,13 @@ from include.control.coordinator import Coordinator
 from include.jobs.report import told
 from include.jobs.runner import run_backfill, run_promotion
 from include.protocol.backfill import Backfill
-from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 
 
 def add_backfill_command(commands: Commands) -> None:
     """Adds `backfill` to the command's subparsers."""
     sub = add_command(commands, "backfill", backfill, "read offset ranges again, beside the live pipeline")
-    sub.add_argument(
-        "--range",
-        dest="ranges",
-        action="append",
-        default=[],
-        type=argument(OffsetRange.parse),
-        metavar="T-P:START-END",
-        help="offsets of one topic and partition, END exclusive; may be given several times",
-    )
+    add_ranges(sub, "offsets of one topic and partition, END exclusive; may be given several times")
     sub.add_argument(
         "--since", type=argument(moment), metavar="TIME", help="by Kafka's timestamps, ISO 8601 (UTC by default)"
     )

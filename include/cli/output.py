@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 from include.pipeline_file import Pipeline, find_pipeline, pipeline_files
 from include.protocol.errors import PipelineFileError
 from include.protocol.json_data import JsonValue
+from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 
 T = TypeVar("T")
@@ -69,6 +70,19 @@ def add_command_for_all(commands: Commands, name: str, command: Command, text: s
 
 def add_json(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--json", action="store_true", help="print data instead of text")
+
+
+def add_ranges(sub: argparse.ArgumentParser, text: str) -> None:
+    """Adds `--range`, which may be given several times: a list of `OffsetRange` under `ranges`."""
+    sub.add_argument(
+        "--range",
+        dest="ranges",
+        action="append",
+        default=[],
+        type=argument(OffsetRange.parse),
+        metavar="T-P:START-END",
+        help=text,
+    )
 
 
 def argument(parse: Callable[[str], T]) -> Callable[[str], T]:

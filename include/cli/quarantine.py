@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 
 from include.cli.backfill import run_or_preview
-from include.cli.output import Commands, add_command, argument, named_pipeline, report, who
+from include.cli.output import Commands, add_command, add_ranges, named_pipeline, report, who
 from include.control.backfill_request import BackfillRequest
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Chosen, Quarantine, record_json, record_line
-from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 
 
@@ -29,15 +28,7 @@ def add_quarantine_command(commands: Commands) -> None:
     discard_.add_argument("--reason", required=True, help="recorded with each of them")
     for sub in (show_, replay_, discard_):
         sub.add_argument("--rule", metavar="NAME", help="only records that broke this rule")
-        sub.add_argument(
-            "--range",
-            dest="ranges",
-            action="append",
-            default=[],
-            type=argument(OffsetRange.parse),
-            metavar="T-P:START-END",
-            help="only records of these offsets, END exclusive",
-        )
+        add_ranges(sub, "only records of these offsets, END exclusive")
 
 
 def list_reasons(settings: Settings, options: argparse.Namespace) -> int:
