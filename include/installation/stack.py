@@ -39,7 +39,7 @@ PARTS = ("kafka", "spark", "airflow")
 READY_SECONDS = 300.0
 
 _CODE = ("include", "spark_jobs", "plugins", "dags")
-_OF_USERS = ("pipelines", "transforms", "expectations")  # read anew for every job
+_OF_USERS = ("pipelines", "transforms", "expectations")  # read again for every job
 Say = Callable[[str], None]
 
 
