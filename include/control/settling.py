@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from include.fault_points import fault_point
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
-from include.lake.table_log import landed_and_marker
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables, table_uri
 from include.protocol.batch import BatchKey
@@ -17,7 +17,7 @@ from include.protocol.ledger_events import BatchCommitted, Event
 from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.runs import RunPlan
-from include.protocol.settlement import AlreadySettled, NotLanded, Settle, settle
+from include.protocol.settlement import AlreadySettled, NotLanded, Settle, rollback_between, settle
 from include.settings import Settings
 from include.sources.kafka import source_extent
 from include.sources.landing import LandingSource
@@ -94,12 +94,15 @@ class Settler:
         def decide(state: LedgerState) -> list[Event]:
             nonlocal outcome, problem
             record = state.planned(self.pipeline.name, key)
-            marker, landed = landed_and_marker(self.tables.target, record.batch)
-            quarantine = None
-            if landed is not None and landed.metadata.counts.quarantined:
-                _, quarantine = landed_and_marker(self.tables.quarantine, record.batch)
+            log = TableLog.open(self.tables.target)
+            marker, landed = log.marker_and_landed(record.batch) if log is not None else (None, None)
+            rollback = None
+            if log is not None and landed is not None:
+                known = state.known_before(key.batch_id)
+                since = known.target_version if known is not None else None
+                rollback = rollback_between(known, landed, log.restored(since, landed.table_version))
             fault_point("settle.decided")
-            match settle(record, marker, landed, quarantine):
+            match settle(record, marker, landed, rollback):
                 case Settle(event, problem):
                     outcome = replace(event, settle_seconds=round(time.monotonic() - began, 3))
                     return [outcome]

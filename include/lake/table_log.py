@@ -15,7 +15,7 @@ from include.protocol.commit_metadata import CommitMetadata, own_metadata
 from include.protocol.counts import MergeCounts
 from include.protocol.generations import fenced_for
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
 from include.protocol.settlement import LandedCommit, TargetView
 
 # These operations change no row that a reader sees.
@@ -101,6 +101,11 @@ class TableLog:
         found = self.tail.marker(app_id) if self.tail else None
         return found if found is not None else self.table.transaction_version(app_id)
 
+    def marker_and_landed(self, batch: Batch) -> tuple[int | None, LandedCommit | None]:
+        """The marker under the batch's appId, and the batch's own commit if it has landed."""
+        marker = self.marker_of(batch)
+        return marker, self.landed(batch) if marker is not None and marker >= batch.batch_id else None
+
     def landed(self, batch: Batch) -> LandedCommit | None:
         """The commit of a batch; None if it never landed, or if log clean-up removed its metadata."""
         return self.landed_as(batch.pipeline, batch.generation, batch.batch_id)
@@ -173,12 +178,21 @@ class TableLog:
         Args:
             since_version: commits after this version are searched for a RESTORE; None: there is no search.
         """
-        return TargetView(self.marker(pipeline, generation), self.table_id, self._restored(since_version))
+        marker = self.marker(pipeline, generation)
+        # Only a generation that has written nothing yet must look for the fence before it.
+        is_begun = marker is not None or generation == FIRST_GENERATION
+        is_fenced = is_begun or self.marker(pipeline, generation - 1) == FENCE
+        return TargetView(marker, self.table_id, self.restored(since_version, self.version), is_fenced)
 
-    def _restored(self, since_version: int | None) -> tuple[int, int | None] | None:
-        if since_version is None or since_version >= self.version:
+    def restored(self, since_version: int | None, until_version: int) -> tuple[int, int | None] | None:
+        """The newest RESTORE after a version, up to another one; and the version that it went back to, if it says so.
+
+        Args:
+            since_version: None: there is no search.
+        """
+        if since_version is None or since_version >= until_version:
             return None
-        for entry in self._history(self.version - since_version):
+        for entry in newest_infos(self.uri, until_version, until_version - since_version):
             if entry.get("operation") == "RESTORE":
                 back_to = (entry.get("operationParameters") or {}).get("version")
                 return entry["version"], int(back_to) if back_to not in (None, "null", "") else None
@@ -208,10 +222,7 @@ class TableLog:
 def landed_and_marker(uri: LakeUri, batch: Batch) -> tuple[int | None, LandedCommit | None]:
     """A table's marker under the batch's appId, and the batch's own commit; both None if there is no table."""
     log = TableLog.open(uri)
-    if log is None:
-        return None, None
-    marker = log.marker_of(batch)
-    return marker, log.landed(batch) if marker is not None and marker >= batch.batch_id else None
+    return (None, None) if log is None else log.marker_and_landed(batch)
 
 
 def _moment(entry: JsonObject) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, Self
 
-from include.protocol.batch import Batch
+from include.protocol.batch import FORM, Batch
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_json, offsets_to_json
@@ -43,6 +43,7 @@ class Backfill:
     pins: Mapping[str, int] = field(default_factory=dict)  # as in `Batch`
     from_archive: bool = False  # its records come from the archive, not from Kafka
     records_total: int | None = None  # for a replay: how many records; its ranges span others, too
+    form: int = FORM  # as in `Batch`
 
     @property
     def generation(self) -> int:
@@ -72,6 +73,7 @@ class Backfill:
             topic_ids=self.topic_ids,
             cluster_id=self.cluster_id,
             pins=self.pins,
+            form=self.form,
         )
 
     def to_json(self) -> JsonObject:
@@ -91,9 +93,10 @@ class Backfill:
             "records_total": self.records_total,
             "from_archive": self.from_archive,
             "pins": dict(self.pins),
+            **({"form": self.form} if self.form > 1 else {}),
         }
 
     @classmethod
     def from_json(cls, data: JsonMapping) -> Self:
         chunks = tuple(tuple(OffsetRange(*parts) for parts in ranges) for ranges in data["chunks"])
-        return cls(**{**data, "chunks": chunks, "next_offsets": offsets_from_json(data["next_offsets"])})
+        return cls(**{"form": 1, **data, "chunks": chunks, "next_offsets": offsets_from_json(data["next_offsets"])})

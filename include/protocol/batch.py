@@ -12,6 +12,9 @@ from include.protocol.ranges import OffsetRange, fingerprint
 
 # No attempt has a batch id this high: a generation whose marker has this value is fenced (I5).
 FENCE = 2**63 - 1
+# The form of a batch on disk. 1: its fingerprint leaves out the pins, and its marker is the batch id in every table.
+# 2: its fingerprint has them, and its marker in tables before the point is a stamp (see `participants`).
+FORM = 2
 
 
 def app_id(pipeline: str, generation: int) -> str:
@@ -29,20 +32,25 @@ class BatchKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch `batch_id` of one generation of a pipeline, as planned. Once recorded, it is never planned again (I1)."""
+    """Batch `batch_id` of one generation of a pipeline, as planned. Once recorded, it is never planned again (I1).
+
+    A batch without ranges is a repair: it reads nothing, and mends what is not where the last batch has left it.
+    """
 
     pipeline: str
     generation: int
     batch_id: int
-    ranges: tuple[OffsetRange, ...]  # sorted, at most one per partition, none empty
+    ranges: tuple[OffsetRange, ...]  # sorted, at most one per partition, none of them empty
     topic_ids: Mapping[str, str]  # topic -> Kafka's id for it (KIP-516)
     cluster_id: str
     pins: Mapping[str, int] = field(default_factory=dict)  # versions of the tables that its rows are computed with
+    mends: tuple[str, ...] = ()  # participants that were not where the last batch had left them when it was planned
+    form: int = FORM
 
     def __post_init__(self) -> None:
         partitions = [r.topic_partition for r in self.ranges]
-        if not partitions or partitions != sorted(set(partitions)):
-            raise ValueError(f"ranges must be sorted, one per partition and at least one: {self.ranges}")
+        if partitions != sorted(set(partitions)) or not (partitions or self.mends):
+            raise ValueError(f"ranges must be sorted, one per partition, at least one unless it mends: {self.ranges}")
 
     @property
     def key(self) -> BatchKey:
@@ -61,7 +69,7 @@ class Batch:
 
     @cached_property
     def fingerprint(self) -> str:
-        return fingerprint(self.ranges, self.topic_ids, self.cluster_id)
+        return fingerprint(self.ranges, self.topic_ids, self.cluster_id, self.pins if self.form > 1 else None)
 
     @property
     def width(self) -> int:
@@ -78,6 +86,8 @@ class Batch:
             "cluster_id": self.cluster_id,
             "fingerprint": self.fingerprint,
             **({"pins": dict(self.pins)} if self.pins else {}),
+            **({"mends": list(self.mends)} if self.mends else {}),
+            **({"form": self.form} if self.form > 1 else {}),
         }
 
     @classmethod
@@ -90,6 +100,8 @@ class Batch:
             topic_ids=dict(data["topic_ids"]),
             cluster_id=data["cluster_id"],
             pins=dict(data.get("pins") or {}),
+            mends=tuple(data.get("mends") or ()),
+            form=data.get("form", 1),
         )
 
     def __str__(self) -> str:

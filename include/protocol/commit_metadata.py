@@ -11,10 +11,11 @@ from include.protocol.batch import Batch
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonMapping
+from include.protocol.participants import Positions, positions_from_json, positions_to_json
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 FORMAT = 1
-_OPTIONAL = ("quality", "set_aside", "history", "truncated")  # fields that may be missing
+_OPTIONAL = ("quality", "set_aside", "history", "truncated", "digest", "revision")  # fields that may be missing
 Role = Literal["target", "archive", "quarantine", "history", "route"]
 FENCE_ROLE = "fence"  # the commit that ends a generation (see `generations`)
 CANCEL_ROLE = "backfill cancelled"  # after this commit, no chunk of the backfill can land
@@ -34,6 +35,9 @@ class CommitMetadata:
     set_aside: str | None = None  # digest of what this attempt quarantines, and why; None: nothing
     history: str | None = None  # scd2; None: the table has one row per key
     truncated: bool | None = None  # a truncate in the batch has deleted rows; None: there was none
+    digest: str | None = None  # of what the batch writes in this table, and of the program; None: an older Lakemark
+    revision: int | None = None  # how often the batch was written anew in this table; None: never
+    positions: Positions | None = None  # in the point's commit: where all other tables stand after the batch
 
     @classmethod
     def of(
@@ -78,6 +82,7 @@ class CommitMetadata:
                 "attempt_id": self.attempt_id,
                 "code_version": self.code_version,
                 **{name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None},
+                **({} if self.positions is None else {"positions": positions_to_json(self.positions)}),
             },
             separators=(",", ":"),
         )
@@ -102,6 +107,7 @@ class CommitMetadata:
                 attempt_id=data["attempt_id"],
                 code_version=data["code_version"],
                 **{name: data.get(name) for name in _OPTIONAL},
+                positions=None if data.get("positions") is None else positions_from_json(data["positions"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise TableDamaged(

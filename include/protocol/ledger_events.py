@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from include.protocol.backfill import Backfill, BackfillOutcome
-from include.protocol.batch import Batch
+from include.protocol.batch import FORM, Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.json_data import JsonMapping
+from include.protocol.participants import Positions
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
@@ -37,6 +38,10 @@ class GenerationStarted:
     target_version: int | None = None  # the target's version when the generation before was fenced
     recreated: tuple[str, ...] = ()  # topics that were re-created since the generation before, or whose cluster changed
     skipped: tuple[OffsetRange, ...] = ()  # no batch will ever read these: a deliberate, audited loss
+    table_id: str | None = None  # the target's; None: an older Lakemark recorded this
+    positions: Positions | None = None  # where the other tables must stand; None: as they are
+    restored_to: int | None = None  # the target's version that a RESTORE went back to, which this generation follows
+    form: int = FORM  # of its batches, see `Batch`
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,15 @@ class AttemptEnded:
 
 
 @dataclass(frozen=True)
+class Rollback:
+    """What somebody did to the target between two batches: rows are gone, and markers are not."""
+
+    version: int  # of the RESTORE, or of the batch that landed in another table
+    back_to: int | None = None  # the version that was restored, if the log says so
+    other_table: str | None = None  # id of the table that earlier batches had landed in, if this is another one
+
+
+@dataclass(frozen=True)
 class BatchCommitted:
     """What the target's log says about a batch. Settle records it."""
 
@@ -96,6 +110,12 @@ class BatchCommitted:
     attempt_seconds: float | None = None  # how long its attempt took; None: the attempt did not report
     table_id: str | None = None  # Delta's id of the target; another table in its place has another id
     quality: JsonMapping | None = None  # the quality suite's verdict; None: there is no suite
+    positions: Positions | None = None  # of all other tables after the batch; None: the commit does not say it
+    rollback: Rollback | None = None  # of the target, between the batch before and this one
+
+    @property
+    def target_version(self) -> int | None:
+        return self.table_version
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Literal, get_args
 
 from include.protocol.backfill import Backfill
@@ -19,8 +20,10 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     LedgerSnapshot,
+    Rollback,
     TopicsStarted,
 )
+from include.protocol.participants import Positions, positions_from_json, positions_to_json
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
 
 EventName = Literal[
@@ -132,12 +135,23 @@ def _commit_to_json(event: BatchCommitted) -> JsonObject:
         "settle_seconds": event.settle_seconds,
         "attempt_seconds": event.attempt_seconds,
         "quality": event.quality,
+        "positions": None if event.positions is None else positions_to_json(event.positions),
+        "rollback": event.rollback and asdict(event.rollback),
     }
 
 
 def _commit_from_json(generation: int, batch_id: int, data: JsonMapping) -> BatchCommitted:
-    counts = data["counts"] and BatchCounts(**data["counts"])
-    return BatchCommitted(generation, batch_id, **{**data, "counts": counts})
+    made = {
+        "counts": data["counts"] and BatchCounts(**data["counts"]),
+        "positions": _positions_from(data),
+        "rollback": (rollback := data.get("rollback")) and Rollback(**rollback),
+    }
+    return BatchCommitted(generation, batch_id, **{**data, **made})
+
+
+def _positions_from(data: JsonMapping) -> Positions | None:
+    found = data.get("positions")
+    return None if found is None else positions_from_json(found)
 
 
 def generation_to_json(event: GenerationStarted) -> JsonObject:
@@ -152,16 +166,23 @@ def generation_to_json(event: GenerationStarted) -> JsonObject:
         "target_version": event.target_version,
         "recreated": list(event.recreated),
         "skipped": [r.to_json() for r in event.skipped],
+        "table_id": event.table_id,
+        "positions": None if event.positions is None else positions_to_json(event.positions),
+        "restored_to": event.restored_to,
+        "form": event.form,
     }
 
 
 def generation_from_json(generation: int, data: JsonMapping) -> GenerationStarted:
     starts = offsets_from_json(data["start_offsets"])
-    tuples = {
+    made = {
+        "start_offsets": starts,
         "recreated": tuple(data["recreated"]),
         "skipped": tuple(OffsetRange.from_json(r) for r in data["skipped"]),
+        "positions": _positions_from(data),
+        "form": data.get("form", 1),
     }
-    return GenerationStarted(generation, **{**data, **tuples, "start_offsets": starts})
+    return GenerationStarted(generation, **{**data, **made})
 
 
 def _row(

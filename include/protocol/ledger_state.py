@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from include.protocol.backfill import Backfill, BackfillOutcome
-from include.protocol.batch import Batch, BatchKey
+from include.protocol.batch import FORM, Batch, BatchKey
 from include.protocol.errors import FencedGeneration, LedgerConflict, TerminalError
 from include.protocol.guard import fenced
 from include.protocol.ledger_events import (
@@ -19,6 +19,7 @@ from include.protocol.ledger_events import (
     LedgerSnapshot,
     TopicsStarted,
 )
+from include.protocol.participants import Positions
 from include.protocol.ranges import TopicPartition
 
 _BACKFILLS_OF_A_LEDGER = 100_000  # more than any ledger will have; rows store a backfill's number in 32 bits
@@ -144,6 +145,29 @@ class LedgerState:
         """Whether this state can answer a question about this batch, or about a chunk of a backfill."""
         generation, batch_id = key
         return self.is_whole or generation != self.generation or batch_id >= self.first_batch_id
+
+    @property
+    def positions(self) -> Positions:
+        """Where the tables before the point must stand, as the last landed batch has left them. A table that is not
+        here is accepted as it is."""
+        if (commit := self.last_commit) is not None:
+            return commit.positions or {}
+        return (self.generations[-1].positions or {}) if self.generations else {}
+
+    def known_before(self, batch_id: int) -> BatchCommitted | GenerationStarted | None:
+        """What the ledger knows of the target before a batch: the commit of the batch before, or how the generation
+        began; None in a first generation."""
+        before = self.record(batch_id - 1)
+        if before is not None:
+            return before.commit
+        return self.generations[-1] if self.generations and batch_id == 0 else None
+
+    @property
+    def form(self) -> int:
+        """The form of this generation's batches (see `Batch`). A ledger without a batch has the newest form."""
+        if self.batches:
+            return self.batches[-1].batch.form
+        return self.generations[-1].form if self.generations else FORM
 
     @property
     def target_version(self) -> int | None:

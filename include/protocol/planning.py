@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -95,12 +95,15 @@ def plan_next(
     source: SourceExtent,
     offsets_max: int,
     pins: Mapping[str, int] = MappingProxyType({}),
+    mends: Sequence[str] = (),
 ) -> NewBatch | PendingBatch | Idle:
     """The next batch of a pipeline. All of its topics must have started.
 
     Args:
         offsets_max: the most that a batch may span; partitions share them by their lag.
         pins: versions of the tables that the batch's rows are computed with, so that all attempts compute the same.
+        mends: tables that are not where the last batch has left them. The next batch mends them, with records or
+            without.
 
     Raises:
         OffsetsExpired, TopicRecreated: Kafka no longer holds what comes next (I7).
@@ -112,7 +115,7 @@ def plan_next(
     lags = {tp: source.partitions[tp].end_offset - offset for tp, offset in starts.items()}
     takes = share_by_lag(lags, offsets_max)
     ranges = tuple(OffsetRange(*tp, starts[tp], starts[tp] + take) for tp, take in sorted(takes.items()) if take)
-    if not ranges:
+    if not ranges and not mends:
         return Idle()
     batch = Batch(
         pipeline=pipeline,
@@ -122,6 +125,7 @@ def plan_next(
         topic_ids=dict(source.topic_ids),
         cluster_id=source.cluster_id,
         pins=dict(pins),
+        mends=tuple(mends),
     )
     return NewBatch(batch, sum(lags.values()) - batch.width)
 

@@ -115,12 +115,22 @@ def offsets_from_argument(text: str) -> dict[TopicPartition, int]:
     return offsets
 
 
-def fingerprint(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], cluster_id: str) -> str:
-    """The identity of a batch's input: the SHA-256, in hex, of its ranges, topic ids and cluster id.
+def fingerprint(
+    ranges: Iterable[OffsetRange],
+    topic_ids: Mapping[str, str],
+    cluster_id: str,
+    pins: Mapping[str, int] | None = None,
+) -> str:
+    """The identity of a batch's input: the SHA-256, in hex, of its ranges, topic ids, cluster id and pins.
 
     A re-created topic has another id, so equal ranges of it are another input.
+
+    Args:
+        pins: versions of the tables that rows are computed with; None: the first form of a fingerprint, without pins.
     """
     ordered = sorted(ranges)
     topics = {topic: topic_ids[topic] for topic in sorted({r.topic for r in ordered})}
-    canonical = {"cluster_id": cluster_id, "topic_ids": topics, "ranges": [r.to_json() for r in ordered]}
+    canonical: JsonObject = {"cluster_id": cluster_id, "topic_ids": topics, "ranges": [r.to_json() for r in ordered]}
+    if pins is not None:
+        canonical["pins"] = dict(pins)
     return hashlib.sha256(json.dumps(canonical, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -9,7 +9,7 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import BatchCounts, MergeCounts, account
 from include.protocol.errors import CountsDisagree, FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
-from include.protocol.ledger_events import FIRST_GENERATION, BatchCommitted
+from include.protocol.ledger_events import FIRST_GENERATION, BatchCommitted, GenerationStarted, Rollback
 from include.protocol.ledger_state import BatchRecord, LedgerState
 
 
@@ -56,13 +56,14 @@ class NotLanded:
 
 
 def settle(
-    record: BatchRecord, marker: int | None, landed: LandedCommit | None, quarantine: LandedCommit | None
+    record: BatchRecord, marker: int | None, landed: LandedCommit | None, rollback: Rollback | None = None
 ) -> Settle | AlreadySettled | NotLanded:
     """Decides what the ledger must learn about a batch.
 
     Args:
         marker: the target's marker for the batch's generation.
-        landed: the target's commit of the batch, if its log still has it. quarantine: the same for the quarantine.
+        landed: the target's commit of the batch, if its log still has it.
+        rollback: what was done to the target between the batch before and this one.
 
     Raises:
         BatchMismatch: other ranges landed under this id. FencedGeneration: the generation has ended.
@@ -85,6 +86,7 @@ def settle(
                 committed_at=None,
                 attempt_id=None,
                 counts=None,
+                rollback=rollback,
             )
         )
     # The batch has landed, whatever its counts say. A ledger that refused to record it could never go on.
@@ -102,13 +104,39 @@ def settle(
             committed_at=landed.committed_at,
             attempt_id=landed.metadata.attempt_id,
             counts=counts,
-            quarantine_version=quarantine.table_version if quarantine else None,
+            quarantine_version=_quarantine_version(landed.metadata),
             attempt_seconds=record.seconds_of(landed.metadata.attempt_id),
             table_id=landed.table_id,
             quality=landed.metadata.quality,
+            positions=landed.metadata.positions,
+            rollback=rollback,
         ),
         problem,
     )
+
+
+def _quarantine_version(metadata: CommitMetadata) -> int | None:
+    """The quarantine's version with what the batch has set aside; None if that is nothing."""
+    position = (metadata.positions or {}).get("quarantine")
+    return position.version if position is not None and metadata.counts.quarantined else None
+
+
+def rollback_between(
+    known: BatchCommitted | GenerationStarted | None,
+    landed: LandedCommit | None,
+    restored: tuple[int, int | None] | None,
+) -> Rollback | None:
+    """What was done to the target between what the ledger knows last and a batch that has landed; None: nothing.
+
+    Args:
+        known: the commit of the batch before, or the generation's start.
+        restored: the newest RESTORE between the two, and the version that it went back to.
+    """
+    if landed is None or known is None:
+        return None
+    if known.table_id not in (None, landed.table_id):
+        return Rollback(landed.table_version, other_table=known.table_id)
+    return None if restored is None else Rollback(*restored)
 
 
 @dataclass(frozen=True)
@@ -119,6 +147,7 @@ class TargetView:
     table_id: str
     # (version of the newest RESTORE since the last known commit, version that it restored)
     restored: tuple[int, int | None] | None
+    is_fenced_before: bool = True  # it holds the fence of the generation before this one, if there was one
 
 
 def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | None) -> None:
@@ -172,12 +201,13 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
     Raises:
         TargetBehindLedger: batches are missing, the table is another one, or it was rolled back.
     """
-    if state.committed_through < 0:
-        return
     where, last = f"{pipeline} generation {state.generation}", state.last_commit
     again = f"`lakemark reset {pipeline} --from earliest --reason ...` fills it from Kafka again"
+    if last is None:
+        _verify_begun(state, target, where, again)
+        return
     marker = target.marker if target else None
-    if marker is None or marker < state.committed_through:
+    if target is None or marker is None or marker < state.committed_through:
         raise TargetBehindLedger(
             what="the target lacks batches that the ledger says are committed",
             where=where,
@@ -185,22 +215,62 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
             found=f"marker {marker}" if target else "no table",
             action=f"the table was replaced or rolled back: bring the right one back, or {again}",
         )
-    if target is not None and last is not None and last.table_id not in (None, target.table_id):
+    if last.table_id not in (None, target.table_id):
+        raise _another_table(where, expected=last.table_id, found=target.table_id, again=again)
+    _verify_not_rolled_back(pipeline, state, target, last, where, again)
+
+
+def _verify_begun(state: LedgerState, target: TargetView | None, where: str, again: str) -> None:
+    """Checks the target of a generation in which nothing has landed yet. It may lack everything in the first one."""
+    if state.generation == FIRST_GENERATION:
+        return
+    started = state.generations[-1] if state.generations else None
+    if target is None or not target.is_fenced_before:
         raise TargetBehindLedger(
-            what="the target is not the table that earlier batches landed in",
+            what="the target lacks the end of the generation before this one",
             where=where,
-            expected=f"table id {last.table_id}",
-            found=f"table id {target.table_id}",
-            action=f"bring the right one back; if this one is wanted, {again}",
+            expected=f"a table with the fence of generation {state.generation - 1}",
+            found="a table without it" if target else "no table",
+            action=f"the table was lost or replaced: bring the right one back, or {again}",
         )
-    if target is not None and target.restored is not None:
-        version, back_to = target.restored
-        first_lost = "BATCH" if back_to is None else state.first_after(back_to)
+    if started is not None and started.table_id not in (None, target.table_id):
+        raise _another_table(where, expected=started.table_id, found=target.table_id, again=again)
+    if target.restored is not None:
         raise TargetBehindLedger(
-            what="a RESTORE rolled the target back, which removes rows and leaves markers as they are",
-            where=f"{where}, version {version}",
-            expected="the rows of every committed batch",
-            found=f"the rows of version {back_to}" if back_to is not None else "the rows of an earlier time",
-            action=f"`lakemark reset {pipeline} --from {first_lost} --reason ...` applies again what was removed "
-            "(changes are order-proof: the rows that are there stay as they are)",
+            what="a RESTORE rolled the target back after this generation had begun",
+            where=f"{where}, version {target.restored[0]}",
+            expected="the rows that it began with",
+            found="the rows of an earlier time",
+            action=f"restore the version before that one; or {again}",
         )
+
+
+def _another_table(where: str, expected: str | None, found: str | None, again: str) -> TargetBehindLedger:
+    return TargetBehindLedger(
+        what="the target is not the table that earlier batches landed in",
+        where=where,
+        expected=f"table id {expected}",
+        found=f"table id {found}",
+        action=f"bring the right one back; if this one is wanted, {again}",
+    )
+
+
+def _verify_not_rolled_back(
+    pipeline: str, state: LedgerState, target: TargetView, last: BatchCommitted, where: str, again: str
+) -> None:
+    """Checks for a RESTORE after the last commit, and for what settle found before it."""
+    rollback = Rollback(*target.restored) if target.restored is not None else last.rollback
+    if rollback is None:
+        return
+    if rollback.other_table is not None:
+        raise _another_table(where, expected=rollback.other_table, found=target.table_id, again=again)
+    version, back_to = rollback.version, rollback.back_to
+    first_lost = "BATCH" if back_to is None else state.first_after(back_to)
+    raise TargetBehindLedger(
+        what="a RESTORE rolled the target back, which removes rows and leaves markers as they are",
+        where=f"{where}, version {version}",
+        expected="the rows of every committed batch",
+        found=f"the rows of version {back_to}" if back_to is not None else "the rows of an earlier time",
+        action=f"`lakemark reset {pipeline} --from {first_lost} --reason ...` applies again what was removed "
+        "(changes are order-proof: the rows that are there stay as they are)",
+    )
