@@ -177,7 +177,7 @@ class QuarantineStates:
         planned: dict[tuple[int, int], Batch] = {}
         for event in self.events:
             match event:
-                case BatchPlanned(batch):
+                case BatchPlanned(batch, _):
                     planned[batch.key] = batch
                 case BatchCommitted():
                     batch = planned[event.generation, event.batch_id]

@@ -20,8 +20,13 @@ import org.apache.hadoop.fs.Path;
  * that check at the same moment both commit, and the second rename silently replaces the first commit. Here the file gets
  * its name by a hard link, which the file system makes only if no file has that name. The bytes are on the disk before
  * that, so a crash of the machine leaves no empty commit.
+ *
+ * A commit may name the version that it succeeds (a setting of its session). Then it lands there or nowhere: what was
+ * decided from that version is not true of a later one. Delta alone would land it behind whatever came in between.
  */
 public class PosixLogStore extends HadoopFileSystemLogStore {
+
+    private static final String SUCCEEDS = "spark.lakemark.commit.succeeds";
 
     public PosixLogStore(Configuration configuration) {
         super(configuration);
@@ -33,6 +38,7 @@ public class PosixLogStore extends HadoopFileSystemLogStore {
             return;
         }
         File commit = new File(path.toUri().getPath());
+        refuseIfOvertaken(commit.getName(), configuration.get(SUCCEEDS));
         File temporary = new File(createTempPath(path).toUri().getPath());
         try {
             writeDurably(temporary, actions);
@@ -45,6 +51,16 @@ public class PosixLogStore extends HadoopFileSystemLogStore {
     /** Checkpoints are written under another name and renamed. Two checkpoints of one version hold the same. */
     public Boolean isPartialWriteVisible(Path path, Configuration configuration) {
         return Boolean.TRUE;
+    }
+
+    private static void refuseIfOvertaken(String name, String version) throws IOException {
+        if (version == null || !name.endsWith(".json")) {
+            return;
+        }
+        String expected = String.format("%020d.json", new Object[] {Long.valueOf(Long.parseLong(version) + 1)});
+        if (!name.equals(expected)) {
+            throw new IOException("LAKEMARK_OVERTAKEN: the commit must be " + expected + " and would be " + name);
+        }
     }
 
     private static void writeDurably(File file, Iterator actions) throws IOException {

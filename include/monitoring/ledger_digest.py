@@ -83,9 +83,9 @@ class _Digesting:
             case TopicsStarted() as started:
                 self._next.update(started.start_offsets)
                 self._first = {**started.start_offsets, **self._first}
-            case BatchPlanned(batch):
+            case BatchPlanned(batch, stands_on):
                 self._next.update({r.topic_partition: r.end_offset for r in batch.ranges})
-                changes["last"] = BatchRecord(batch)
+                changes["last"] = BatchRecord(batch, stands_on=stands_on)
             case (AttemptStarted() | AttemptEnded()) as event:
                 if now.last is not None and now.last.batch.key == (event.generation, event.batch_id):
                     changes["last"] = now.last.after(event)

@@ -139,6 +139,24 @@ def rebuild(
     )
 
 
+def after_a_loss(generation: int, reason: str, started_by: str) -> GenerationStarted:
+    """The generation that a ledger begins with if other tables of the pipeline hold batches that it does not know: the
+    ledger was lost, and the target too, or no batch had reached it. Topics start anew in it.
+
+    Args:
+        generation: the newest one that any table knows.
+    """
+    return GenerationStarted(
+        generation=generation + 1,
+        start_offsets={},
+        topic_ids={},
+        cluster_id=None,
+        origin="loss",
+        reason=reason,
+        started_by=started_by,
+    )
+
+
 def take_over(backfill: Backfill, state: LedgerState, source: SourceExtent, started_by: str) -> GenerationStarted:
     """The generation after a backfill whose table takes the target's place. It continues where the backfill was
     planned.

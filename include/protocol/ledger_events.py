@@ -62,6 +62,8 @@ class TopicsStarted:
 @dataclass(frozen=True)
 class BatchPlanned:
     batch: Batch
+    # Where all other tables stood when it was planned; it is landed on top of that. None of its attempts had begun yet.
+    stands_on: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from include.protocol.ledger_events import (
     TopicsStarted,
 )
 from include.protocol.ledger_state import BackfillRecord, BatchRecord, LedgerState, contradiction
+from include.protocol.participants import Positions
 from include.protocol.ranges import TopicPartition
 
 
@@ -70,8 +71,8 @@ class _Folding:
                 self._begin(event)
             case TopicsStarted():
                 self._start(event)
-            case BatchPlanned(batch):
-                self._plan(batch)
+            case BatchPlanned():
+                self._plan(event.batch, event.stands_on)
             case LedgerSnapshot():
                 self._take_snapshot(event)
             case BackfillPlanned(backfill):
@@ -113,9 +114,9 @@ class _Folding:
         self.cluster_id = event.cluster_id
 
     def _begin(self, event: GenerationStarted) -> None:
-        """A rebuilt ledger may begin with any generation. Later generations follow each other."""
-        if event.generation != self.generation + 1 and not (self.empty and event.generation > self.generation):
-            raise contradiction(event, f"generation {self.generation + 1}", f"generation {event.generation}")
+        """Numbers only grow. One that another ledger of this pipeline has had is left out."""
+        if event.generation <= self.generation:
+            raise contradiction(event, f"a generation after {self.generation}", f"generation {event.generation}")
         self.generation, self.batches, self.first_batch_id = event.generation, [], 0
         self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
         self.cluster_id = event.cluster_id
@@ -129,7 +130,7 @@ class _Folding:
         self.topic_ids.update(event.topic_ids)
         self.cluster_id = event.cluster_id
 
-    def _plan(self, batch: Batch) -> None:
+    def _plan(self, batch: Batch, stands_on: Positions) -> None:
         if batch.generation != self.generation or batch.batch_id != self._next_batch_id:
             raise contradiction(batch, f"generation {self.generation} batch {self._next_batch_id}", "this plan")
         if self.batches and self.batches[-1].commit is None:
@@ -141,4 +142,4 @@ class _Folding:
             self.next_offsets[r.topic_partition] = r.end_offset
         self.topic_ids.update(batch.topic_ids)
         self.cluster_id = batch.cluster_id
-        self.batches.append(BatchRecord(batch))
+        self.batches.append(BatchRecord(batch, stands_on=stands_on))

@@ -53,7 +53,8 @@ def to_row(event: Event) -> JsonObject:
             }
             return _row("topics_started", event.generation, event.next_batch_id, details)
         case BatchPlanned(batch):
-            return _row("planned", batch.generation, batch.batch_id, batch.to_json())
+            details = {**batch.to_json(), "stands_on": positions_to_json(event.stands_on)}
+            return _row("planned", batch.generation, batch.batch_id, details)
         case AttemptStarted():
             details = {"host": event.host, "started_by": event.started_by}
             return _row("attempt_started", event.generation, event.batch_id, details, attempt_id=event.attempt_id)
@@ -94,7 +95,7 @@ def from_row(row: JsonMapping) -> Event:
             starts = offsets_from_json(details["start_offsets"])
             return TopicsStarted(*key, **{**details, "start_offsets": starts})
         case "planned":
-            return BatchPlanned(Batch.from_json(details))
+            return BatchPlanned(Batch.from_json(details), positions_from_json(details.get("stands_on", {})))
         case "attempt_started":
             return AttemptStarted(*key, row["attempt_id"], **details)
         case "attempt_ended":

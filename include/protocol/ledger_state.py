@@ -46,6 +46,7 @@ class BatchRecord:
     batch: Batch
     attempts: tuple[AttemptRecord, ...] = ()
     commit: BatchCommitted | None = None
+    stands_on: Positions = field(default_factory=dict)  # where all other tables stood when it was planned
 
     def seconds_of(self, attempt_id: str) -> float | None:
         """How long an attempt's phases took in total; None if it has not reported."""
@@ -150,6 +151,8 @@ class LedgerState:
     def positions(self) -> Positions:
         """Where the tables before the point must stand, as the last landed batch has left them. A table that is not
         here is accepted as it is."""
+        if self.pending is not None:
+            return self.pending.stands_on
         if (commit := self.last_commit) is not None:
             return commit.positions or {}
         return (self.generations[-1].positions or {}) if self.generations else {}
@@ -161,6 +164,11 @@ class LedgerState:
         if before is not None:
             return before.commit
         return self.generations[-1] if self.generations and batch_id == 0 else None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing was ever planned, as far as this ledger knows."""
+        return self.is_whole and not self.batches and not self.generations
 
     @property
     def form(self) -> int:

@@ -175,8 +175,7 @@ def verify_not_behind(found: Position, named: Position, where: str) -> None:
     Raises:
         TargetBehindLedger: it is another table, or it lacks batches.
     """
-    same_table = named.identity in (None, found.identity)
-    if same_table and (found.batch, found.revision) >= (named.batch, named.revision):
+    if not _is_behind(found, named):
         return
     raise TargetBehindLedger(
         what="a table that batches write beside the target is not as the last batch left it",
@@ -187,6 +186,11 @@ def verify_not_behind(found: Position, named: Position, where: str) -> None:
         "earliest --reason ...` fills it again (changes are order-proof); or, to go on with the table as it is, "
         "`lakemark reset NAME --reason ...`",
     )
+
+
+def _is_behind(found: Position, named: Position) -> bool:
+    same_table = named.identity in (None, found.identity)
+    return not same_table or (found.batch, found.revision) < (named.batch, named.revision)
 
 
 def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch: BatchKey) -> int | None:
@@ -216,3 +220,18 @@ def repair_due(named: Positions, heads: Positions) -> list[str]:
     The next batch mends them, even if it has no records.
     """
     return sorted(name for name, head in heads.items() if name in named and not head.is_at(named[name]))
+
+
+def standing(named: Positions, heads: Positions) -> dict[str, Position]:
+    """What a new batch stands on: where the last landed batch has left each table; a table that it does not name is
+    accepted as it is."""
+    return {name: named.get(name, head) for name, head in heads.items()}
+
+
+def positions_to_begin_with(named: Positions, heads: Positions) -> dict[str, Position]:
+    """Where a new generation's tables must stand: as the last landed batch has left them. A table that lacks that, or
+    that no batch has named, is accepted as it is: a person has looked at it."""
+    return {
+        name: named[name] if name in named and not _is_behind(head, named[name]) else head
+        for name, head in heads.items()
+    }

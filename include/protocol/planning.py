@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
@@ -11,6 +11,7 @@ from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired, TopicRecreated
 from include.protocol.ledger_events import TopicsStarted
 from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Positions, repair_due, standing, verify_not_behind
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 
@@ -37,6 +38,7 @@ class NewBatch:
 
     batch: Batch
     lag_records: int  # records left after this batch, at most
+    stands_on: Positions = field(default_factory=dict)  # see `BatchPlanned`
 
 
 @dataclass(frozen=True)
@@ -95,22 +97,27 @@ def plan_next(
     source: SourceExtent,
     offsets_max: int,
     pins: Mapping[str, int] = MappingProxyType({}),
-    mends: Sequence[str] = (),
+    heads: Positions = MappingProxyType({}),
 ) -> NewBatch | PendingBatch | Idle:
     """The next batch of a pipeline. All of its topics must have started.
 
     Args:
         offsets_max: the most that a batch may span; partitions share them by their lag.
         pins: versions of the tables that the batch's rows are computed with, so that all attempts compute the same.
-        mends: tables that are not where the last batch has left them. The next batch mends them, with records or
-            without.
+        heads: where the tables before the point stand. If one is not where the last batch has left it, the next batch
+            mends it, with records or without.
 
     Raises:
         OffsetsExpired, TopicRecreated: Kafka no longer holds what comes next (I7).
+        TargetBehindLedger: a table lacks what the last batch has left in it.
     """
+    for name, head in heads.items():
+        if (named := state.positions.get(name)) is not None:
+            verify_not_behind(head, named, f"{pipeline}, {name}")
     if state.pending is not None:
         verify_source(state.pending.batch, source)
         return PendingBatch(state.pending.batch)
+    mends = repair_due(state.positions, heads)
     starts = next_offsets(pipeline, state, source)
     lags = {tp: source.partitions[tp].end_offset - offset for tp, offset in starts.items()}
     takes = share_by_lag(lags, offsets_max)
@@ -127,7 +134,7 @@ def plan_next(
         pins=dict(pins),
         mends=tuple(mends),
     )
-    return NewBatch(batch, sum(lags.values()) - batch.width)
+    return NewBatch(batch, sum(lags.values()) - batch.width, standing(state.positions, heads))
 
 
 def next_offsets(pipeline: str, state: LedgerState, source: SourceExtent) -> dict[TopicPartition, int]:

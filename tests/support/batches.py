@@ -11,6 +11,7 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 
 COUNTS = SourceCounts(read=10, quarantined=1, filtered=1, superseded=3, changes=5)
+NO_COUNTS = SourceCounts(read=0, quarantined=0, filtered=0, superseded=0, changes=0)
 
 
 def batch(batch_id: int = 0, *ranges: tuple[str, int, int, int], generation: int = 1) -> Batch:

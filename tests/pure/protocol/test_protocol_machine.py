@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from hypothesis import HealthCheck, settings
@@ -29,10 +29,11 @@ from include.protocol.errors import (
     LedgerBehindTarget,
     LedgerConflict,
     OffsetsExpired,
+    TargetBehindLedger,
     TerminalError,
     TopicRecreated,
 )
-from include.protocol.generations import Origin, fence_metadata, fenced_for, rebuild, restart, skip
+from include.protocol.generations import Origin, after_a_loss, fence_metadata, fenced_for, rebuild, restart, skip
 from include.protocol.guard import Apply, guard
 from include.protocol.ledger_events import (
     BatchCommitted,
@@ -45,6 +46,7 @@ from include.protocol.ledger_events import (
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import to_row
 from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position, positions_to_begin_with
 from include.protocol.planning import (
     NewBatch,
     PartitionExtent,
@@ -62,7 +64,8 @@ from include.protocol.settlement import (
     verify_ledger_not_behind,
     verify_target_not_behind,
 )
-from tests.support.batches import COUNTS, merged
+from tests.pure.protocol.machine_tables import Beside, Writing
+from tests.support.batches import COUNTS, NO_COUNTS, merged
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 P, TOPIC, PARTITIONS = "p", "t", 2
@@ -90,6 +93,7 @@ class Target:
     landed: list[LandedCommit] = field(default_factory=list)
     fences: list[str] = field(default_factory=list)  # metadata
     version: int = 0
+    table_id: str = "id"
     doubled: bool = False  # another writer has put rows there twice: a MERGE changes more of them than it should
 
     def commit_of(self, key: BatchKey) -> LandedCommit | None:
@@ -115,6 +119,13 @@ class Worker:
 
     batch: Batch
     state: LedgerState
+    program: str = "P"
+    writing: Writing | None = None  # it has looked at a table, and has not written it yet
+    positions: dict[str, Position] = field(default_factory=dict)  # of the tables that it has landed
+
+    @property
+    def digest(self) -> str:
+        return f"{self.batch.fingerprint} {self.program}"
 
 
 class Protocol(RuleBasedStateMachine):
@@ -124,9 +135,11 @@ class Protocol(RuleBasedStateMachine):
         self.ledger: list[Event] = []
         self.planners: list[Planner] = []
         self.workers: list[Worker] = []
+        self.beside = Beside()
         self.keys: set[BatchKey] = set()  # of every task that Airflow may ever run again
         self.applied: Counter[tuple[int, Record]] = Counter()  # by generation
         self.given_up: set[Record] = set()
+        self.gone: set[Record] = set()  # applied to a target that was lost
         self.first: dict[tuple[int, int], int] = {}  # where reading began, by incarnation and partition
 
     # the shells, as thin as the real ones
@@ -137,12 +150,19 @@ class Protocol(RuleBasedStateMachine):
     def decide_plan(self, marker_before: int | None) -> list[Event]:
         state = self.recent()
         verify_ledger_not_behind(P, state, marker_before)
-        verify_target_not_behind(P, state, TargetView(self.marker(state.generation), "id", None))
+        verify_target_not_behind(P, state, self.view(state.generation))
         source = self.kafka.extent()
         started = start_topics(state, source, "earliest")
-        plan = plan_next(P, state.with_started(started) if started else state, source, 7)
-        planned = [BatchPlanned(plan.batch)] if isinstance(plan, NewBatch) else []
+        if any(table.markers.get(state.generation) == FENCE for table in self.beside.tables.values()):
+            raise LedgerBehindTarget(what="", where="", expected="", found="", action="")
+        heads = self.beside.heads(state.generation)
+        plan = plan_next(P, state.with_started(started) if started else state, source, 7, heads=heads)
+        planned = [BatchPlanned(plan.batch, plan.stands_on)] if isinstance(plan, NewBatch) else []
         return [*([started] if started else []), *planned]
+
+    def view(self, generation: int) -> TargetView:
+        is_fenced = generation == 1 or self.marker(generation - 1) == FENCE
+        return TargetView(self.marker(generation), self.target.table_id, None, is_fenced)
 
     def settle_pending(self) -> None:
         pending = self.recent().pending
@@ -172,7 +192,7 @@ class Protocol(RuleBasedStateMachine):
             self.ledger.append(after.snapshot())
         for event in events:
             match event:
-                case BatchPlanned(batch):
+                case BatchPlanned(batch, _):
                     self.keys.add(batch.key)
                 case TopicsStarted():
                     self.reading_begins(event.topic_ids, event.start_offsets)
@@ -199,7 +219,9 @@ class Protocol(RuleBasedStateMachine):
             return True
         if self.marker(ended) != marker_seen:
             return False
-        self.target.markers[ended] = FENCE
+        for table in self.beside.tables.values():
+            table.fence(started.generation)
+        self.target.markers |= dict.fromkeys(range(1, started.generation), FENCE)
         self.target.fences.append(fence_metadata(P, started))
         self.target.version += 1
         return True
@@ -217,7 +239,12 @@ class Protocol(RuleBasedStateMachine):
             return
         if marker is not None and marker > state.committed_through:
             verify_ledger_not_behind(P, state, marker)
-        started = decide(state)
+        started = replace(
+            decide(state),
+            generation=1 + max(state.generation, self.beside.newest_generation()),
+            table_id=self.target.table_id,
+            positions=self.where_tables_must_stand(state),
+        )
         assert self.fence(started, marker)
         self.given_up |= {
             (self.kafka.incarnation, r.partition, offset)
@@ -226,6 +253,20 @@ class Protocol(RuleBasedStateMachine):
         }
         if not crash:
             self.append([started])
+
+    def continue_after_a_loss(self) -> None:
+        """`Coordinator._continue_after_a_loss`: a fresh ledger, and tables that know earlier batches."""
+        newest = self.beside.newest_generation()
+        if fold(self.ledger).is_fresh and newest and self.marker(newest) is None:
+            started = after_a_loss(newest, "", "")
+            positions = {name: table.position(newest) for name, table in self.beside.tables.items()}
+            started = replace(started, table_id=self.target.table_id, positions=positions)
+            assert self.fence(started, None)
+            self.append([started])
+
+    def where_tables_must_stand(self, state: LedgerState) -> dict[str, Position]:
+        """As the last landed batch left them; as they are, if they lack that."""
+        return positions_to_begin_with(state.positions, self.beside.heads(state.generation))
 
     # rules: what can happen
 
@@ -236,6 +277,7 @@ class Protocol(RuleBasedStateMachine):
     @rule()
     def a_planner_decides(self) -> None:
         with suppress(LakemarkError):
+            self.continue_after_a_loss()
             self.settle_pending()
             before = self.marker(fold(self.ledger).generation)
             self.planners.append(Planner(before, len(self.ledger), self.decide_plan(before)))
@@ -247,7 +289,10 @@ class Protocol(RuleBasedStateMachine):
         with suppress(LakemarkError):
             self.record(planner)
 
-    @rule(until=st.sampled_from(["planned", "read", "landed", "settled"]), records=st.integers(0, 9))
+    @rule(
+        until=st.sampled_from(["planned", "read", "history landed", "quarantine landed", "landed", "settled"]),
+        records=st.integers(0, 9),
+    )
     def a_run(self, until: str, records: int) -> None:
         """Plan, merge and settle in a row, or killed on the way."""
         self.kafka.ends[records % PARTITIONS] += records
@@ -256,6 +301,7 @@ class Protocol(RuleBasedStateMachine):
 
     def one_batch(self, until: str) -> bool:
         """False if there is nothing to do."""
+        self.continue_after_a_loss()
         self.settle_pending()
         before = self.marker(fold(self.ledger).generation)
         self.record(Planner(before, len(self.ledger), self.decide_plan(before)))
@@ -265,17 +311,23 @@ class Protocol(RuleBasedStateMachine):
         batch = state.pending.batch
         assert self.guarded(batch, state) is Apply
         verify_source(batch, self.kafka.extent())
+        worker = Worker(batch, state)
         if until == "read":
-            self.workers.append(Worker(batch, state))
+            self.workers.append(worker)
             return True
-        self.land(Worker(batch, state))
+        for name in self.beside.tables:
+            if until == f"{name} landed":
+                return True
+            if not self.land_beside(worker, name):
+                return True
+        self.land(worker)
         if until == "settled":
             self.settle_batch(batch.key)
         return True
 
     @precondition(lambda self: self.keys)
-    @rule(data=st.data())
-    def an_attempt_reads(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), program=st.sampled_from("PQ"))
+    def an_attempt_reads(self, data: st.DataObject, program: str) -> None:
         """Reads any batch that was ever planned: Airflow may clear any task at any time."""
         key = data.draw(st.sampled_from(sorted(self.keys)))
         with suppress(LakemarkError):
@@ -283,7 +335,7 @@ class Protocol(RuleBasedStateMachine):
             batch = state.planned(P, key).batch
             if self.guarded(batch, state) is Apply:
                 verify_source(batch, self.kafka.extent())
-                self.workers.append(Worker(batch, state))
+                self.workers.append(Worker(batch, state, program))
 
     def guarded(self, batch: Batch, state: LedgerState) -> type:
         landed = self.target.commit_of(batch.key)
@@ -291,10 +343,61 @@ class Protocol(RuleBasedStateMachine):
         return type(guard(batch, self.marker(batch.generation), fingerprint, state.generation))
 
     @precondition(lambda self: self.workers)
-    @rule(data=st.data(), answer_lost=st.booleans())
-    def an_attempt_commits(self, data: st.DataObject, answer_lost: bool) -> None:
-        """However long it has slept."""
-        self.land(self.workers.pop(data.draw(st.integers(0, len(self.workers) - 1))), answer_lost)
+    @rule(data=st.data(), answer_lost=st.booleans(), dies=st.booleans())
+    def an_attempt_goes_on(self, data: st.DataObject, answer_lost: bool, dies: bool) -> None:
+        """One step, however long it has slept: it looks at the next table, writes what it has decided, or commits the
+        point."""
+        place = data.draw(st.integers(0, len(self.workers) - 1))
+        worker = self.workers[place]
+        left = [name for name in self.beside.tables if name not in worker.positions]
+        with suppress(LakemarkError):
+            if not left:
+                del self.workers[place]
+                self.land(worker, answer_lost)
+            elif worker.writing is None:
+                self.look_beside(worker, left[0])
+            else:
+                self.write_beside(worker, worker.writing)
+                worker.writing = None
+                if dies:
+                    del self.workers[place]
+
+    def look_beside(self, worker: Worker, name: str) -> None:
+        """`guarded` comes first: what the point holds is left alone."""
+        if self.guarded(worker.batch, worker.state) is not Apply:
+            self.workers.remove(worker)
+            return
+        found = self.beside.looked(name, worker.batch.key, worker.state.positions, worker.digest)
+        if found is None:
+            self.workers.remove(worker)
+        elif isinstance(found, Position):
+            worker.positions[name] = found
+        else:
+            worker.writing = found
+
+    def write_beside(self, worker: Worker, writing: Writing) -> None:
+        row = (worker.batch.key, worker.digest) if worker.batch.ranges else None
+        position = self.beside.write(writing, worker.batch.key, worker.digest, row)
+        if position is not None:
+            worker.positions[writing.table] = position
+
+    def land_beside(self, worker: Worker, name: str) -> bool:
+        """Looks and writes at once. False: the batch has landed long since."""
+        found = self.beside.looked(name, worker.batch.key, worker.state.positions, worker.digest)
+        if isinstance(found, Writing):
+            self.write_beside(worker, found)
+        elif found is not None:
+            worker.positions[name] = found
+        return found is not None
+
+    @rule(chunk=st.integers(0, 9), killed=st.booleans())
+    def a_chunk_lands(self, chunk: int, killed: bool) -> None:
+        with suppress(LakemarkError):
+            self.beside.chunk_lands(chunk, fold(self.ledger), killed)
+
+    @rule(name=st.sampled_from(["history", "quarantine"]))
+    def maintenance(self, name: str) -> None:
+        self.beside.tables[name].touch()
 
     def land(self, worker: Worker, answer_lost: bool = False) -> None:
         """Delta lands a marker that is higher than the one that is there, or nothing."""
@@ -307,9 +410,17 @@ class Protocol(RuleBasedStateMachine):
             return
         self.target.markers[generation] = batch.batch_id
         self.target.version += 1
-        metadata = CommitMetadata.of(batch, "target", COUNTS, worker.state.next_offsets, "a", "0")
-        merge = merged(5, 6) if self.target.doubled else merged()
-        self.target.landed.append(LandedCommit(self.target.version, "now", metadata, merge))
+        counts = COUNTS if batch.ranges else NO_COUNTS
+        metadata = replace(
+            CommitMetadata.of(batch, "target", counts, worker.state.next_offsets, "a", "0"),
+            digest=worker.digest,
+            positions=worker.positions,
+        )
+        if batch.ranges:
+            self.beside.landed.add((batch.key, worker.digest))
+        merge = merged(0, 0) if not batch.ranges else merged(5, 6) if self.target.doubled else merged()
+        landed = LandedCommit(self.target.version, "now", metadata, merge, self.target.table_id)
+        self.target.landed.append(landed)
         for r in batch.ranges:
             for offset in range(r.start_offset, r.end_offset):
                 self.applied[generation, (number(batch.topic_ids), r.partition, offset)] += 1
@@ -353,11 +464,15 @@ class Protocol(RuleBasedStateMachine):
         except CountsDisagree:
             pass  # it is recorded: the next run goes on after it
         except (LedgerBehindTarget, BatchMismatch, LedgerConflict):
-            self.rebuild(crash)
+            if not self.rebuild(crash):
+                self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
         except OffsetsExpired:
             self.begin_generation(self.skip_decision, crash)
-        except (FencedGeneration, TopicRecreated):  # the first: whatever was decided is ended
-            self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
+        except (FencedGeneration, TopicRecreated, TargetBehindLedger):  # the first: whatever was decided is ended
+            try:
+                self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
+            except OffsetsExpired:
+                self.begin_generation(self.skip_decision, crash)
         return True
 
     def skip_decision(self, state: LedgerState) -> GenerationStarted:
@@ -372,7 +487,7 @@ class Protocol(RuleBasedStateMachine):
         return skip(P, state, self.kafka.extent(), lost, "", "")
 
     @rule(
-        what=st.sampled_from(["retention", "retention", "topic", "ledger", "another writer"]),
+        what=st.sampled_from(["retention", "retention", "topic", "ledger", "target", "both", "another writer"]),
         keep=st.integers(0, 8),
         data=st.data(),
     )
@@ -387,28 +502,44 @@ class Protocol(RuleBasedStateMachine):
                 self.target.doubled = not self.target.doubled
             case "ledger":  # lost, or replaced by an old copy
                 del self.ledger[data.draw(st.integers(0, len(self.ledger))) :]
+                known = {c.metadata.batch.key for c in self.target.landed}
+                if not known or any(key not in known for key, _ in self.beside.landed):
+                    self.beside.accept()
+            case "target" | "both":
+                self.target = Target(table_id=f"{self.target.table_id}'")
+                self.gone |= {record for _, record in self.applied}
+                self.applied.clear()
+                settled = {BatchKey(e.generation, e.batch_id) for e in self.ledger if isinstance(e, BatchCommitted)}
+                self.beside.forget(lambda key: key not in settled)
+                if what == "both":
+                    self.ledger = []
+                    self.beside.accept()
 
-    def rebuild(self, crash: bool) -> None:
+    def rebuild(self, crash: bool) -> bool:
         """`GenerationChange.rebuild`; the rows' offsets are the highest of each partition, at worst too low."""
         try:
             with suppress(CountsDisagree):
                 self.settle_pending()
             state = fold(self.ledger)
             verify_ledger_not_behind(P, state, self.marker(state.generation))
-            return  # it is sound
+            return False  # it is sound
         except LakemarkError:
             pass
-        generation = max([1, *(c.metadata.batch.generation for c in self.target.landed)])
+        generation = max([1, self.beside.newest_generation(), *(c.metadata.batch.generation for c in self.target.landed)])
         while self.marker(generation) == FENCE:
             generation += 1
         marker = self.marker(generation)
         landed = None if marker is None else self.target.commit_of(BatchKey(generation, marker))
         begun = self.target.begun(generation) if marker is None else None
         started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
+        named = landed.metadata.positions if landed else started.positions
+        positions = positions_to_begin_with(named or {}, self.beside.heads(generation))
+        started = replace(started, table_id=self.target.table_id, positions=positions)
         assert self.fence(started, marker)
         self.ledger = []
         if not crash:
             self.append([started])
+        return True
 
     # what must hold
 
@@ -421,7 +552,7 @@ class Protocol(RuleBasedStateMachine):
     @invariant()
     def i7_nothing_is_passed_over(self) -> None:
         """Every record below an applied one was applied too, or a person gave it up."""
-        known = {record for _, record in self.applied} | self.given_up
+        known = {record for _, record in self.applied} | self.given_up | self.gone
         for incarnation in range(self.kafka.incarnation + 1):
             for partition in range(PARTITIONS):
                 offsets = {o for i, p, o in known if (i, p) == (incarnation, partition)}
@@ -456,7 +587,8 @@ class Protocol(RuleBasedStateMachine):
             raise AssertionError("the pipeline does not come to an end")
         self.i3_nothing_is_applied_twice_by_a_generation()
         self.i7_nothing_is_passed_over()
-        known = {record for _, record in self.applied} | self.given_up
+        self.beside.verify()  # without a further batch
+        known = {record for _, record in self.applied} | self.given_up | self.gone
         for partition in range(PARTITIONS):
             for offset in range(self.kafka.starts[partition], self.kafka.ends[partition]):
                 assert (self.kafka.incarnation, partition, offset) in known
@@ -467,7 +599,9 @@ def number(topic_ids: Mapping[str, str]) -> int:
     return int(topic_ids[TOPIC].removeprefix("id-"))
 
 
+import os
+from hypothesis import Phase
 Protocol.TestCase.settings = settings(
-    max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(os.environ.get("N", "300")), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]+([Phase.shrink] if os.environ.get("S") else []), report_multiple_bugs=False
 )
 TestProtocol = Protocol.TestCase

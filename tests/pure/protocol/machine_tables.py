@@ -1,0 +1,158 @@
+"""The tables before the point, as the machine sees them: versions, markers, and what rows of which batch they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from include.protocol.batch import FENCE, BatchKey
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import (
+    NEVER,
+    Land,
+    Leave,
+    Overtaken,
+    Position,
+    Positions,
+    Replace,
+    Stamp,
+    base_of,
+    chunk_may_land,
+    decide,
+)
+
+Row = tuple[BatchKey | int, str]  # a batch and the program that made it; or a chunk's number
+
+
+@dataclass(frozen=True)
+class Version:
+    live: BatchKey | None  # the live batch that made it
+    rows: frozenset[Row]
+
+
+@dataclass
+class Table:
+    """A table before the point. Its versions start at 0, an empty table."""
+
+    versions: list[Version] = field(default_factory=lambda: [Version(None, frozenset())])
+    markers: dict[int, int] = field(default_factory=dict)  # by generation: a stamp's number, or FENCE
+    ended: dict[int, int] = field(default_factory=dict)  # by generation: the stamp's number before its fence
+    digests: dict[tuple[int, int], str] = field(default_factory=dict)  # by generation and stamp's number
+
+    @property
+    def head(self) -> int:
+        return len(self.versions) - 1
+
+    def position(self, generation: int) -> Position:
+        """As `TableLog.position`."""
+        for g in range(generation, 0, -1):
+            number = self.markers.get(g)
+            number = self.ended.get(g) if number == FENCE else number
+            if number is not None:
+                digest = self.digests.get((g, number))
+                return Position(g, *Stamp.of(number), digest, version=self.head, identity="t")
+        return Position(0, NEVER, 0, None, version=self.head, identity="t")
+
+    def newest_generation(self) -> int:
+        return max(self.markers, default=0)
+
+    def fence(self, generation: int) -> None:
+        for g in range(1, generation):
+            if self.markers.get(g) != FENCE:
+                if g in self.markers:
+                    self.ended[g] = self.markers[g]
+                self.markers[g] = FENCE
+        self.versions.append(Version(None, self.versions[-1].rows))
+
+    def touch(self) -> None:
+        """Maintenance."""
+        self.versions.append(Version(None, self.versions[-1].rows))
+
+
+@dataclass
+class Writing:
+    """What an attempt does in one table: it looks, and some time later it commits."""
+
+    table: str
+    seen: int
+    decision: Land | Replace
+
+
+@dataclass
+class Beside:
+    """The tables before the point, and what is true of them."""
+
+    tables: dict[str, Table] = field(default_factory=lambda: {"history": Table(), "quarantine": Table()})
+    landed: set[Row] = field(default_factory=set)  # what landed batches made: all tables must hold it, and nothing else
+    chunks: set[Row] = field(default_factory=set)  # of chunks that have landed
+    tried: set[Row] = field(default_factory=set)  # of all chunks that were begun
+
+    def looked(self, name: str, batch: BatchKey, chain: Positions, digest: str) -> Writing | Position | None:
+        """What there is to write; or where the table stands, if there is nothing; or None: ask the point."""
+        table = self.tables[name]
+        if table.markers.get(batch.generation) == FENCE:
+            return None
+        found = table.position(batch.generation)
+        decision = decide(found, chain.get(name), batch, digest, name)
+        match decision:
+            case Leave():
+                return found
+            case Overtaken():
+                return None
+        return Writing(name, table.head, decision)
+
+    def write(self, writing: Writing, batch: BatchKey, digest: str, row: Row | None) -> Position | None:
+        """Commits what was decided; None: another commit was faster."""
+        table = self.tables[writing.table]
+        if table.head != writing.seen:
+            return None
+        rows = table.versions[-1].rows
+        if isinstance(writing.decision, Replace):
+            live = [(n, v.live) for n, v in enumerate(table.versions) if v.live is not None]
+            base = base_of(writing.decision.chain, live, batch)
+            rows = frozenset() if base is None else table.versions[base].rows
+        table.versions.append(Version(batch, rows | ({row} if row else set())))
+        number = writing.decision.stamp.number
+        assert number > table.markers.get(batch.generation, -1)
+        table.markers[batch.generation] = number
+        table.digests[batch.generation, number] = digest
+        return table.position(batch.generation)
+
+    def chunk_lands(self, chunk: int, state: LedgerState, killed: bool) -> None:
+        row: Row = (chunk, "chunk")
+        self.tried.add(row)
+        for name, table in self.tables.items():
+            if table.markers.get(state.generation) == FENCE:
+                return
+            if not chunk_may_land(table.position(state.generation), state.positions.get(name)):
+                return
+            table.versions.append(Version(None, table.versions[-1].rows | {row}))
+            if killed:
+                return
+        self.chunks.add(row)
+
+    def forget(self, of: Callable[[BatchKey | int], bool]) -> None:
+        """Nobody knows any more whether these batches had landed."""
+        gone = {row for row in self.landed | self.chunks if of(row[0])}
+        self.tried |= gone
+        self.landed -= gone
+        self.chunks -= gone
+
+    def accept(self) -> None:
+        """Nobody knows any more which of these rows had landed."""
+        for table in self.tables.values():
+            self.tried |= table.versions[-1].rows
+        self.forget(lambda key: True)
+
+    def newest_generation(self) -> int:
+        return max(table.newest_generation() for table in self.tables.values())
+
+    def heads(self, generation: int) -> dict[str, Position]:
+        return {name: table.position(generation) for name, table in self.tables.items()}
+
+    def verify(self) -> None:
+        """Every head holds what has landed, and nothing else but what chunks that are not done have left."""
+        wanted = self.landed | self.chunks
+        for name, table in self.tables.items():
+            held = table.versions[-1].rows
+            assert wanted <= held <= wanted | self.tried, (name, wanted - held, held - wanted - self.tried)
