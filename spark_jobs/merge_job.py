@@ -23,7 +23,6 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -31,6 +30,7 @@ from pyspark.sql import functions as F
 
 from include.control.coordinator import Coordinator
 from include.pipeline_file import Pipeline, find_pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
@@ -47,8 +47,8 @@ from spark_jobs.commands.promote import promote
 from spark_jobs.commands.unmerged import VIEW, as_if_merged
 from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.session import open_session
-from spark_jobs.tables.archive import ensure_archive
-from spark_jobs.tables.writing import ensure_target
+from spark_jobs.tables.append import ensure_archive
+from spark_jobs.tables.creating import ensure
 
 _ROWS_MAX = 10_000  # of an answer to `--query`
 
@@ -64,8 +64,11 @@ def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
         if options.create_target:
             with _session(settings, options) as spark:
-                ensure = ensure_archive if pipeline.is_landing else partial(ensure_target, pipeline=pipeline)
-                ensure(spark, Tables.of(settings, pipeline).target)
+                target = Tables.of(settings, pipeline).target
+                if pipeline.is_landing:
+                    ensure_archive(spark, target)
+                else:
+                    ensure(spark, target, TableSpec.of_target(pipeline))
         elif options.promote is not None:
             with _session(settings, options) as spark:
                 promote(spark, settings, pipeline, number=options.promote, started_by=options.started_by)

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +21,7 @@ from include.lake.sql import spark_name
 from include.lake.table_log import landed_and_marker
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.pipeline_file.tables import Tables
 from include.profile.tags import attempt_tag, phase_tag
 from include.protocol.batch import Batch, BatchKey
@@ -41,7 +41,7 @@ from include.sources.archive import ArchiveSource
 from include.sources.kafka import source_extent
 from include.sources.landing import LandingSource
 from spark_jobs.changes.decode import decode
-from spark_jobs.changes.dispositions import is_for
+from spark_jobs.changes.dispositions import dispositions, is_for
 from spark_jobs.changes.quality import BROKEN, judgement
 from spark_jobs.changes.records import Volume, kept, read_frozen, volume_of
 from spark_jobs.changes.reduction import Reduced, reduce_changes
@@ -49,17 +49,11 @@ from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.failures import classed, is_conflict, is_short_of_memory
 from spark_jobs.engine.session import fit, tagged
-from spark_jobs.tables import pruning, scd2
-from spark_jobs.tables.archive import append_archive, read_archive
-from spark_jobs.tables.writing import (
-    append_quarantine,
-    ensure_history,
-    ensure_target,
-    folded,
-    merge_beside,
-    merge_changes,
-    replace_quarantine,
-)
+from spark_jobs.tables import pruning
+from spark_jobs.tables.append import append_archive, append_quarantine, replace_quarantine
+from spark_jobs.tables.archive import read_archive
+from spark_jobs.tables.creating import ensure
+from spark_jobs.tables.merging import folded, merge_beside, merge_changes
 
 OpenSession = Callable[[], AbstractContextManager[SparkSession]]
 _REASON = "_lakemark_reason"
@@ -123,7 +117,7 @@ class _Beside:
     uri: LakeUri
     reduced: Reduced  # the batch, as the table's kind prepares it
     metadata: CommitMetadata
-    ensure: Callable[[SparkSession, LakeUri, Pipeline], None]
+    spec: TableSpec
 
 
 @dataclass
@@ -250,7 +244,8 @@ class Attempt:
             judge = judge_of(self.settings, self.pipeline)
             with phases.phase("decode"):
                 judged = self._decoded(spark, batch, records, judge)
-                reduced = reduce_changes(judged, folded(judged, self.pipeline), self.pipeline, read)
+                mine = folded(dispositions(judged, self.pipeline), TableSpec.of_target(self.pipeline))
+                reduced = reduce_changes(judged, mine, self.pipeline, read)
             counts = reduced.counts
             verdict = None
             if judge is not None:
@@ -366,19 +361,22 @@ class Attempt:
     def _beside(self, work: _Work, judged: DataFrame, read: Volume, found: _Found) -> Iterator[_Beside]:
         """The tables into which changes are merged before the target, which is the batch's commit point (I11)."""
         if self._tables.history is not None:
-            all_changes = folded(judged, self.pipeline, mine=F.lit(True), kind=scd2)
+            spec = TableSpec.of_history(self.pipeline)
+            all_changes = folded(dispositions(judged, self.pipeline, mine=F.lit(True)), spec)
             every = reduce_changes(judged, all_changes, self.pipeline, read)
             metadata = self._metadata(work, "history", replace(found, counts=every.counts))
-            yield _Beside(self._tables.history, every, metadata, ensure_history)
+            yield _Beside(self._tables.history, every, metadata, spec)
         for place, (name, uri) in enumerate(self._tables.routes.items()):
-            mine = reduce_changes(judged, folded(judged, self.pipeline, is_for(place)), self.pipeline, read)
+            spec = TableSpec.of_route(self.pipeline, name)
+            of_route = folded(dispositions(judged, self.pipeline, is_for(place)), spec)
+            mine = reduce_changes(judged, of_route, self.pipeline, read)
             metadata = self._metadata(work, "route", replace(found, counts=mine.counts))
-            yield _Beside(uri, mine, metadata, partial(ensure_target, name=name))
+            yield _Beside(uri, mine, metadata, spec)
 
     def _land_beside(self, spark: SparkSession, work: _Work, beside: _Beside, prunes: bool) -> None:
         """Merges the batch into a table beside the target. An earlier attempt may have done so before somebody changed
         the pipeline file: then the rows that differ are written again, under the marker that is there."""
-        beside.ensure(spark, beside.uri, self.pipeline)
+        ensure(spark, beside.uri, beside.spec)
         changes = beside.reduced.hinted
         for tries_left in reversed(range(_MERGES_MAX)):
             marker, _ = landed_and_marker(beside.uri, work.batch)
@@ -390,7 +388,7 @@ class Attempt:
                     spark,
                     beside.uri,
                     changes,
-                    self.pipeline,
+                    beside.spec,
                     metadata=beside.metadata,
                     replaces=replaces,
                     prunes=prunes,
@@ -412,13 +410,14 @@ class Attempt:
         many kinds of conflict and finds the batch applied (I5). A lost answer may belong to a commit that landed (I6).
         After a conflict with other work (a backfill's chunk, a foreign writer) only the MERGE is repeated.
         """
-        ensure_target(spark, work.target, self.pipeline)
+        spec = TableSpec.of_target(self.pipeline)
+        ensure(spark, work.target, spec)
         metadata = self._metadata(work, "target", found)
         fault_point("attempt.before_merge")
         changes = reduced.hinted
         for tries_left in reversed(range(_MERGES_MAX)):
             try:
-                if merge_changes(spark, work.target, changes, self.pipeline, metadata=metadata, prunes=prunes):
+                if merge_changes(spark, work.target, changes, spec, metadata=metadata, prunes=prunes):
                     return True
                 break
             except Exception as error:

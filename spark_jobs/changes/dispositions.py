@@ -30,13 +30,13 @@ def is_for(route: int | None) -> Column:
     return mine | (F.col("route") == ALL_TABLES)
 
 
-def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFrame:
+def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = None) -> DataFrame:
     """One row for each change to a table, and one for each record that brings the table no change.
 
     A record whose row has another key now is two changes: the record itself, and the delete of the old key.
 
     Args:
-        mine: whether a record's changes are for the table.
+        mine: whether a record's changes are for the table; default: for the target.
 
     Columns: DISPOSITION, ROWS, MOVED, DIGEST. A change also has the target's columns (a delete only the keys),
     `_lakemark`, ABSENT and VALID_AT; they are null in all other rows.
@@ -46,7 +46,7 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column) -> DataFra
         F.when(reason == TRUNCATE, TRUNCATED)
         .when(reason.isNotNull(), SET_ASIDE)
         .when(F.col("filtered"), FILTERED)
-        .when(mine, CHANGED)
+        .when(is_for(None) if mine is None else mine, CHANGED)
         .otherwise(ELSEWHERE)
     )
     found = judged.select("*", disposition.alias(DISPOSITION))

@@ -18,6 +18,7 @@ from include.lake.delta_tables import OpenedTable, open_table, query
 from include.lake.sql import spark_table, sql_name
 from include.lake.uri import LakeUri
 from include.pipeline_file import IS_CURRENT, Pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
@@ -30,7 +31,7 @@ from include.protocol.planning import SourceExtent
 from include.settings import Settings
 from spark_jobs.engine.failures import classed
 from spark_jobs.engine.marking import marked, with_metadata
-from spark_jobs.tables.writing import ensure_target, record_keys
+from spark_jobs.tables.creating import ensure, record_keys
 
 
 def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
@@ -41,7 +42,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
         TerminalError: the table is not fit to be the target. RetryableError: chunks are missing, or Kafka does not
         answer. FencedGeneration: the table was promoted or cancelled before.
     """
-    coordinator = Coordinator(settings, pipeline)
+    coordinator, spec = Coordinator(settings, pipeline), TableSpec.of_target(pipeline)
     backfill = coordinator.ledger.state().backfill(pipeline.name, number)
     uri = coordinator.tables.target_of(backfill)
     if backfill.into != "new":
@@ -74,15 +75,13 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
                     phase="promotion",
                     may_have_landed=True,
                 ) from error
-        record_keys(spark, target, pipeline, pipeline.target.table, rows_replaced=True)
+        record_keys(spark, target, spec, rows_replaced=True)
         return True
 
     def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
         return take_over(backfill, state, source, started_by)
 
-    change = GenerationChange(
-        coordinator, lambda: ensure_target(spark, coordinator.tables.target, pipeline), bring_rows
-    )
+    change = GenerationChange(coordinator, lambda: ensure(spark, coordinator.tables.target, spec), bring_rows)
     started, _ = change.begin(decide)
     if started.origin != f"backfill {number}":
         raise RetryableError(
@@ -94,7 +93,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
         )
     _forget_purges(spark, pipeline, coordinator.tables.target)
     # A first call may have been killed before it did this.
-    record_keys(spark, coordinator.tables.target, pipeline, pipeline.target.table, rows_replaced=True)
+    record_keys(spark, coordinator.tables.target, spec, rows_replaced=True)
     Backfills(coordinator).end(number, "swapped", started_by)
 
 

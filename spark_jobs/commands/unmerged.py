@@ -8,15 +8,17 @@ from pyspark.sql import functions as F
 from include.lake.ledger import Ledger
 from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
 from include.quality.judge import judge_of
 from include.settings import Settings
 from include.sources.landing import LandingSource
 from spark_jobs.changes.decode import decode
+from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.changes.transform import transformation
 from spark_jobs.tables.archive import read_archive
-from spark_jobs.tables.writing import prepared
+from spark_jobs.tables.merging import prepared
 
 VIEW = "fresh"
 
@@ -44,7 +46,7 @@ def as_if_merged(spark: SparkSession, settings: Settings, pipeline: Pipeline) ->
     transform = transformation(spark, settings, pipeline, batch)
     records = read_archive(spark, landed.uri, pipeline.source, batch)
     judged = decode(records, pipeline, batch, judge=judge_of(settings, pipeline), transform=transform)
-    changes = prepared(judged, pipeline).select(*target.columns)
+    changes = prepared(dispositions(judged, pipeline), TableSpec.of_target(pipeline)).select(*target.columns)
     t, c = target.alias("t"), changes.alias("c")
     same = F.expr(" AND ".join(f"t.{spark_name(key)} = c.{spark_name(key)}" for key in pipeline.change.keys))
     order = f"{LINEAGE}.change_order"

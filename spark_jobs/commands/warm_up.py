@@ -12,14 +12,17 @@ from pyspark.sql import functions as F
 
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
+from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.changes.records import volume_of
 from spark_jobs.changes.reduction import reduce_changes
 from spark_jobs.engine.session import configure, fit
-from spark_jobs.tables.writing import ensure_target, folded, merge_changes
+from spark_jobs.tables.creating import ensure
+from spark_jobs.tables.merging import folded, merge_changes
 
 _RECORDS = 5_000  # of a batch; half of them change rows of the one before
 _PIPELINE = {
@@ -50,10 +53,12 @@ def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int)
     batch = Batch(pipeline.name, 1, number, ranges, topic_ids={"warm-up": "-"}, cluster_id="-")
     records = _records(spark, first).localCheckpoint(eager=True)
     judged = decode(records, pipeline, batch)
-    reduced = reduce_changes(judged, folded(judged, pipeline), pipeline, volume_of(records))
-    ensure_target(spark, table, pipeline)
+    spec = TableSpec.of_target(pipeline)
+    rows = folded(dispositions(judged, pipeline), spec)
+    reduced = reduce_changes(judged, rows, pipeline, volume_of(records))
+    ensure(spark, table, spec)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, attempt_id="warm-up", code_version="warm-up")
-    merge_changes(spark, table, reduced.hinted, pipeline, metadata=metadata)
+    merge_changes(spark, table, reduced.hinted, spec, metadata=metadata)
 
 
 def _records(spark: SparkSession, first: int) -> DataFrame:

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.lake.sql import spark_name
-from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, WHOLE, Column
+from include.pipeline_file.table_spec import TableSpec
 
 _PRUNED_ROWS, _ROWS_PER_RECORD = 4_000_000, 50  # from here on it pays to look for ranges (docs/performance.md)
 _COLUMNS_MAX = 2
@@ -49,7 +49,7 @@ def pays(rows: int, records: int) -> bool:
     return rows >= max(_PRUNED_ROWS, _ROWS_PER_RECORD * records)
 
 
-def key_condition(changes: DataFrame, pipeline: Pipeline, table: str = "") -> str | None:
+def key_condition(changes: DataFrame, spec: TableSpec, table: str = "") -> str | None:
     """The condition in SQL; None where no key column is suitable.
 
     Keys are values of records, and these never become part of a statement: the condition names session variables,
@@ -58,20 +58,20 @@ def key_condition(changes: DataFrame, pipeline: Pipeline, table: str = "") -> st
     Args:
         changes: prepared and kept. table: the table's name in the condition, if any.
     """
-    if pipeline.change.truncates == "apply":
+    if spec.truncates:
         return None  # the row that remembers a truncate has no keys
     prefix = f"{table}." if table else ""
     found = [
         _of_column(changes, column, f"{prefix}{spark_name(column.name)}", f"lakemark_keys_{place}")
-        for place, column in enumerate(_columns(pipeline))
+        for place, column in enumerate(_columns(spec))
     ]
     return " AND ".join(filter(None, found)) or None
 
 
-def _columns(pipeline: Pipeline) -> list[Column]:
+def _columns(spec: TableSpec) -> list[Column]:
     """The key columns by which the table is clustered; else the first key, because rows often come in its order."""
-    keys = [column for column in pipeline.columns if column.name in pipeline.change.keys and column.word in _ORDERED]
-    clustered = [column for column in keys if column.name in pipeline.target.cluster_by]
+    keys = [column for column in spec.columns if column.name in spec.keys and column.word in _ORDERED]
+    clustered = [column for column in keys if column.name in spec.cluster_by]
     return (clustered or keys[:1])[:_COLUMNS_MAX]
 
 

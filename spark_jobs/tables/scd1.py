@@ -13,34 +13,41 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.lake.sql import spark_name, spark_text
-from include.pipeline_file import LINEAGE, Pipeline
+from include.lake.sql import spark_name, spark_table, spark_text
+from include.lake.uri import LakeUri
+from include.pipeline_file import LINEAGE
 from include.pipeline_file.schema_change import COLUMN_ORDER, KNOWS, struct_fields
 from include.pipeline_file.schema_ddl import Column
+from include.pipeline_file.table_spec import TableSpec
+from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, tallied
 from spark_jobs.formats.contract import ABSENT
+from spark_jobs.tables.contract import CHANGES, Merge
 from spark_jobs.tables.lineage import knows, lineage_column, order_fields, order_type
+from spark_jobs.tables.truncates import with_truncates
 
 SET_AT = f"{LINEAGE}_set"  # struct: for each partial column the order of the batch's change that set it last
 _NEWEST = f"{LINEAGE}_newest"
+# A MERGE reads its source twice, so it first makes a copy. This says that the attempt has kept the source already.
+_KEPT_SOURCE = {"spark.databricks.delta.merge.materializeSource": "none"}
 
 
-def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[Column, ...]:
+def columns(spec: TableSpec, there: Collection[str] | None = None) -> tuple[Column, ...]:
     """The table's columns. COLUMN_ORDER in the lineage is the row's SET_AT: null where it is the row's own order.
 
     Args:
         there: the columns that the table has already; None: there is no table yet.
     """
-    partial = pipeline.partial_columns
-    orders = ", ".join(f"{spark_name(name)}: {order_type(pipeline)}" for name in partial)
+    partial = spec.partial_columns
+    orders = ", ".join(f"{spark_name(name)}: {order_type(spec)}" for name in partial)
     own = [Column(COLUMN_ORDER, f"STRUCT<{orders}>")] if partial else []
-    return (*pipeline.columns, lineage_column(pipeline, [*own, *knows(pipeline, there)]))
+    return (*spec.columns, lineage_column(spec, [*own, *knows(spec, there)]))
 
 
-def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
+def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
     """One row per key, because MERGE refuses two source rows for one target row; and one row per other disposition.
 
     Args:
@@ -49,21 +56,21 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     Columns: DISPOSITION and the numbers; a change also has the target's columns and `_lakemark`. Where changes may
     leave columns out, each such column has the newest value that sets it, and SET_AT has the orders of those changes.
     """
-    order, partial = F.col(f"{LINEAGE}.change_order"), pipeline.partial_columns
-    names = [column.name for column in pipeline.columns]
-    whole = [name for name in names if name not in (*partial, *pipeline.change.keys)]
+    order, partial = F.col(f"{LINEAGE}.change_order"), spec.partial_columns
+    names = [column.name for column in spec.columns]
+    whole = [name for name in names if name not in (*partial, *spec.keys)]
     newest = F.struct(*map(spark_name, whole), LINEAGE)
     set_at = {name: F.when(~_is_absent(name), order) for name in partial}
 
     def place(at: Expression) -> Expression:
         """What decides between changes. A transform may make several rows for one key from one record, with the same
         order: any of them will do, as long as it is always the same one."""
-        if pipeline.transform is None:
+        if not spec.unites_rows:
             return at
         return F.when(at.isNotNull(), F.struct(at, F.to_json(F.struct(*map(spark_name, names), LINEAGE))))
 
     # Keys first: this aggregation sorts, and what differs early is sorted sooner.
-    found = rows.groupBy(*map(spark_name, pipeline.change.keys), DISPOSITION).agg(
+    found = rows.groupBy(*map(spark_name, spec.keys), DISPOSITION).agg(
         F.max_by(newest, place(order)).alias(_NEWEST),
         *(
             F.struct(F.max_by(spark_name(name), place(at)).alias("value"), F.max(at).alias("at")).alias(name)
@@ -73,11 +80,11 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     )
 
     def value(name: str) -> Expression:
-        if name in pipeline.change.keys:
+        if name in spec.keys:
             return F.col(spark_name(name))
         return F.col(f"{spark_name(name)}.value" if name in partial else f"{_NEWEST}.{spark_name(name)}").alias(name)
 
-    never = F.struct(*(F.lit(None).cast(f.type).alias(f.name) for f in order_fields(pipeline)))
+    never = F.struct(*(F.lit(None).cast(f.type).alias(f.name) for f in order_fields(spec)))
     orders = [F.coalesce(F.col(f"{spark_name(name)}.at"), never).alias(name) for name in partial]
     return found.select(
         *map(value, names),
@@ -91,8 +98,24 @@ def _is_absent(name: str) -> Expression:
     return F.coalesce(F.array_contains(ABSENT, name), F.lit(False))
 
 
+def merge(
+    spark: SparkSession,
+    uri: LakeUri,
+    changes: DataFrame,
+    spec: TableSpec,
+    lineage: str,
+    again: Batch | None,
+    within: str | None,
+) -> Merge:
+    """The MERGE that applies prepared changes (see `contract.Writer`)."""
+    statement = merge_statement(spark_table(uri), CHANGES, spec, lineage, again=again is not None, within=within)
+    if not spec.truncates:
+        return Merge(changes, statement, _KEPT_SOURCE)
+    return Merge(with_truncates(spark.read.format("delta").load(str(uri)), changes, spec, SET_AT), statement)
+
+
 def merge_statement(
-    table: str, source: str, pipeline: Pipeline, lineage: str, again: bool, within: str | None = None
+    table: str, source: str, spec: TableSpec, lineage: str, again: bool, within: str | None = None
 ) -> str:
     """The MERGE that applies a batch's changes only where they are newer than the table's rows (I9).
 
@@ -109,14 +132,14 @@ def merge_statement(
         f"(target.{LINEAGE}.change_order IS NULL "
         f"OR source.{LINEAGE}.change_order {newer} target.{LINEAGE}.change_order)"
     )
-    names = [column.name for column in pipeline.columns]
+    names = [column.name for column in spec.columns]
     if COLUMN_ORDER in struct_fields(lineage):
-        update, insert, takes = _by_column(pipeline, names, lineage, is_newer=is_newer, newer=newer)
+        update, insert, takes = _by_column(spec, names, lineage, is_newer=is_newer, newer=newer)
     else:
         insert = {name: f"source.{spark_name(name)}" for name in (*names, LINEAGE)}
         update, takes = insert, []
-    equal = "<=>" if pipeline.change.truncates == "apply" else "="  # the row of truncates has no keys
-    on = " AND ".join(f"target.{spark_name(key)} {equal} source.{spark_name(key)}" for key in pipeline.change.keys)
+    equal = "<=>" if spec.truncates else "="  # the row of truncates has no keys
+    on = " AND ".join(f"target.{spark_name(key)} {equal} source.{spark_name(key)}" for key in spec.keys)
     on = f"{on} AND {within}" if within else on
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
@@ -127,16 +150,16 @@ def merge_statement(
 
 
 def _by_column(
-    pipeline: Pipeline, names: Sequence[str], lineage: str, is_newer: str, newer: str
+    spec: TableSpec, names: Sequence[str], lineage: str, is_newer: str, newer: str
 ) -> tuple[dict[str, str], dict[str, str], list[str]]:
     """What an update and an insert write to each column, and the conditions on which a column is taken from the source
     although the row is newer."""
     fields = struct_fields(lineage)
     registers, late = struct_fields(fields[COLUMN_ORDER]), struct_fields(fields.get(KNOWS, ""))
-    never = _struct({f.name: f"CAST(NULL AS {f.type})" for f in order_fields(pipeline)})
+    never = _struct({f.name: f"CAST(NULL AS {f.type})" for f in order_fields(spec)})
     there, come = f"target.{LINEAGE}", f"source.{LINEAGE}"
     order = f"IF({is_newer}, {come}.change_order, {there}.change_order)"
-    partial, declared = ({name.lower() for name in those} for those in (pipeline.partial_columns, names))
+    partial, declared = ({name.lower() for name in those} for those in (spec.partial_columns, names))
 
     def set_by_row(name: str) -> str:
         at = f"{there}.change_order"

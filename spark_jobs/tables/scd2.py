@@ -15,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, Window, WindowSpec
+from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from include.lake.sql import spark_name
-from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO, Pipeline
+from include.lake.sql import spark_name, spark_table
+from include.lake.uri import LakeUri
+from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO
 from include.pipeline_file.schema_change import ABSENT_FIELD, KNOWS, struct_fields
 from include.pipeline_file.schema_ddl import Column
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, VALID_AT, tallied
 from spark_jobs.formats.contract import ABSENT
+from spark_jobs.tables.contract import CHANGES, Merge
 from spark_jobs.tables.lineage import knows, lineage_column, lineage_fields
 
 _OWN, _WAS, _BEGINS, _GONE = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins", "gone"))
@@ -33,21 +36,22 @@ _WHOLE = f"{LINEAGE}_whole"
 _SHOWN = (VALID_FROM, VALID_TO, IS_CURRENT)
 
 
-def columns(pipeline: Pipeline, there: Collection[str] | None = None) -> tuple[Column, ...]:
+def columns(spec: TableSpec, there: Collection[str] | None = None) -> tuple[Column, ...]:
     """The table's columns.
 
     Args:
         there: the columns that the table has already; None: there is no table yet.
     """
-    at = pipeline.valid_from.type
+    assert spec.valid_from is not None, "the table is history"
+    at = spec.valid_from.type
     own = [Column("valid_at", at)]
-    own += [Column(ABSENT_FIELD, "ARRAY<STRING>")] if pipeline.partial_columns else []
-    own += knows(pipeline, there)
+    own += [Column(ABSENT_FIELD, "ARRAY<STRING>")] if spec.partial_columns else []
+    own += knows(spec, there)
     shown = Column(VALID_FROM, at), Column(VALID_TO, at), Column(IS_CURRENT, "BOOLEAN")
-    return (*pipeline.columns, *shown, lineage_column(pipeline, own))
+    return (*spec.columns, *shown, lineage_column(spec, own))
 
 
-def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
+def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
     """All changes. Rows become one row only where a transform has made the same change twice.
 
     Args:
@@ -56,22 +60,22 @@ def folded(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     Columns: DISPOSITION and the numbers; a change also has the target's columns, without those that are computed, and
     `_lakemark` as the table has it.
     """
-    own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(pipeline)]
+    own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(spec)]
     own += [F.col(VALID_AT).alias("valid_at")]
-    own += [F.col(ABSENT).alias(ABSENT_FIELD)] if pipeline.partial_columns else []
-    names = [spark_name(column.name) for column in pipeline.columns]
+    own += [F.col(ABSENT).alias(ABSENT_FIELD)] if spec.partial_columns else []
+    names = [spark_name(column.name) for column in spec.columns]
     changes = rows.select(*names, F.struct(*own).alias(LINEAGE), *OF_DISPOSITION)
-    if pipeline.transform is None:
+    if not spec.unites_rows:
         return changes
     # A transform may make several rows for one key from one record: any of them will do, if it is always the same one.
-    keys, whole = [spark_name(name) for name in pipeline.change.keys], F.struct(*names, LINEAGE)
+    keys, whole = [spark_name(name) for name in spec.keys], F.struct(*names, LINEAGE)
     found = changes.groupBy(*keys, DISPOSITION, f"{LINEAGE}.change_order").agg(
         F.max_by(whole, F.to_json(whole)).alias(_WHOLE), *tallied()
     )
     return found.select(f"{_WHOLE}.*", *OF_DISPOSITION)
 
 
-def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, lineage: str, again: Batch | None) -> DataFrame:
+def spliced(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str, again: Batch | None) -> DataFrame:
     """The rows that MERGE has to write: changes that the table lacks, and rows that show something else after them.
 
     Args:
@@ -81,23 +85,23 @@ def spliced(table: DataFrame, changes: DataFrame, pipeline: Pipeline, lineage: s
 
     Columns: the table's, and `_lakemark_gone`, whether the row is deleted.
     """
-    keys = [spark_name(name) for name in pipeline.change.keys]
-    names = [spark_name(column.name) for column in pipeline.columns]
+    keys = [spark_name(name) for name in spec.keys]
+    names = [spark_name(column.name) for column in spec.columns]
     was = F.struct(*names, *_SHOWN, LINEAGE).alias(_WAS)
     there = table.where(F.col(f"{LINEAGE}.change_order").isNotNull()).join(
-        changes.select(*keys).distinct(), list(pipeline.change.keys), "left_semi"
+        changes.select(*keys).distinct(), list(spec.keys), "left_semi"
     )
     old = there.select(*names, LINEAGE, was, F.lit(False).alias(_OWN))
-    new = changes.select(*names, _lineage_in(lineage, pipeline), F.lit(None).alias(_WAS), F.lit(True).alias(_OWN))
+    new = changes.select(*names, _lineage_in(lineage, spec), F.lit(None).alias(_WAS), F.lit(True).alias(_OWN))
     in_order = Window.partitionBy(*keys).orderBy(f"{LINEAGE}.change_order", _OWN)
     both = _one_of_two(old.unionByName(new), in_order, again)
     gone = F.lit(False) if again is None else ~F.col(_OWN) & _is_of(again)
     whole = both.select("*", gone.alias(_GONE))
     late = _late(lineage)
-    seen = _with_periods(_with_images(whole.where(~F.col(_GONE)), pipeline, late, in_order), pipeline, in_order)
-    compared = [column.name for column in pipeline.columns]
-    now = F.struct(*_comparable(pipeline, compared), *_SHOWN, LINEAGE)
-    before = F.struct(*_comparable(pipeline, compared, f"{_WAS}."), *(f"{_WAS}.{name}" for name in (*_SHOWN, LINEAGE)))
+    seen = _with_periods(_with_images(whole.where(~F.col(_GONE)), spec, late, in_order), spec, in_order)
+    compared = [column.name for column in spec.columns]
+    now = F.struct(*_comparable(spec, compared), *_SHOWN, LINEAGE)
+    before = F.struct(*_comparable(spec, compared, f"{_WAS}."), *(f"{_WAS}.{name}" for name in (*_SHOWN, LINEAGE)))
     differs = F.col(_WAS).isNull() | ~now.eqNullSafe(before)
     written = seen.where(differs).select(*names, *_SHOWN, LINEAGE, F.lit(False).alias(_GONE))
     if again is None:
@@ -129,27 +133,25 @@ def _late(lineage: str) -> dict[str, str]:
     return {name.lower(): name for name in struct_fields(struct_fields(lineage).get(KNOWS, ""))}
 
 
-def _lineage_in(lineage: str, pipeline: Pipeline) -> Expression:
+def _lineage_in(lineage: str, spec: TableSpec) -> Expression:
     """The lineage of changes in the table's form. Its fields about columns are the table's, not today's file's."""
-    declared = {column.name.lower() for column in pipeline.columns}
+    declared = {column.name.lower() for column in spec.columns}
     of_columns = {
         KNOWS: F.struct(*(F.lit(name in declared).alias(own) for name, own in _late(lineage).items())),
-        ABSENT_FIELD: F.col(f"{LINEAGE}.{ABSENT_FIELD}")
-        if pipeline.partial_columns
-        else F.lit(None).cast("array<string>"),
+        ABSENT_FIELD: F.col(f"{LINEAGE}.{ABSENT_FIELD}") if spec.partial_columns else F.lit(None).cast("array<string>"),
     }
     fields = {name: of_columns.get(name, F.col(f"{LINEAGE}.{name}")) for name in struct_fields(lineage)}
     return F.struct(*(value.alias(name) for name, value in fields.items())).alias(LINEAGE)
 
 
-def _with_images(rows: DataFrame, pipeline: Pipeline, late: Collection[str], in_order: WindowSpec) -> DataFrame:
+def _with_images(rows: DataFrame, spec: TableSpec, late: Collection[str], in_order: WindowSpec) -> DataFrame:
     """Fills the columns that a change leaves out with their values after the change before it."""
-    if not pipeline.partial_columns:
+    if not spec.partial_columns:
         return rows
     until_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
     def image(name: str) -> Expression:
-        if name not in pipeline.partial_columns:
+        if name not in spec.partial_columns:
             return F.col(spark_name(name))
         is_set = ~F.coalesce(F.array_contains(f"{LINEAGE}.{ABSENT_FIELD}", name), F.lit(False))
         if name.lower() in late:
@@ -157,14 +159,14 @@ def _with_images(rows: DataFrame, pipeline: Pipeline, late: Collection[str], in_
         held = F.when(is_set, F.struct(F.col(spark_name(name)).alias("value")))
         return F.last(held, ignorenulls=True).over(until_now)["value"].alias(name)
 
-    names = [column.name for column in pipeline.columns]
+    names = [column.name for column in spec.columns]
     return rows.select(*map(image, names), LINEAGE, _WAS, _OWN)
 
 
-def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> DataFrame:
+def _with_periods(rows: DataFrame, spec: TableSpec, in_order: WindowSpec) -> DataFrame:
     """Adds the columns of history: which rows show a state, from when it is valid, and until when."""
-    tracked = pipeline.change.track_columns or [column.name for column in pipeline.columns]
-    state = F.struct(*_comparable(pipeline, tracked), F.col(f"{LINEAGE}.deleted"))
+    tracked = spec.track_columns or [column.name for column in spec.columns]
+    state = F.struct(*_comparable(spec, tracked), F.col(f"{LINEAGE}.deleted"))
     at = F.col(f"{LINEAGE}.valid_at")
     begun = rows.select("*", (~F.lag(state).over(in_order).eqNullSafe(state)).alias(_BEGINS))
     followed = begun.select("*", F.lead(F.struct(F.col(_BEGINS), at.alias("at"))).over(in_order).alias(_NEXT))
@@ -173,7 +175,7 @@ def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> 
     is_last = F.col(_NEXT).isNull() | F.col(f"{_NEXT}.{_BEGINS}")
     shows = is_last & ~F.col(f"{LINEAGE}.deleted")
     return followed.select(
-        *(spark_name(column.name) for column in pipeline.columns),
+        *(spark_name(column.name) for column in spec.columns),
         F.when(shows, since).alias(VALID_FROM),
         F.when(shows, F.col(f"{_NEXT}.at")).alias(VALID_TO),
         (shows & F.col(_NEXT).isNull()).alias(IS_CURRENT),
@@ -182,23 +184,38 @@ def _with_periods(rows: DataFrame, pipeline: Pipeline, in_order: WindowSpec) -> 
     )
 
 
-def _comparable(pipeline: Pipeline, names: Iterable[str], of: str = "") -> list[Expression]:
+def _comparable(spec: TableSpec, names: Iterable[str], of: str = "") -> list[Expression]:
     """Columns in a form that can be compared: Spark cannot compare maps."""
-    types = {column.name: column.type.upper() for column in pipeline.columns}
+    types = {column.name: column.type.upper() for column in spec.columns}
     columns = {name: F.col(f"{of}{spark_name(name)}") for name in names}
     return [F.to_json(F.struct(column)) if "MAP" in types[name] else column for name, column in columns.items()]
 
 
-def merge_statement(table: str, source: str, pipeline: Pipeline, within: str | None = None) -> str:
+def merge(
+    spark: SparkSession,
+    uri: LakeUri,
+    changes: DataFrame,
+    spec: TableSpec,
+    lineage: str,
+    again: Batch | None,
+    within: str | None,
+) -> Merge:
+    """The MERGE that applies prepared changes (see `contract.Writer`)."""
+    table = spark.read.format("delta").load(str(uri)).alias("target").where(within or "true")
+    source = spliced(table, changes, spec, lineage, again=again)
+    return Merge(source, merge_statement(spark_table(uri), CHANGES, spec, within))
+
+
+def merge_statement(table: str, source: str, spec: TableSpec, within: str | None = None) -> str:
     """The MERGE that writes what `spliced` found.
 
     Args:
         within: a condition on `target` that every match fulfils.
     """
-    keys = [f"target.{spark_name(key)} = source.{spark_name(key)}" for key in pipeline.change.keys]
+    keys = [f"target.{spark_name(key)} = source.{spark_name(key)}" for key in spec.keys]
     orders = f"target.{LINEAGE}.change_order = source.{LINEAGE}.change_order"
     on = " AND ".join([*keys, orders, *([within] if within else [])])
-    names = [spark_name(column.name) for column in columns(pipeline)]
+    names = [spark_name(column.name) for column in columns(spec)]
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
         f"WHEN MATCHED AND source.{_GONE} THEN DELETE "

@@ -14,20 +14,21 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.lake.sql import spark_name
-from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file import LINEAGE
+from include.pipeline_file.table_spec import TableSpec
 from spark_jobs.tables.lineage import lineage_fields
 
 _AT = f"{LINEAGE}_truncated_at"
 
 
-def with_truncates(table: DataFrame, folded: DataFrame, pipeline: Pipeline, set_at: str) -> DataFrame:
+def with_truncates(table: DataFrame, folded: DataFrame, spec: TableSpec, set_at: str) -> DataFrame:
     """The rows that MERGE gets, with truncates applied.
 
     Args:
         table: the target, in the version that the MERGE commits to. folded: as `scd1.folded` makes them; the row of a
             truncate has no keys. set_at: the name of the column with the orders of partial columns.
     """
-    keys = pipeline.change.keys
+    keys = spec.keys
     order = F.col(f"{LINEAGE}.change_order")
     no_keys = reduce(and_, (F.col(spark_name(name)).isNull() for name in keys))
     own = folded.where(no_keys).agg(F.max(order).alias(_AT))
@@ -35,24 +36,24 @@ def with_truncates(table: DataFrame, folded: DataFrame, pipeline: Pipeline, set_
     # A row of nulls if there was no truncate: nothing is older than that.
     changed = folded.crossJoin(F.broadcast(known))
     is_older = ~no_keys & F.coalesce(order < F.col(_AT), F.lit(False))
-    of_changes = changed.select(*_deleted(pipeline, is_older, set_at))
+    of_changes = changed.select(*_deleted(spec, is_older, set_at))
     others = table.join(folded.select(*map(spark_name, keys)), list(keys), "left_anti").where(~no_keys)
     older = others.crossJoin(F.broadcast(own)).where(order < F.col(_AT))
-    partial = pipeline.partial_columns
+    partial = spec.partial_columns
     empty = [F.struct(*(F.col(_AT).alias(name) for name in partial)).alias(set_at)] if partial else []
-    whole = older.select(*(spark_name(column.name) for column in pipeline.columns), _base_of(pipeline), *empty, _AT)
-    return of_changes.unionByName(whole.select(*_deleted(pipeline, F.lit(True), set_at)))
+    whole = older.select(*(spark_name(column.name) for column in spec.columns), _base_of(spec), *empty, _AT)
+    return of_changes.unionByName(whole.select(*_deleted(spec, F.lit(True), set_at)))
 
 
-def _base_of(pipeline: Pipeline) -> Column:
+def _base_of(spec: TableSpec) -> Column:
     """The lineage of the table's row, without the fields that the table's kind adds."""
-    names = [field.name for field in lineage_fields(pipeline)]
+    names = [field.name for field in lineage_fields(spec)]
     return F.struct(*(F.col(f"{LINEAGE}.{name}").alias(name) for name in names)).alias(LINEAGE)
 
 
-def _deleted(pipeline: Pipeline, when: Column, set_at: str) -> list[Column]:
+def _deleted(spec: TableSpec, when: Column, set_at: str) -> list[Column]:
     """The columns that MERGE gets, as if a delete at the truncate's place had come, too."""
-    keys, partial = pipeline.change.keys, pipeline.partial_columns
+    keys, partial = spec.keys, spec.partial_columns
     gone = F.col(LINEAGE).withField("deleted", F.lit(True)).withField("change_order", F.col(_AT))
 
     def value(name: str) -> Column:
@@ -64,7 +65,7 @@ def _deleted(pipeline: Pipeline, when: Column, set_at: str) -> list[Column]:
         )
         return F.when(~(when | is_set_before), found).alias(name)
 
-    columns = [value(column.name) for column in pipeline.columns]
+    columns = [value(column.name) for column in spec.columns]
     columns.append(F.when(when, gone).otherwise(F.col(LINEAGE)).alias(LINEAGE))
     if partial:
         at = {name: F.col(f"{set_at}.{spark_name(name)}") for name in partial}

@@ -22,13 +22,14 @@ from include.control.coordinator import Coordinator
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline, find_pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import BatchCommitted
 from include.settings import PROJECT_ROOT, Settings
 from spark_jobs.attempt.attempt import Attempt, AttemptResult
 from spark_jobs.engine.session import open_session
-from spark_jobs.tables.writing import ensure_target
+from spark_jobs.tables.creating import ensure
 from tests.support.topics import Sent, Topics
 
 LAKEMARK = str(Path(sys.executable).parent / "lakemark")
@@ -85,7 +86,7 @@ class World(Topics):
 
     def create_target(self, pipeline: Pipeline) -> None:
         with self.session() as spark:
-            ensure_target(spark, self.coordinator(pipeline).tables.target, pipeline)
+            ensure(spark, self.coordinator(pipeline).tables.target, TableSpec.of_target(pipeline))
 
     def attempt(self, pipeline: Pipeline, batch_id: int, **changes: Any) -> AttemptResult:
         key = self.key(pipeline, batch_id)

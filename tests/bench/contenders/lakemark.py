@@ -15,12 +15,13 @@ from include.control.coordinator import Coordinator
 from include.jobs.runner import run_job
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import BatchKey
 from include.protocol.planning import Idle
 from include.settings import Settings
 from spark_jobs.attempt.attempt import Attempt
 from spark_jobs.engine.session import configure
-from spark_jobs.tables.writing import ensure_target
+from spark_jobs.tables.creating import ensure
 from tests.bench.contenders.contender import Arena, Contender
 
 
@@ -52,7 +53,7 @@ class Lakemark(Contender):
     def lay(self) -> None:
         """With lineage, of nobody."""
         spark = self.arena.spark
-        ensure_target(spark, LakeUri(self.table), self.pipeline)
+        ensure(spark, LakeUri(self.table), TableSpec.of_target(self.pipeline))
         lineage = spark.read.format("delta").load(self.table).schema["_lakemark"].dataType
         rows = self.arena.feed.first_rows(spark).withColumn("_lakemark", F.lit(None).cast(lineage))
         rows.write.format("delta").mode("append").save(self.table)

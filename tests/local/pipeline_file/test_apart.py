@@ -21,7 +21,7 @@ from include.protocol.errors import PipelineFileError, TerminalError
 from include.protocol.maintenance import TableShape
 from include.settings import Settings
 from spark_jobs.commands.maintenance import Maintenance
-from spark_jobs.tables.writing import create_table
+from spark_jobs.tables.creating import create_table
 
 SOURCE = {"bootstrap_servers": "k:1", "topics": ["t"], "schema": "id BIGINT, seq BIGINT"}
 ENVIRONMENT = {"LAYER": "silver"}

@@ -33,7 +33,6 @@ _SAFE_NAMES = {
     "batch.batch_id",
     "_WAS",
     "_GONE",
-    "_CHANGES",
     "_RANGES",
     "VIEW",
     "POSITION",

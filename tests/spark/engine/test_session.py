@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
+from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine.session import fit
-from spark_jobs.tables.writing import prepared
+from spark_jobs.tables.merging import prepared
 from tests.support.records import RECORDS
 from tests.support.world import World
 
@@ -34,5 +36,6 @@ def test_a_record_is_parsed_once_however_often_its_columns_are_mentioned(
     batch = Batch(pipeline.name, 1, 0, (OffsetRange("t", 0, 0, 1),), {"t": "i"}, "c")
     with world.session() as spark:
         records = spark.createDataFrame([(b"1", b'{"id": 1, "seq": 1}', "t", 0, 0, None)], RECORDS).localCheckpoint()
-        prepared(decode(records, pipeline, batch), pipeline).explain()
+        rows = dispositions(decode(records, pipeline, batch), pipeline)
+        prepared(rows, TableSpec.of_target(pipeline)).explain()
     assert capsys.readouterr().out.count("JsonRow") == 1

@@ -9,7 +9,7 @@ from include.lake.uri import LakeUri
 from spark_jobs.attempt import attempt
 from spark_jobs.changes import reduction
 from spark_jobs.engine import session
-from spark_jobs.tables.writing import merge_changes
+from spark_jobs.tables.merging import merge_changes
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
+from include.pipeline_file.table_spec import TableSpec
 from spark_jobs.tables import pruning
 from spark_jobs.tables.pruning import key_condition
 from tests.support.world import World, as_dict, changes, newest_by_key
@@ -30,18 +31,18 @@ def test_every_key_of_the_batch_is_within_the_condition(
     world: World, type_: str, value: str, skips_middle: bool
 ) -> None:
     schema = f"k {type_}, seq BIGINT"
-    pipeline = world.pipeline("t", source={"schema": schema}, change={"keys": ["k"]})
+    spec = TableSpec.of_target(world.pipeline("t", source={"schema": schema}, change={"keys": ["k"]}))
     with world.session() as spark:
         numbers = spark.range(20).union(spark.range(999_000, 999_020))
         batch = numbers.selectExpr(f"{value} AS k", "id AS seq").localCheckpoint()
         middle = spark.range(400_000, 400_010).selectExpr(f"{value} AS k", "id AS seq")
-        condition = key_condition(batch, pipeline, "target")
+        condition = key_condition(batch, spec, "target")
         assert condition is not None
         assert batch.alias("target").where(f"NOT ({condition})").count() == 0
         if skips_middle and type_ != "SMALLINT":
             assert middle.alias("target").where(condition).count() == 0
-        assert key_condition(batch.limit(0), pipeline) is None
-        one = key_condition(batch.limit(1), pipeline)
+        assert key_condition(batch.limit(0), spec) is None
+        one = key_condition(batch.limit(1), spec)
         assert one is not None
         assert batch.where(one).count() == 1
 
@@ -50,10 +51,11 @@ def test_keys_whose_order_says_nothing_are_not_asked_for(world: World) -> None:
     with world.session() as spark:
         batch = spark.range(5).select(F.col("id").cast("double").alias("k"), F.col("id").alias("seq"))
         pipeline = world.pipeline("t", source={"schema": "k DOUBLE, seq BIGINT"}, change={"keys": ["k"]})
-        assert key_condition(batch, pipeline) is None
+        assert key_condition(batch, TableSpec.of_target(pipeline)) is None
         truncated = {"truncates": "apply", "keys": ["k"], "order_by": ["source.lsn"]}
         source = {"schema": "k BIGINT, seq BIGINT", "format": "debezium-json"}
-        assert key_condition(batch, world.pipeline("t", source=source, change=truncated)) is None
+        pipeline = world.pipeline("t", source=source, change=truncated)
+        assert key_condition(batch, TableSpec.of_target(pipeline)) is None
 
 
 def test_i9_a_pruned_merge_makes_the_same_table_and_leaves_files_unread(

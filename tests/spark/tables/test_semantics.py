@@ -21,16 +21,17 @@ from include.lake.delta_tables import query
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import counts_of
 from spark_jobs.changes.decode import decode
-from spark_jobs.changes.dispositions import changes_in
+from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine.session import fit
-from spark_jobs.tables import scd2
-from spark_jobs.tables.writing import ensure_history, ensure_target, folded, merge_beside, merge_changes, prepared
+from spark_jobs.tables.creating import ensure
+from spark_jobs.tables.merging import merge_beside, merge_changes, prepared
 from tests.support.change_streams import SHOWN, Change, Key, Semantics, history, newest, stream
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
@@ -48,9 +49,13 @@ class Replica:
     stale: int = field(default=0)
 
     def __post_init__(self) -> None:
-        ensure_target(self.spark, LakeUri(self.table), self.pipeline)
+        ensure(self.spark, LakeUri(self.table), self.spec)
         if self.pipeline.target.history_table:
-            ensure_history(self.spark, LakeUri(self.history), self.pipeline)
+            ensure(self.spark, LakeUri(self.history), TableSpec.of_history(self.pipeline))
+
+    @property
+    def spec(self) -> TableSpec:
+        return TableSpec.of_target(self.pipeline)
 
     @property
     def table(self) -> str:
@@ -71,17 +76,16 @@ class Replica:
         batch = Batch("p", generation, number, ranges, {"t": "id"}, "cluster")
         records = self.spark.createDataFrame([change.row() for change in changes], RECORDS)
         judged = decode(records, self.pipeline, batch).localCheckpoint(eager=True)
-        given = prepared(judged, self.pipeline).localCheckpoint(eager=True)
+        given = prepared(dispositions(judged, self.pipeline), self.spec).localCheckpoint(eager=True)
         moved = sum(change.old_id not in (None, change.id) for change in changes)
         counts = SourceCounts(len(changes), 0, 0, len(changes) + moved - (kept := given.count()), kept, moved)
         if self.pipeline.target.history_table:
-            all_ = changes_in(folded(judged, self.pipeline, F.lit(True), scd2))
+            spec = TableSpec.of_history(self.pipeline)
+            all_ = prepared(dispositions(judged, self.pipeline, F.lit(True)), spec)
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
-            merge_beside(
-                self.spark, LakeUri(self.history), all_, self.pipeline, of_history, replaces=False, prunes=True
-            )
+            merge_beside(self.spark, LakeUri(self.history), all_, spec, of_history, replaces=False, prunes=True)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
-        assert merge_changes(self.spark, LakeUri(self.table), given, self.pipeline, metadata, prunes=True)
+        assert merge_changes(self.spark, LakeUri(self.table), given, self.spec, metadata, prunes=True)
         log = TableLog.open(LakeUri(self.table))
         assert log is not None
         landed = log.landed(batch)

@@ -17,25 +17,18 @@ from pyspark.sql import functions as F
 
 from include.audit.auditor import audit
 from include.lake.delta_tables import file_of_int96, open_table
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
-from spark_jobs.changes.dispositions import changes_in
+from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine import session
 from spark_jobs.engine.session import fit
-from spark_jobs.tables import scd2
-from spark_jobs.tables.archive import append_archive
-from spark_jobs.tables.writing import (
-    append_quarantine,
-    ensure_history,
-    ensure_target,
-    folded,
-    merge_beside,
-    merge_changes,
-    prepared,
-)
+from spark_jobs.tables.append import append_archive, append_quarantine
+from spark_jobs.tables.creating import ensure
+from spark_jobs.tables.merging import merge_beside, merge_changes, prepared
 from tests.support.records import RECORDS
 from tests.support.world import World, as_dict, read_table
 
@@ -117,11 +110,13 @@ def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World
         with_headers = records.withColumn("headers", F.lit(None).cast("array<struct<key: string, value: binary>>"))
         append_archive(spark, paths["archive"], with_headers, metadata("archive"))
         append_quarantine(spark, paths["quarantine"], judged, metadata("quarantine"))
-        ensure_history(spark, paths["history"], pipeline)
-        all_ = changes_in(folded(judged, pipeline, F.lit(True), scd2))
-        merge_beside(spark, paths["history"], all_, pipeline, metadata("history"), replaces=False)
-        ensure_target(spark, paths["target"], pipeline)
-        assert merge_changes(spark, paths["target"], prepared(judged, pipeline), pipeline, metadata("target"))
+        history, target = TableSpec.of_history(pipeline), TableSpec.of_target(pipeline)
+        ensure(spark, paths["history"], history)
+        all_ = prepared(dispositions(judged, pipeline, F.lit(True)), history)
+        merge_beside(spark, paths["history"], all_, history, metadata("history"), replaces=False)
+        ensure(spark, paths["target"], target)
+        changes = prepared(dispositions(judged, pipeline), target)
+        assert merge_changes(spark, paths["target"], changes, target, metadata("target"))
         of_rows = ["moment", "inside['moment']", "many[1]", "_lakemark['change_order']['moment']"]
         columns = {
             "target": of_rows,

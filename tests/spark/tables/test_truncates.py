@@ -15,14 +15,17 @@ from include.audit.auditor import audit
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import SourceCounts
 from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import counts_of
 from spark_jobs.changes.decode import decode
+from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine.session import fit
-from spark_jobs.tables.writing import ensure_target, merge_changes, prepared
+from spark_jobs.tables.creating import ensure
+from spark_jobs.tables.merging import merge_changes, prepared
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 
@@ -83,7 +86,8 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
     path = str(tmp_path / "t")
     with world.session() as spark:
         fit(spark, 0, 0)
-        ensure_target(spark, LakeUri(path), pipeline)
+        spec = TableSpec.of_target(pipeline)
+        ensure(spark, LakeUri(path), spec)
         number = {1: 0, -1: 0}
         for generation, batch_records in batches:
             batch = Batch("p", generation, number[generation], (OffsetRange("t", 0, 0, 60),), {"t": "i"}, "c")
@@ -93,11 +97,11 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
                 for offset, r in batch_records
             ]
             judged = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).localCheckpoint(eager=True)
-            changes = prepared(judged, pipeline).localCheckpoint(eager=True)
+            changes = prepared(dispositions(judged, pipeline), spec).localCheckpoint(eager=True)
             counts = SourceCounts(len(rows), 0, 0, len(rows) - (given := changes.count()), given)
             truncated = any(r["op"] == "t" for _, r in batch_records)
             metadata = CommitMetadata.of(batch, "target", counts, {}, "a", "v", truncated=truncated)
-            assert merge_changes(spark, LakeUri(path), changes, pipeline, metadata)
+            assert merge_changes(spark, LakeUri(path), changes, spec, metadata)
             log = TableLog.open(LakeUri(path))
             assert log is not None
             landed = log.landed(batch)

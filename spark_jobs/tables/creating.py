@@ -1,0 +1,102 @@
+"""Creates the tables that changes are merged into, and adds the columns that they lack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from include.lake.delta_tables import open_table, verify_alone
+from include.lake.sql import spark_name, spark_table, spark_text
+from include.lake.stores import log_store_of
+from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
+from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
+from include.pipeline_file.schema_ddl import Column
+from include.pipeline_file.table_spec import TableSpec
+from spark_jobs.tables.kinds import writer_of
+
+
+def ensure(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> None:
+    """Creates a table if there is none, and adds columns that it lacks.
+
+    It has deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them.
+
+    Raises:
+        SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
+    """
+    cluster_by = ", ".join(map(spark_name, spec.cluster_by))
+    create_table(
+        spark,
+        uri,
+        f"({_definitions(writer_of(spec).columns(spec))}) USING delta "
+        + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
+        + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_keys_of(spec)})",
+    )
+    record_keys(spark, uri, spec)
+    added = _missing_columns(uri, spec)
+    if added:
+        columns = ", ".join(f"{'.'.join(map(spark_name, column.path))} {column.type}" for column in added)
+        try:
+            spark.sql(f"ALTER TABLE {spark_table(uri)} ADD COLUMNS ({columns})")
+        except Exception:
+            if _missing_columns(uri, spec):  # else another attempt has just added them
+                raise
+
+
+def record_keys(spark: SparkSession, uri: LakeUri, spec: TableSpec, rows_replaced: bool = False) -> None:
+    """Records the key columns in the table's properties.
+
+    Args:
+        rows_replaced: other rows have taken the place of the table's rows, and may have other key columns.
+
+    Raises:
+        SchemaChanged: the table has other key columns than the pipeline file.
+    """
+    table = open_table(uri)
+    assert table is not None, "it has been created"
+    found = table.metadata().configuration.get(KEYS)
+    binding = None if rows_replaced else found
+    if verify_keys(spec.pipeline, spec.name, spec.keys, binding) and found != _keys(spec):
+        spark.sql(f"ALTER TABLE {spark_table(uri)} SET TBLPROPERTIES ({_keys_of(spec)})")
+
+
+def _keys_of(spec: TableSpec) -> str:
+    return f"{spark_text(KEYS)} = {spark_text(_keys(spec))}"
+
+
+def _keys(spec: TableSpec) -> str:
+    return json.dumps(list(spec.keys))
+
+
+def _missing_columns(uri: LakeUri, spec: TableSpec) -> tuple[Added, ...]:
+    found = columns_of(uri)
+    declared, policy = writer_of(spec).columns(spec, found), spec.on_schema_change
+    return columns_to_add(spec.pipeline, spec.name, declared=declared, found=found, policy=policy)
+
+
+def columns_of(uri: LakeUri) -> dict[str, str]:
+    """The types of an existing table's columns, by name."""
+    table = open_table(uri)
+    assert table is not None, "it has been created"
+    return {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
+
+
+def _definitions(columns: Iterable[Column]) -> str:
+    return ", ".join(f"{spark_name(column.name)} {column.type}" for column in columns)
+
+
+def create_table(spark: SparkSession, uri: LakeUri, definition: str) -> None:
+    """Creates a table if there is none, even if two processes do so at once: Delta alone lets one of them fail.
+
+    Raises:
+        TerminalError: the table would lie within another table's folder, or around one.
+    """
+    if not log_store_of(uri).exists():
+        verify_alone(uri)
+    try:
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {spark_table(uri)} {definition}")
+    except Exception:
+        if TableLog.open(uri) is None:
+            raise
