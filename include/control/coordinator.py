@@ -7,20 +7,31 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from include.control.generation_change import GenerationChange
 from include.control.settling import Settler
 from include.fault_points import fault_point
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
+from include.participants.heads import heads_of
 from include.pipeline_file import LANDING, find_pipeline
-from include.protocol.batch import BatchKey
+from include.protocol.batch import FORM, BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import OffsetsExpired, TargetBehindLedger
+from include.protocol.generations import after_a_loss, restart
 from include.protocol.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
-from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_events import (
+    FIRST_GENERATION,
+    UPGRADE,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    TopicsStarted,
+)
 from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import NOWHERE
 from include.protocol.planning import (
     Idle,
     NewBatch,
@@ -78,6 +89,8 @@ class Coordinator(Settler):
 
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
+        self._continue_after_a_loss()
+        self._continue_in_the_new_form()
         self._continue_after_what_is_merged()
         found = self._decide_and_record(None, ignore_merge_every)
         while isinstance(found, BatchKey):  # a batch is pending: the target says whether it has landed (I6)
@@ -85,6 +98,51 @@ class Coordinator(Settler):
             found = self._decide_and_record(found, ignore_merge_every)
         fault_point("plan.recorded")
         return found.plan, found.source
+
+    def _continue_after_a_loss(self) -> None:
+        """Begins above all generations that the tables know, if this ledger and the target know none of them (I2).
+
+        Otherwise the new ledger's first generation would take the lost one's markers for its own.
+        """
+        if not self.ledger.recent().is_fresh:
+            return
+        name, before = self.pipeline.name, Catalog.of(self.pipeline).before
+        logs = [log for p in before if (log := TableLog.open(p.uri(self.settings))) is not None]
+        newest = max((log.newest_position(name, FIRST_GENERATION).generation for log in logs), default=0)
+        target = TableLog.open(self.tables.target)
+        if not newest or (target is not None and target.newest_generation(name, FIRST_GENERATION) > FIRST_GENERATION):
+            return
+        if target is not None and target.marker(name, FIRST_GENERATION) is not None:
+            return  # `_decide` says that the ledger was lost
+        heads = {p.name: NOWHERE for p in before} | {
+            p.name: log.newest_position(name, FIRST_GENERATION)
+            for p in before
+            if (log := TableLog.open(p.uri(self.settings))) is not None
+        }
+        reason = "the ledger and the target were lost, and other tables hold earlier batches"
+        started = replace(after_a_loss(newest, reason, "plan"), positions=heads)
+        GenerationChange(self, lambda: None).fence_before(started)
+        self.ledger.append(lambda state: [started] if state.is_fresh else [])
+
+    def _continue_in_the_new_form(self) -> None:
+        """Begins a generation if this one was begun by an older Lakemark. Its jobs are fenced, and all markers that
+        follow have the new form (I5)."""
+        if self.ledger.recent().form == FORM:
+            return
+
+        def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+            if state.form == FORM:
+                raise _NotNeededError  # another planner was faster
+            reason = "a newer Lakemark, whose batches have another form"
+            started = restart(self.pipeline.name, state, source, "committed", False, reason, "plan")
+            return replace(started, origin=UPGRADE)
+
+        with suppress(_NotNeededError):
+            GenerationChange(self, self._verify_there_is_a_target).begin(decide)
+
+    def _verify_there_is_a_target(self) -> None:
+        """Raises TargetBehindLedger, as a plan does."""
+        self._verify_target(self.ledger.state(), None)
 
     def _continue_after_what_is_merged(self) -> None:
         """Begins a new generation of a landing that was overtaken while the pipeline file had no `merge_every` (I1):
@@ -95,16 +153,13 @@ class Coordinator(Settler):
         if self._overtaken() is None:
             return
 
-        def archive_is_gone() -> None:
-            self._verify_target(self.ledger.state(), None)
-
         def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
             if (overtaken := self._overtaken()) is None:
-                raise _NotOvertakenError  # another planner was faster
+                raise _NotNeededError  # another planner was faster
             return overtaken.started
 
-        with suppress(_NotOvertakenError):
-            GenerationChange(self, archive_is_gone).begin(decide)
+        with suppress(_NotNeededError):
+            GenerationChange(self, self._verify_there_is_a_target).begin(decide)
 
     def _overtaken(self) -> Overtaken | None:
         """How a landing was overtaken, if its archive holds all that it has missed; else None."""
@@ -171,12 +226,14 @@ class Coordinator(Settler):
         records_max = (self.pipeline.merge_every or 1) * limits.records_per_batch_max
         offsets_max = offsets_at_most(state, limits.seconds_per_batch, records_max)
         try:
-            planned = plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins())
+            heads = heads_of(self.settings, self.pipeline, state.generation)
+            planned = plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins(), heads=heads)
         except OffsetsExpired as error:
             # The ledger of a landing, if the file once had `merge_every`.
             landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
             raise only_in_archive(error, landing.recent(), state, source) from error
-        if landed is not None and isinstance(planned, NewBatch) and not (ignore_merge_every or landed.is_due(state)):
+        waits = landed is not None and not (ignore_merge_every or landed.is_due(state))
+        if waits and isinstance(planned, NewBatch) and not planned.batch.mends:
             planned = Idle()
         return _Decision(started, planned, source)
 
@@ -200,8 +257,8 @@ class Coordinator(Settler):
         verify_target_not_behind(self.pipeline.name, state, view)
 
 
-class _NotOvertakenError(Exception):
-    """The landing was not overtaken (any more), so its generation goes on."""
+class _NotNeededError(Exception):
+    """There is no reason (any more) to begin a generation."""
 
 
 @dataclass(frozen=True)
@@ -214,4 +271,6 @@ class _Decision:
     def events(self) -> list[Event]:
         """The events that the ledger must record."""
         started: list[Event] = [self.started] if self.started else []
-        return [*started, BatchPlanned(self.plan.batch)] if isinstance(self.plan, NewBatch) else started
+        if not isinstance(self.plan, NewBatch):
+            return started
+        return [*started, BatchPlanned(self.plan.batch, self.plan.stands_on)]

@@ -16,14 +16,17 @@ from include.fault_points import fault_point
 from include.lake.delta_tables import OpenedTable, commit_markers, query
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
+from include.participants.participant import Participant
 from include.pipeline_file import LINEAGE
-from include.protocol.batch import FENCE, app_id
+from include.protocol.batch import FENCE, FORM, app_id, ended_id
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.generations import fence_metadata, rebuild
 from include.protocol.ledger_events import FIRST_GENERATION, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.maintenance import purged_from, purged_offsets, verify_reset_not_purged
+from include.protocol.participants import NOWHERE, Position, Stamp, positions_to_begin_with
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
@@ -75,14 +78,14 @@ class GenerationChange:
             assert log is not None
             marker = log.marker(self._name, state.generation)
             if marker == FENCE:
-                if (begun := log.begun(self._name, state.generation + 1)) is not None and self._fence(log, begun):
+                if (begun := log.begun_after(self._name, state.generation)) is not None and self._fence(log, begun):
                     self._record(begun)
                     return begun, False
                 # Else the fence's metadata has expired: decide again; the fence stays.
             elif marker is not None and marker > state.committed_through:
                 verify_ledger_not_behind(self._name, state, marker)
                 continue  # a batch landed after the settling: settle it
-            started = replace(decide(state, self.settler.source(state)), target_version=log.version)
+            started = self._completed(decide(state, self.settler.source(state)), log, state)
             self._verify_not_purged(log, state, started)
             if self._fence(log, started):
                 fault_point("generation.fenced")
@@ -129,7 +132,14 @@ class GenerationChange:
                 reason=reason,
                 started_by=started_by,
             )
-            started = replace(started, target_version=log.version)
+            named = landed.metadata.positions if landed is not None else started.positions
+            heads = self._heads(generation)
+            started = replace(
+                started,
+                target_version=log.version,
+                table_id=log.table_id,
+                positions=positions_to_begin_with(named or {}, heads),
+            )
             events = self._rebuilt_events(log, started)  # before anything is fenced or moved aside
             if self._fence(log, started):
                 break
@@ -142,6 +152,37 @@ class GenerationChange:
         fault_point("rebuild.set_aside")
         self.settler.ledger.append(lambda state: events if not state.generations else [])
         return started, aside
+
+    def _completed(self, started: GenerationStarted, log: TableLog, state: LedgerState) -> GenerationStarted:
+        """The decision, with what the tables say: its number is above all that they know."""
+        tables = [log, *self._logs_before()]
+        newest = max(table.newest_generation_after(self._name, state.generation) for table in tables)
+        restored = log.view(self._name, state.generation, state.target_version).restored
+        rollback = state.last_commit.rollback if state.last_commit is not None else None
+        return replace(
+            started,
+            generation=max(newest, state.generation) + 1,
+            target_version=log.version,
+            table_id=log.table_id,
+            positions=positions_to_begin_with(state.positions, self._heads(state.generation, state.form)),
+            restored_to=restored[1] if restored else rollback.back_to if rollback else None,
+        )
+
+    def _heads(self, generation: int, form: int = FORM) -> dict[str, Position]:
+        """Where the tables before the point stand, also if they know a later generation."""
+        found: dict[str, Position] = {}
+        for participant in self._before:
+            log = TableLog.open(participant.uri(self.settler.settings))
+            found[participant.name] = NOWHERE if log is None else log.newest_position(self._name, generation, form)
+        return found
+
+    def _logs_before(self) -> list[TableLog]:
+        found = (TableLog.open(participant.uri(self.settler.settings)) for participant in self._before)
+        return [log for log in found if log is not None]
+
+    @property
+    def _before(self) -> tuple[Participant, ...]:
+        return Catalog.of(self.settler.pipeline).before
 
     @property
     def _name(self) -> str:
@@ -183,17 +224,32 @@ class GenerationChange:
         """Fences all tables; False if a batch of the ended generation landed in the target after `log` was opened."""
         if not self._fenced(log, started, self.fence_target):
             return False
-        # An ended generation may not add anything to other tables either. What an attempt left in the quarantine stays,
-        # even if the attempt never landed: it may be all that is left of a record.
-        for uri in self.settler.tables.beside_target.values():
-            while (table := TableLog.open(uri)) and not self._fenced(table, started, commit_markers):
-                pass
+        # An ended generation may not add anything to other tables either. What its attempts have left there, and no
+        # batch has landed, the next generation's first batch takes away.
+        self.fence_before(started)
         return True
 
-    def _fenced(self, log: TableLog, started: GenerationStarted, commit: Commit) -> bool:
-        """Fences every ended generation that has no fence here: a new table in the old one's place has none."""
+    def fence_before(self, started: GenerationStarted) -> None:
+        """Fences the tables before the point."""
+        form = self.settler.ledger.recent().form
+        for participant in self._before:
+            uri = participant.uri(self.settler.settings)
+            while (table := TableLog.open(uri)) and not self._fenced(table, started, commit_markers, form):
+                pass
+
+    def _fenced(self, log: TableLog, started: GenerationStarted, commit: Commit, form: int | None = None) -> bool:
+        """Fences every ended generation that has no fence here: a new table in the old one's place has none.
+
+        Args:
+            form: of the ended generation's batches; the fence then also keeps where the table stood. None: the target.
+        """
         ended = [g for g in range(FIRST_GENERATION, started.generation) if log.marker(self._name, g) != FENCE]
         markers = {app_id(self._name, generation): FENCE for generation in ended}
+        if form is not None:
+            for generation in ended:
+                if (number := log.marker(self._name, generation)) is not None:
+                    stood = Stamp(number) if form == 1 else Stamp.of(number)
+                    markers[ended_id(self._name, generation)] = stood.number
         return not markers or commit(log.table, markers, fence_metadata(self._name, started))
 
     def _record(self, started: GenerationStarted) -> None:

@@ -22,6 +22,7 @@ from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
 _APPEND_TRIES = 5
+_CHECKPOINT_EVERY = 10  # versions; as Delta's own
 _COMPACTED_BYTES = 1 << 20  # files of this size stay as they are, so later compactions and readers skip them
 OpenedTable = DeltaTable  # a table as of one version
 Row = dict[str, Any]  # a row of a query; only the query's author knows its columns and their types
@@ -177,7 +178,9 @@ def keep_few_files(table: OpenedTable, files_max: int = 100) -> None:
             table.optimize.compact(target_size=_COMPACTED_BYTES)
 
 
-def commit_markers(table: OpenedTable, markers: Mapping[str, int], metadata: str) -> bool:
+def commit_markers(
+    table: OpenedTable, markers: Mapping[str, int], metadata: str, operation: str = "LAKEMARK FENCE"
+) -> bool:
     """Commits markers (by appId) and metadata without rows, as the next version. False if that version exists or has
     existed. Log clean-up frees the file name again, but no reader would look at a commit under an old name.
 
@@ -201,7 +204,7 @@ def commit_markers(table: OpenedTable, markers: Mapping[str, int], metadata: str
     now = time.time_ns() // 1_000_000
     provenance = {
         "timestamp": now,
-        "operation": "LAKEMARK FENCE",
+        "operation": operation,
         "operationParameters": {},
         "isBlindAppend": True,
         "engineInfo": "lakemark",
@@ -214,6 +217,21 @@ def commit_markers(table: OpenedTable, markers: Mapping[str, int], metadata: str
         return False
     after = open_table(uri)
     return after is not None and all((after.transaction_version(a) or 0) >= v for a, v in markers.items())
+
+
+def commit_marker(table: OpenedTable, app_id: str, number: int, metadata: str) -> bool:
+    """Commits one marker and no rows to a table that records are appended to. Returns as `commit_markers`.
+
+    Delta's writers make checkpoints, and a commit by hand does not. Without any, opening would become slow.
+    """
+    if not commit_markers(table, {app_id: number}, metadata, "LAKEMARK MARKER"):
+        return False
+    if (table.version() + 1) % _CHECKPOINT_EVERY == 0:
+        with suppress(DeltaError, OSError):  # a later commit makes one
+            after = open_table(uri_of(table))
+            assert after is not None, "it was there a moment ago"
+            after.create_checkpoint()
+    return True
 
 
 def _refuse_empty_commits(uri: LakeUri, version: int) -> None:

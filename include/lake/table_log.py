@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
 from include.lake.delta_tables import OpenedTable, open_table
 from include.lake.log_tail import LogTail, newest_infos
 from include.lake.uri import LakeUri
-from include.protocol.batch import FENCE, Batch, app_id
+from include.protocol.batch import FENCE, FORM, Batch, BatchKey, app_id, ended_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
 from include.protocol.counts import MergeCounts
+from include.protocol.errors import LedgerBehindTarget
 from include.protocol.generations import fenced_for
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
+from include.protocol.participants import NOWHERE, Position, Stamp
 from include.protocol.settlement import LandedCommit, TargetView
 
 # These operations change no row that a reader sees.
@@ -101,6 +103,52 @@ class TableLog:
         found = self.tail.marker(app_id) if self.tail else None
         return found if found is not None else self.table.transaction_version(app_id)
 
+    def position(self, pipeline: str, generation: int, form: int = FORM) -> Position:
+        """Where the table stands, if it is one before the point. Its digest is not read: see `digest_of`.
+
+        Args:
+            generation: the ledger's. form: of its batches.
+
+        Raises:
+            LedgerBehindTarget: the table says that the generation has ended.
+        """
+        for g in range(generation, 0, -1):
+            number = self.marker(pipeline, g)
+            if number == FENCE and g == generation:
+                raise _ended(pipeline, generation, self.uri)
+            if number == FENCE:
+                number = self._marker(ended_id(pipeline, g))
+            if number is not None:
+                stamp = Stamp(number) if g == generation and form == 1 else Stamp.of(number)
+                return Position(g, *stamp, version=self.version, identity=self.table_id)
+        return replace(NOWHERE, version=self.version, identity=self.table_id)
+
+    def newest_position(self, pipeline: str, generation: int, form: int = FORM) -> Position:
+        """As `position`, for a ledger that may know fewer generations than the table.
+
+        Args:
+            generation: one that has existed.
+        """
+        newest = self.newest_generation_after(pipeline, generation)
+        return self.position(pipeline, newest, form if newest == generation else FORM)
+
+    def newest_generation_after(self, pipeline: str, generation: int) -> int:
+        """The newest generation from this one on, which has no fence yet."""
+        while self.marker(pipeline, generation) == FENCE:
+            generation += 1
+        return generation
+
+    def digest_of(self, batch: Batch) -> str | None:
+        """The digest of the batch's newest commit here; None if log clean-up has removed it."""
+        landed = self.landed(batch)
+        return landed.metadata.digest if landed is not None else None
+
+    def live_commits(self, pipeline: str, after: int) -> list[tuple[int, BatchKey]]:
+        """The commits of live batches after a version, with their versions, oldest first."""
+        commits = self.landed_commits(pipeline, limit=self.version - after)
+        keys = [(commit.table_version, commit.metadata.batch.key) for commit in commits]
+        return [(version, key) for version, key in reversed(keys) if key.generation > 0]
+
     def marker_and_landed(self, batch: Batch) -> tuple[int | None, LandedCommit | None]:
         """The marker under the batch's appId, and the batch's own commit if it has landed."""
         marker = self.marker_of(batch)
@@ -155,11 +203,17 @@ class TableLog:
 
     def begun(self, pipeline: str, generation: int) -> GenerationStarted | None:
         """How a generation began, from the fence of the one before it; None if the log has no such fence."""
-        for entry in self._history():
-            started = fenced_for(entry.get("userMetadata"), pipeline)
-            if started is not None and started.generation == generation:
-                return started
-        return None
+        return next((s for s in self._begun(pipeline) if s.generation == generation), None)
+
+    def begun_after(self, pipeline: str, generation: int) -> GenerationStarted | None:
+        """How the generation began that followed this one; None if the log has no such fence."""
+        later = [started for started in self._begun(pipeline) if started.generation > generation]
+        return min(later, key=lambda started: started.generation, default=None)
+
+    def _begun(self, pipeline: str) -> Iterator[GenerationStarted]:
+        """What all fences say, newest first."""
+        found = (fenced_for(entry.get("userMetadata"), pipeline) for entry in self._history())
+        yield from (started for started in found if started is not None)
 
     def newest_generation(self, pipeline: str, at_least: int) -> int:
         """The newest generation, which has no fence yet.
@@ -167,10 +221,8 @@ class TableLog:
         Args:
             at_least: a generation that has existed.
         """
-        generation = max([at_least, *(c.metadata.batch.generation for c in self.landed_commits(pipeline))])
-        while self.marker(pipeline, generation) == FENCE:
-            generation += 1
-        return generation
+        known = max([at_least, *(c.metadata.batch.generation for c in self.landed_commits(pipeline))])
+        return self.newest_generation_after(pipeline, known)
 
     def view(self, pipeline: str, generation: int, since_version: int | None) -> TargetView:
         """What a planner needs from the log.
@@ -223,6 +275,17 @@ def landed_and_marker(uri: LakeUri, batch: Batch) -> tuple[int | None, LandedCom
     """A table's marker under the batch's appId, and the batch's own commit; both None if there is no table."""
     log = TableLog.open(uri)
     return (None, None) if log is None else log.marker_and_landed(batch)
+
+
+def _ended(pipeline: str, generation: int, uri: LakeUri) -> LedgerBehindTarget:
+    return LedgerBehindTarget(
+        what="a table says that the ledger's generation has ended, and the target does not",
+        where=f"{pipeline} generation {generation}, {uri}",
+        expected="a ledger in the newest generation",
+        found="a fence of this generation",
+        action="the ledger and the target were lost, or restored from a copy: bring the right ones back; or "
+        f"`lakemark reset {pipeline} --from earliest --reason ...` begins a generation after all that the tables know",
+    )
 
 
 def _moment(entry: JsonObject) -> str:

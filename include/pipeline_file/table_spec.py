@@ -17,6 +17,19 @@ Kind = Literal["scd1", "scd2"]
 
 
 @dataclass(frozen=True)
+class AppendSpec:
+    """One table that records are only added to. Its rows name the batch that brought them."""
+
+    pipeline: str  # its name, for errors
+    name: str  # for errors
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...]  # the columns that tell its rows apart, or nearly so
+    cluster_by: tuple[str, ...] = ()
+    grows: bool = False  # it gets a column that rows bring and that it lacks
+    kind: Literal["append"] = "append"
+
+
+@dataclass(frozen=True)
 class TableSpec:
     """One table that changes are merged into.
 

@@ -23,6 +23,12 @@ def app_id(pipeline: str, generation: int) -> str:
     return f"lakemark/{pipeline}/g{generation}"
 
 
+def ended_id(pipeline: str, generation: int) -> str:
+    """The `appId` whose `version` tells where a table before the point stood when its generation was fenced. The fence
+    itself hides that."""
+    return f"{app_id(pipeline, generation)}/ended"
+
+
 class BatchKey(NamedTuple):
     """Identifies a batch of a pipeline. It is all that tasks pass to each other."""
 

@@ -17,7 +17,7 @@ from typing import Literal
 from include.protocol.backfill import Backfill
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_events import LOSS, GenerationStarted
 from include.protocol.ledger_rows import generation_from_json, generation_to_json
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, expired, next_offsets, verify_topics
@@ -151,7 +151,7 @@ def after_a_loss(generation: int, reason: str, started_by: str) -> GenerationSta
         start_offsets={},
         topic_ids={},
         cluster_id=None,
-        origin="loss",
+        origin=LOSS,
         reason=reason,
         started_by=started_by,
     )

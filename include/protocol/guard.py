@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from include.protocol.batch import FENCE, Batch
-from include.protocol.errors import BatchMismatch, FencedGeneration, RangeGap
+from include.protocol.errors import BatchMismatch, FencedGeneration, RangeGap, TargetBehindLedger
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,38 @@ class AlreadyApplied:
 
 
 def guard(
-    batch: Batch, marker: int | None, landed_fingerprint: str | None, current_generation: int
+    batch: Batch,
+    marker: int | None,
+    landed_fingerprint: str | None,
+    current_generation: int,
+    is_committed: bool = False,
 ) -> Apply | AlreadyApplied:
     """Decides what an attempt at `batch` may do. A chunk of a backfill follows no other batch and no generation.
 
     Args:
         marker: the table's marker under the batch's appId; None if there is none yet.
         landed_fingerprint: the fingerprint in the target's commit of this batch, if the log still has it.
-        current_generation: the ledger's.
+        current_generation: the ledger's. is_committed: the ledger says that the batch has landed.
 
     Raises:
         FencedGeneration: the batch belongs to a generation that has ended.
         BatchMismatch: the target holds another batch under this id.
-        RangeGap: an earlier batch is missing.
+        RangeGap: an earlier batch is missing. TargetBehindLedger: the target lacks the batch, which has landed.
     """
     if marker == FENCE or (batch.generation < current_generation and not batch.is_chunk):
         raise fenced(str(batch), batch.generation)
     landed = -1 if marker is None else marker
     if landed >= batch.batch_id:
         return AlreadyApplied(verify_fingerprint(batch, landed_fingerprint))
+    if is_committed:
+        raise TargetBehindLedger(
+            what="the target lacks a batch that the ledger says is committed",
+            where=str(batch),
+            expected=f"marker {batch.batch_id} or higher in the target",
+            found=f"marker {marker}",
+            action="the table was replaced or rolled back: bring the right one back, or "
+            f"`lakemark reset {batch.pipeline} --from earliest --reason ...` fills it from Kafka again",
+        )
     if landed < batch.batch_id - 1 and not batch.is_chunk:
         raise RangeGap(
             what="an earlier batch has not landed",

@@ -17,6 +17,8 @@ from include.protocol.participants import Positions
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
+LOSS = "loss"  # origin of a generation that begins because the ledger and the target were lost
+UPGRADE = "upgrade"  # origin of a generation that begins because its batches have a newer form
 REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
 
 

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Literal
 
 from include.protocol.batch import Batch
-from include.protocol.errors import OffsetsExpired, TopicRecreated
+from include.protocol.errors import OffsetsExpired, RetryableError, TopicRecreated
 from include.protocol.ledger_events import TopicsStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import Positions, repair_due, standing, verify_not_behind
+from include.protocol.participants import NEVER, Positions, repair_due, standing, verify_not_behind
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 
@@ -111,6 +111,14 @@ def plan_next(
         OffsetsExpired, TopicRecreated: Kafka no longer holds what comes next (I7).
         TargetBehindLedger: a table lacks what the last batch has left in it.
     """
+    if state.is_fresh and (held := sorted(name for name, head in heads.items() if head.marker != NEVER)):
+        raise RetryableError(
+            what="other tables hold batches that the ledger does not know",
+            where=f"{pipeline}, {', '.join(held)}",
+            expected="no batch of any generation, since the ledger has none",
+            found=", ".join(heads[name].in_words for name in held),
+            action="plan again: the next plan begins a generation after all that the tables know",
+        )
     for name, head in heads.items():
         if (named := state.positions.get(name)) is not None:
             verify_not_behind(head, named, f"{pipeline}, {name}")

@@ -259,13 +259,16 @@ class Protocol(RuleBasedStateMachine):
         newest = self.beside.newest_generation()
         if fold(self.ledger).is_fresh and newest and self.marker(newest) is None:
             started = after_a_loss(newest, "", "")
-            positions = {name: table.position(newest) for name, table in self.beside.tables.items()}
+            positions = self.beside.heads(newest)
+            self.beside.accept()
             started = replace(started, table_id=self.target.table_id, positions=positions)
             assert self.fence(started, None)
             self.append([started])
 
     def where_tables_must_stand(self, state: LedgerState) -> dict[str, Position]:
-        """As the last landed batch left them; as they are, if they lack that."""
+        """As the last landed batch left them; as they are, if they lack that, or if the ledger knows nothing."""
+        if state.is_fresh:
+            self.beside.accept()
         return positions_to_begin_with(state.positions, self.beside.heads(state.generation))
 
     # rules: what can happen
@@ -340,7 +343,9 @@ class Protocol(RuleBasedStateMachine):
     def guarded(self, batch: Batch, state: LedgerState) -> type:
         landed = self.target.commit_of(batch.key)
         fingerprint = landed.metadata.fingerprint if landed else None
-        return type(guard(batch, self.marker(batch.generation), fingerprint, state.generation))
+        record = state.planned(P, batch.key)
+        is_committed = record.commit is not None
+        return type(guard(batch, self.marker(batch.generation), fingerprint, state.generation, is_committed))
 
     @precondition(lambda self: self.workers)
     @rule(data=st.data(), answer_lost=st.booleans(), dies=st.booleans())

@@ -1,0 +1,42 @@
+"""A participant: one table (later also one system) that a batch writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from include.lake.uri import LakeUri
+from include.pipeline_file.table_spec import AppendSpec, TableSpec
+from include.protocol.commit_metadata import Role
+from include.protocol.participants import Place
+from include.settings import Settings
+
+# What of a batch a participant gets: its records as they were read; those that are set aside; all accepted changes; or
+# the changes that no route takes (with a route: that this route takes).
+Takes = Literal["records", "set aside", "all changes", "changes"]
+
+
+@dataclass(frozen=True)
+class Participant:
+    """One table that a pipeline's batches write."""
+
+    name: str  # in positions, findings and reports; the same for ever
+    role: Role  # in the metadata of its commits
+    place: Place
+    takes: Takes
+    path: str  # in the lake
+    spec: TableSpec | AppendSpec
+    phase: str  # of an attempt, while it writes this table
+    in_words: str  # for people
+    because: str  # why it is written exactly once, for people
+    route: int | None = None  # the place of the route whose changes it takes
+    by_chunks: bool = True  # a backfill's chunk writes it, too
+
+    def uri(self, settings: Settings) -> LakeUri:
+        """Where it lies."""
+        return settings.lake / self.path
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that tell its rows apart, or nearly so."""
+        return self.spec.keys
