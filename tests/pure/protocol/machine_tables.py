@@ -150,6 +150,10 @@ class Beside:
     def heads(self, generation: int) -> dict[str, Position]:
         return {name: table.position(generation) for name, table in self.tables.items()}
 
+    def newest_heads(self, generation: int) -> dict[str, Position]:
+        """The same, if the tables may know later generations."""
+        return self.heads(max(generation, self.newest_generation()))
+
     def verify(self) -> None:
         """Every head holds what has landed, and nothing else but what chunks that are not done have left."""
         wanted = self.landed | self.chunks
