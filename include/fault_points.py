@@ -20,7 +20,7 @@ FaultPoint = Literal[
     "plan.recorded",  # the answer is lost
     "attempt.before_read",
     "attempt.after_read",
-    "attempt.archived",  # but nothing else has landed
+    "attempt.archive_landed",  # but nothing else
     "attempt.judged",  # and recorded; nothing has landed
     "attempt.quarantine_landed",  # but not the target
     "attempt.history_landed",  # but not the target
@@ -46,7 +46,7 @@ class _Armed:
             raise ValueError(f"LAKEMARK_TEST_FAULT: no such point or action: {text!r}")
         self.signal = _SIGNALS[name]
 
-    def passed(self, point: FaultPoint) -> None:
+    def passed(self, point: str) -> None:
         if point == self.point:
             self.passes_left -= 1
             if self.passes_left == 0:
@@ -57,7 +57,7 @@ _text = armed_fault()
 _ARMED = _Armed(_text) if _text else None
 
 
-def fault_point(point: FaultPoint) -> None:
+def fault_point(point: str) -> None:
     """Marks a fault point in the code. Kills or stops the process if a test has armed it."""
     if _ARMED is not None:
         _ARMED.passed(point)

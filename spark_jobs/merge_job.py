@@ -29,9 +29,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from include.control.coordinator import Coordinator
+from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline, find_pipeline
-from include.pipeline_file.table_spec import TableSpec
-from include.pipeline_file.tables import Tables
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
@@ -47,8 +46,7 @@ from spark_jobs.commands.promote import promote
 from spark_jobs.commands.unmerged import VIEW, as_if_merged
 from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.session import open_session
-from spark_jobs.tables.append import ensure_archive
-from spark_jobs.tables.creating import ensure
+from spark_jobs.tables.writers import writer_of
 
 _ROWS_MAX = 10_000  # of an answer to `--query`
 
@@ -64,11 +62,8 @@ def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
         pipeline = find_pipeline(options.pipeline, settings.pipelines, settings.environment)
         if options.create_target:
             with _session(settings, options) as spark:
-                target = Tables.of(settings, pipeline).target
-                if pipeline.is_landing:
-                    ensure_archive(spark, target)
-                else:
-                    ensure(spark, target, TableSpec.of_target(pipeline))
+                point = Catalog.of(pipeline).point
+                writer_of(point.spec).ensure(spark, point.uri(settings), point.spec)
         elif options.promote is not None:
             with _session(settings, options) as spark:
                 promote(spark, settings, pipeline, number=options.promote, started_by=options.started_by)

@@ -23,9 +23,11 @@ from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96, query
 from include.lake.table_log import LogEntry, TableLog
 from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import NOWHERE
 from include.protocol.planning import next_offsets, verify_source
 from include.protocol.settlement import verify_ledger_not_behind, verify_target_not_behind
 from include.settings import Settings
@@ -66,7 +68,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         ),
     ]
     other_times = list(_int96_findings(pipeline, {"target": coordinator.tables.target}))
-    findings += [*other_times, *_int96_findings(pipeline, coordinator.tables.beside_target)]
+    beside = {p.name: p.uri(settings) for p in Catalog.of(pipeline).before}
+    findings += [*other_times, *_int96_findings(pipeline, beside)]
     recomputed: Recomputed | None = None
     if deep and not other_times and log is not None and not pipeline.is_landing:
         try:
@@ -105,12 +108,12 @@ def _marker_findings(
 def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[Finding]:
     """Findings in the archive, in the history and in routes' tables."""
     name = coordinator.pipeline.name
-    for role, uri in coordinator.tables.beside_target.items():
+    for participant in Catalog.of(coordinator.pipeline).before:
         try:
-            log = TableLog.open(uri) if role != "quarantine" else None
-            if log is not None:
-                marker = log.marker(name, state.generation)
-                yield from beside_findings(name, state, role, marker=marker, entries=log.entries(name))
+            log = TableLog.open(participant.uri(coordinator.settings))
+            found = NOWHERE if log is None else log.position(name, state.generation, state.form)
+            entries = [] if log is None else log.entries(name)
+            yield from beside_findings(name, state, participant.name, found=found, entries=entries)
         except LakemarkError as error:
             yield _finding(error)
 

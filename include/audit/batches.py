@@ -11,6 +11,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.participants import Position, verify_not_behind
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of
 
@@ -86,23 +87,32 @@ def set_aside_findings(landed: Iterable[LandedCommit], aside: Sequence[LandedCom
 
 
 def beside_findings(
-    pipeline: str, state: LedgerState, table: str, marker: int | None, entries: Sequence[LogEntry]
+    pipeline: str, state: LedgerState, table: str, found: Position, entries: Sequence[LogEntry]
 ) -> Iterator[Finding]:
-    """A table that batches write before the target: it holds what the target holds, and its commits add up (I8, I11).
+    """A table that batches write before the target: it holds what the target holds, its commits add up, and nobody else
+    changes it (I8, I11).
 
     Args:
-        marker: the table's own, of the current generation; None: no batch of that has written it yet.
-        entries: of its log.
+        found: where it stands now. entries: of its log.
     """
-    if marker is not None and marker < state.committed_through:
-        yield Finding(
-            f"it lacks batches that the target holds: its marker is {marker}, {state.committed_through} are committed",
-            f"{pipeline}, {table}",
-            "the table was replaced or rolled back: bring the right one back, or backfill the batches",
-        )
+    named = state.positions.get(table)
+    if named is not None and state.pending is None and not found.is_at(named):
+        try:
+            verify_not_behind(found, named, f"{pipeline}, {table}")
+        except LakemarkError as error:
+            yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
+        else:
+            yield Finding(
+                f"it holds what no landed batch has left there: {found.in_words}, and not {named.in_words}",
+                f"{pipeline}, {table}",
+                f"nothing by hand: the next batch mends it, also without records (`lakemark run {pipeline}`)",
+            )
+    yield from foreign_findings(f"{pipeline}, {table}", entries)
     for commit in (entry.landed for entry in entries if entry.landed):
         if commit.metadata.role not in ("history", "route") or _is_on_record(commit, entries):
             continue
+        if commit.metadata.revision:
+            continue  # it made the table anew from an earlier version, and counts other rows
         try:
             counts_of(commit, f"{commit.metadata.batch}, {table} version {commit.table_version}")
         except LakemarkError as error:

@@ -134,7 +134,15 @@ class Coordinator(Settler):
             if state.form == FORM:
                 raise _NotNeededError  # another planner was faster
             reason = "a newer Lakemark, whose batches have another form"
-            started = restart(self.pipeline.name, state, source, "committed", False, reason, "plan")
+            started = restart(
+                self.pipeline.name,
+                state,
+                source,
+                origin="committed",
+                kafka_order_decides=False,
+                reason=reason,
+                started_by="plan",
+            )
             return replace(started, origin=UPGRADE)
 
         with suppress(_NotNeededError):

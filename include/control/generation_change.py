@@ -12,24 +12,22 @@ from dataclasses import dataclass, replace
 
 from include.control.backfill_planner import BackfillPlanner
 from include.control.settling import Settler
+from include.control.targets_word import TargetsWord
 from include.fault_points import fault_point
-from include.lake.delta_tables import OpenedTable, commit_markers, query
+from include.lake.delta_tables import OpenedTable, commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant
-from include.pipeline_file import LINEAGE
 from include.protocol.batch import FENCE, FORM, app_id, ended_id
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.generations import fence_metadata, rebuild
-from include.protocol.ledger_events import FIRST_GENERATION, BatchPlanned, Event, GenerationStarted
-from include.protocol.ledger_fold import fold
-from include.protocol.ledger_state import BatchRecord, LedgerState
-from include.protocol.maintenance import purged_from, purged_offsets, verify_reset_not_purged
+from include.protocol.ledger_events import FIRST_GENERATION, Event, GenerationStarted
+from include.protocol.ledger_state import LedgerState
+from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import NOWHERE, Position, Stamp, positions_to_begin_with
 from include.protocol.planning import SourceExtent
-from include.protocol.ranges import TopicPartition
-from include.protocol.settlement import Settle, settle, verify_ledger_not_behind
+from include.protocol.settlement import verify_ledger_not_behind
 
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Commit = Callable[[OpenedTable, Mapping[str, int], str], bool]
@@ -118,11 +116,12 @@ class GenerationChange:
             )
         source = self.settler.source()
         for _ in range(_RACES_MAX):
-            generation = log.newest_generation(self._name, self._newest_generation_of_rows(log))
+            told = TargetsWord(self.settler.pipeline, log)
+            generation = log.newest_generation(self._name, told.newest_generation_of_rows)
             marker = log.marker(self._name, generation)
             landed = None if marker is None else log.landed_as(self._name, generation, marker)
             begun = log.begun(self._name, generation) if marker is None else None
-            rows = {} if landed or begun else self._offsets_of_rows(log, generation, source)
+            rows = {} if landed or begun else told.offsets_of_rows(generation, source)
             started = rebuild(
                 generation,
                 landed=landed,
@@ -140,7 +139,7 @@ class GenerationChange:
                 table_id=log.table_id,
                 positions=positions_to_begin_with(named or {}, heads),
             )
-            events = self._rebuilt_events(log, started)  # before anything is fenced or moved aside
+            events = told.events_before(started)  # before anything is fenced or moved aside
             if self._fence(log, started):
                 break
             log = self._target_log()
@@ -272,51 +271,3 @@ class GenerationChange:
             found=f"generation {state.generation}, batches to {state.committed_through} committed",
             action=f"nothing was changed; to read offsets again, `lakemark reset {self._name} --reason ...`",
         )
-
-    def _rebuilt_events(self, log: TableLog, started: GenerationStarted) -> list[Event]:
-        """The new ledger's events. If the history in the log contradicts itself, only the start of the generation."""
-        try:
-            events = [*self._history(log, started.generation), started]
-            fold(events)
-        except LakemarkError:
-            return [started]
-        return events
-
-    def _history(self, log: TableLog, before_generation: int) -> list[Event]:
-        """The previous generation's batches if the log has all of them, and its beginning if it was not the first."""
-        generation = before_generation - 1
-        commits = sorted(log.landed_commits(self._name, generation), key=lambda c: c.metadata.batch.batch_id)
-        if [c.metadata.batch.batch_id for c in commits] != list(range(len(commits))):
-            return []
-        begun = log.begun(self._name, generation) if generation > 1 else None
-        if generation > 1 and begun is None:
-            return []
-        events: list[Event] = [begun] if begun else []
-        for commit in commits:
-            batch = commit.metadata.batch
-            match settle(BatchRecord(batch), batch.batch_id, commit, None):
-                case Settle(event):
-                    events += [BatchPlanned(batch), event]
-        return events
-
-    def _origin(self, name: str) -> str:
-        """SQL for a part of a row's origin; an archive has a column for each part."""
-        return f'"{name}"' if self.settler.pipeline.is_landing else f"{LINEAGE}['{name}']"
-
-    def _newest_generation_of_rows(self, log: TableLog) -> int:
-        [row] = query(log.table, f"select max({self._origin('generation')}) as generation from t")
-        return max(FIRST_GENERATION, row["generation"] or FIRST_GENERATION)  # rows of backfills have negative ones
-
-    def _offsets_of_rows(self, log: TableLog, generation: int, source: SourceExtent) -> dict[TopicPartition, int]:
-        """One past the highest offset of every partition, among the rows of a generation and among the tombstones that
-        were purged: records that those tombstones kept out must not be read again."""
-        sql = (
-            f"select {self._origin('topic')} as topic, {self._origin('partition')} as partition, "
-            f"max({self._origin('offset')}) + 1 as next_offset from t "
-            f"where {self._origin('generation')} = {generation} group by 1, 2"
-        )
-        found = {TopicPartition(r["topic"], r["partition"]): r["next_offset"] for r in query(log.table, sql)}
-        marks = [mark for mark in purged_from(log.table.metadata().configuration) if mark.topic_id is not None]
-        for tp, offset in purged_offsets(marks, source.topic_ids).items():
-            found[tp] = max(offset, found.get(tp, 0))
-        return found

@@ -44,13 +44,6 @@ class Tables:
         )
 
     @property
-    def beside_target(self) -> Mapping[str, LakeUri]:
-        """The tables that a batch writes before the target, by role."""
-        archive = None if self.is_archive_source else self.archive
-        roles = {"archive": archive, "quarantine": self.quarantine, "history": self.history, **self.routes}
-        return {role: uri for role, uri in roles.items() if uri is not None}
-
-    @property
     def of_users(self) -> tuple[LakeUri, ...]:
         """The tables that the pipeline file names and that batches write."""
         return tuple(filter(None, (self.target, self.history, self.archive, *self.routes.values())))
@@ -58,8 +51,8 @@ class Tables:
     @property
     def written(self) -> frozenset[LakeUri]:
         """All tables that the pipeline's batches, backfills, suites and ledger write."""
-        beside = self.beside_target.values()
-        return frozenset((self.target, *beside, self.ledger, self.resolutions, self.quality, self.backfills))
+        own = (self.quarantine, self.ledger, self.resolutions, self.quality, self.backfills)
+        return frozenset((*self.of_users, *own))
 
     def records_of(self, backfill: Backfill) -> LakeUri | None:
         """Where the records of a replay are; None for a backfill that reads Kafka."""

@@ -202,9 +202,21 @@ def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch:
     Args:
         chain: as for `decide`. live: the commits of live batches in the table's log, oldest first, with their versions.
         batch: the one that is about to land.
+
+    Raises:
+        TerminalError: the log no longer reaches back to the chain.
     """
     after = -1 if chain is None or chain.version is None else chain.version
-    first = next(v for v, key in live if v > after and (chain is not None or key == batch))
+    first = next((v for v, key in live if v > after and (chain is not None or key == batch)), None)
+    if first is None:
+        raise TerminalError(
+            what="a table's log no longer tells what its last batches did",
+            where=f"generation {batch.generation} batch {batch.batch_id}",
+            expected=f"the commits after version {after}",
+            found="none of a batch",
+            action="`lakemark reset NAME --from earliest --reason ...` applies all records again (changes are "
+            "order-proof); or restore the table to the last version that you trust",
+        )
     return first - 1 if first > 0 else None
 
 

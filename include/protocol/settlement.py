@@ -217,7 +217,7 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
         )
     if last.table_id not in (None, target.table_id):
         raise _another_table(where, expected=last.table_id, found=target.table_id, again=again)
-    _verify_not_rolled_back(pipeline, state, target, last, where, again)
+    _verify_not_rolled_back(pipeline, state, target, last=last, again=again)
 
 
 def _verify_begun(state: LedgerState, target: TargetView | None, where: str, again: str) -> None:
@@ -258,9 +258,10 @@ def _another_table(where: str, expected: str | None, found: str | None, again: s
 
 
 def _verify_not_rolled_back(
-    pipeline: str, state: LedgerState, target: TargetView, last: BatchCommitted, where: str, again: str
+    pipeline: str, state: LedgerState, target: TargetView, last: BatchCommitted, again: str
 ) -> None:
     """Checks for a RESTORE after the last commit, and for what settle found before it."""
+    where = f"{pipeline} generation {state.generation}"
     rollback = Rollback(*target.restored) if target.restored is not None else last.rollback
     if rollback is None:
         return

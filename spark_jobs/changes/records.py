@@ -119,3 +119,11 @@ def read_frozen(spark: SparkSession, uri: LakeUri, source: Source, batch: Batch)
 
 def record_columns(with_headers: bool) -> list[str]:
     return ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if with_headers else [])]
+
+
+def no_records(spark: SparkSession, with_headers: bool) -> DataFrame:
+    """An empty frame with the columns of `read_records`."""
+    types = {"key": "BINARY", "value": "BINARY", "topic": "STRING", "partition": "INT", "offset": "BIGINT"}
+    types |= {"timestamp": "TIMESTAMP", "headers": HEADERS}
+    schema = ", ".join(f"{name} {types[name]}" for name in record_columns(with_headers))
+    return spark.createDataFrame([], schema)

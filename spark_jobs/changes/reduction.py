@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.lake.sql import spark_name
@@ -19,6 +19,7 @@ from spark_jobs.changes.dispositions import (
     ELSEWHERE,
     FILTERED,
     MOVED,
+    OF_DISPOSITION,
     ROWS,
     SET_ASIDE,
     TRUNCATED,
@@ -42,6 +43,7 @@ class Reduced:
     counts: SourceCounts
     set_aside: str | None  # digest of the records for the quarantine and of their reasons; None: there are none
     truncated: bool  # a truncate is among the changes
+    content: str | None = None  # digest of the changes, where it was asked for
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,12 @@ class _Tally:
     moved: int = 0
     digest: int | None = None
     without_keys: int = 0
+    content: int | None = None
 
 
-def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, read: Volume) -> Reduced:
+def reduce_changes(
+    judged: DataFrame, folded: DataFrame, pipeline: Pipeline, read: Volume, with_content: bool = False
+) -> Reduced:
     """What a table's MERGE gets, and the counts.
 
     One pass over the judged records does all of it, so nothing else has to keep them. With a transform, which makes
@@ -64,6 +69,7 @@ def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, rea
     Args:
         judged: as `decode` returns them. folded: the same, folded for the table's kind, not computed yet.
         read: the volume of the records that were read. Its bytes decide which hint `hinted` has.
+        with_content: also make a digest of all changes.
 
     Raises:
         TerminalError: the source was truncated, and the pipeline file does not say what that means.
@@ -72,7 +78,7 @@ def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, rea
     with tagged(spark, step_tag("decode and reduce")):
         # Lazy: the count that follows computes and keeps them in one pass.
         rows = folded.localCheckpoint(eager=False)
-        by_disposition = _by_disposition(rows, pipeline)
+        by_disposition = _by_disposition(rows, pipeline, with_content)
     dispositions = (CHANGED, ELSEWHERE, FILTERED, SET_ASIDE)
     changed, elsewhere, filtered, set_aside = (
         by_disposition.get(disposition, _Tally()) for disposition in dispositions
@@ -104,7 +110,8 @@ def reduce_changes(judged: DataFrame, folded: DataFrame, pipeline: Pipeline, rea
     hinted = _hinted(changes, changed.left * read.bytes // max(1, read.records))
     digest = None if set_aside.digest is None else f"{set_aside.digest % 2**64:X}"
     truncated = pipeline.change.truncates == "apply" and changed.without_keys > 0
-    return Reduced(changes=changes, hinted=hinted, counts=counts, set_aside=digest, truncated=truncated)
+    content = None if changed.content is None else f"{changed.content % 2**64:X}"
+    return Reduced(changes, hinted, counts=counts, set_aside=digest, truncated=truncated, content=content)
 
 
 def _hinted(changes: DataFrame, size: int) -> DataFrame:
@@ -120,12 +127,30 @@ def _hinted(changes: DataFrame, size: int) -> DataFrame:
     return changes.hint("shuffle_hash") if size <= _HASHED_BYTES * partitions else changes
 
 
-def _by_disposition(folded: DataFrame, pipeline: Pipeline) -> dict[str, _Tally]:
+def _by_disposition(folded: DataFrame, pipeline: Pipeline, with_content: bool) -> dict[str, _Tally]:
     no_keys = " AND ".join(f"{spark_name(name)} IS NULL" for name in pipeline.change.keys)
     found = folded.groupBy(DISPOSITION).agg(
-        F.count(F.lit(1)).alias("left"), *tallied(), F.count_if(F.expr(no_keys)).alias("none")
+        F.count(F.lit(1)).alias("left"),
+        *tallied(),
+        F.count_if(F.expr(no_keys)).alias("none"),
+        (F.bit_xor(_row_digest(folded)) if with_content else F.lit(None)).alias("content"),
     )
     return {
-        r[DISPOSITION]: _Tally(left=r["left"], rows=r[ROWS], moved=r[MOVED], digest=r[DIGEST], without_keys=r["none"])
+        r[DISPOSITION]: _Tally(
+            left=r["left"],
+            rows=r[ROWS],
+            moved=r[MOVED],
+            digest=r[DIGEST],
+            without_keys=r["none"],
+            content=r["content"],
+        )
         for r in found.collect()
     }
+
+
+def _row_digest(folded: DataFrame) -> Column:
+    """The digest of one change. Spark has none of maps."""
+    fields = [field for field in folded.schema.fields if field.name not in OF_DISPOSITION]
+    columns = {field.name: F.col(spark_name(field.name)) for field in fields}
+    maps = {field.name for field in fields if "map<" in field.dataType.simpleString()}
+    return F.xxhash64(*(F.to_json(F.struct(c)) if name in maps else c for name, c in columns.items()))

@@ -23,6 +23,7 @@ from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.lake.upkeep import keep_appended, shape_of
 from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
@@ -94,7 +95,7 @@ class Maintenance:
         forgot = self._forget_judgements()
         did = {
             "target": [*self._purge(), *self._keep("target")],
-            **{role: self._keep(role) for role in self._tables.beside_target},
+            **{p.name: self._keep(p.name) for p in self._catalog.before},
             **{role: keep_appended(self._places[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         did["quality"] = [*forgot, *did["quality"]]
@@ -144,8 +145,8 @@ class Maintenance:
 
     def _keys(self, role: str) -> Sequence[str]:
         """Columns that tell the table's rows apart, or nearly so."""
-        is_of_records = role in ("archive", "quarantine") or self.pipeline.is_landing
-        return ("offset", "partition", "topic") if is_of_records else self.pipeline.change.keys
+        [keys] = [p.keys for p in self._catalog.participants if p.name == role]
+        return keys
 
     def _optimize(self, role: str) -> list[str]:
         """Makes large files from small ones, drops rows that deletion vectors hide, and clusters clustered tables."""
@@ -275,4 +276,8 @@ class Maintenance:
     @property
     def _places(self) -> dict[str, LakeUri]:
         appended = {role: getattr(self._tables, role) for role in _APPENDED}
-        return {"target": self._tables.target, **self._tables.beside_target, **appended}
+        return {**{p.name: p.uri(self.settings) for p in self._catalog.participants}, **appended}
+
+    @property
+    def _catalog(self) -> Catalog:
+        return Catalog.of(self.pipeline)

@@ -20,6 +20,7 @@ _SAME_MARKER = re.compile(r"ConcurrentTransactionException|DELTA_CONCURRENT_TRAN
 _CONFLICT = re.compile(
     r"(ConcurrentAppend|ConcurrentDeleteRead|ConcurrentDeleteDelete|ConcurrentWrite|MetadataChanged|ProtocolChanged)"
     r"Exception|DELTA_(CONCURRENT_(APPEND|DELETE_READ|DELETE_DELETE|WRITE)|METADATA_CHANGED|PROTOCOL_CHANGED)"
+    r"|LAKEMARK_OVERTAKEN"  # by `PosixLogStore`
 )
 _MEMORY = re.compile(r"SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|Not enough memory to build and broadcast")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")

@@ -12,6 +12,7 @@ from include.protocol.commit_metadata import CommitMetadata
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_SUCCEEDS = "spark.lakemark.commit.succeeds"  # for `PosixLogStore`
 
 
 def marked_write(spark: SparkSession, metadata: CommitMetadata) -> AbstractContextManager[None]:
@@ -33,6 +34,12 @@ def marked(spark: SparkSession, app_id: str, version: int, metadata: str) -> Ite
 def with_metadata(spark: SparkSession, metadata: str) -> AbstractContextManager[None]:
     """The Delta writes in the block land with this `userMetadata` and no marker."""
     return settings_of(spark, {_METADATA: metadata})
+
+
+def succeeding(spark: SparkSession, version: int) -> AbstractContextManager[None]:
+    """The one Delta write in the block lands as the version after this one, or not at all. It then fails with an error
+    that `failures.is_conflict` knows."""
+    return settings_of(spark, {_SUCCEEDS: str(version)})
 
 
 @contextmanager

@@ -1,87 +1,62 @@
-"""Writes the tables that batches only append to: the archive (every record as Kafka has it, kept longer than Kafka
-keeps it) and the quarantine (records that are set aside). One append per batch.
+"""Writes the tables that records are only added to: the archive and the quarantine. Every row names its batch.
 
 A reset that reads a topic again archives its records again. A reader of the archive takes each position once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.lake.uri import LakeUri
-from include.protocol.commit_metadata import CommitMetadata
-from spark_jobs.changes.records import HEADERS
-from spark_jobs.engine.failures import is_same_marker
-from spark_jobs.engine.marking import marked_write, with_metadata
-from spark_jobs.tables.creating import create_table
-
-_ARCHIVE_COLUMNS = (
-    "topic STRING, topic_id STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
-    f"headers {HEADERS}, generation INT, batch_id BIGINT"
-)
-_QUARANTINE_COLUMNS = (
-    "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, reason STRING, "
-    "generation INT, batch_id BIGINT, rules ARRAY<STRING>"
-)
+from include.pipeline_file.table_spec import AppendSpec
+from include.protocol.batch import Batch, BatchKey
+from spark_jobs.tables.contract import Spec, Write
+from spark_jobs.tables.creating import create_table, definitions
 
 
-def append_once(spark: SparkSession, uri: LakeUri, rows: DataFrame, metadata: CommitMetadata, **options: str) -> None:
-    """Appends a batch's rows under its marker. A second call for the batch does nothing."""
-    try:
-        with marked_write(spark, metadata):
-            rows.write.format("delta").mode("append").options(**options).save(str(uri))
-    except Exception as error:
-        if not is_same_marker(error):  # another attempt has just appended the same rows
-            raise
+def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
+    """See `contract.Writer`."""
+    clustered = f" CLUSTER BY ({', '.join(map(spark_name, spec.cluster_by))})" if spec.cluster_by else ""
+    create_table(spark, uri, f"({definitions(spec.columns)}) USING delta{clustered}")
 
 
-def ensure_archive(spark: SparkSession, uri: LakeUri) -> None:
-    """Creates the archive if there is none."""
-    create_table(spark, uri, f"({_ARCHIVE_COLUMNS}) USING delta CLUSTER BY (topic, partition, offset)")
+def landing(spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batch: Batch, prunes: bool) -> Write:
+    """See `contract.Writer`."""
+    assert isinstance(spec, AppendSpec)
+    if batch.is_chunk:
+        return _rows_of(uri, _own(rows, spec), spec, [batch.key])
+    writer = _own(rows, spec).write.format("delta").mode("append").option("mergeSchema", str(spec.grows).lower())
+    return Write(lambda: writer.save(str(uri)))
 
 
-def append_archive(spark: SparkSession, uri: LakeUri, records: DataFrame, metadata: CommitMetadata) -> None:
-    """Appends a batch's records. A second call for the same batch does nothing.
-
-    Args:
-        records: as `read_records` returns them, with headers.
-    """
-    batch = metadata.batch
-    ensure_archive(spark, uri)
-    ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
-    rows = records.select(
-        "topic",
-        ids[F.col("topic")].alias("topic_id"),
-        *("partition", "offset", "timestamp", "key", "value", "headers"),
-        F.lit(batch.generation).alias("generation"),
-        F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
-    )
-    append_once(spark, uri, rows, metadata)
+def replacing(
+    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, base: int | None, live: Sequence[BatchKey]
+) -> Write:
+    """See `contract.Writer`."""
+    assert isinstance(spec, AppendSpec)
+    found = _own(rows, spec)
+    if base is not None:
+        before = spark.read.format("delta").option("versionAsOf", base).load(str(uri)).where(_is_of(live))
+        found = before.unionByName(found, allowMissingColumns=True)
+    return _rows_of(uri, found, spec, live)
 
 
-def append_quarantine(spark: SparkSession, uri: LakeUri, judged: DataFrame, metadata: CommitMetadata) -> None:
-    """Appends the records that are set aside, each with its reason and every rule that it breaks. A second call for a
-    batch does nothing."""
-    create_table(spark, uri, f"({_QUARANTINE_COLUMNS}) USING delta")
-    append_once(spark, uri, _set_aside(judged, metadata), metadata, mergeSchema="true")
+def _rows_of(uri: LakeUri, rows: DataFrame, spec: AppendSpec, batches: Sequence[BatchKey]) -> Write:
+    """Replaces the rows of these batches by others of theirs."""
+    writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", _is_of(batches))
+    writer = writer.option("mergeSchema", str(spec.grows).lower())
+    return Write(lambda: writer.save(str(uri)))
 
 
-def replace_quarantine(spark: SparkSession, uri: LakeUri, judged: DataFrame, metadata: CommitMetadata) -> None:
-    """Replaces what an earlier attempt at the batch set aside by what this attempt sets aside."""
-    batch = metadata.batch
-    of_batch = f"generation = {batch.generation} AND batch_id = {batch.batch_id}"
-    with with_metadata(spark, metadata.dumps()):
-        rows = _set_aside(judged, metadata).write.format("delta").mode("overwrite").option("replaceWhere", of_batch)
-        rows.option("mergeSchema", "true").save(str(uri))
+def _is_of(batches: Sequence[BatchKey]) -> str:
+    return " OR ".join(f"(generation = {key.generation} AND batch_id = {key.batch_id})" for key in sorted(set(batches)))
 
 
-def _set_aside(judged: DataFrame, metadata: CommitMetadata) -> DataFrame:
-    batch = metadata.batch
-    return judged.where("reason IS NOT NULL").selectExpr(
-        *("topic", "partition", "offset", "timestamp", "key", "value", "reason"),
-        f"{batch.generation} AS generation",
-        f"CAST({batch.batch_id} AS BIGINT) AS batch_id",
-        "rules",
-        *(["headers"] if "headers" in judged.columns else []),
-    )
+def _own(rows: DataFrame, spec: AppendSpec) -> DataFrame:
+    """The table's columns, and with `grows` all others that the rows bring."""
+    own = [column.name for column in spec.columns]
+    more = [name for name in rows.columns if name not in own] if spec.grows else []
+    return rows.select(*map(spark_name, (*own, *more)))

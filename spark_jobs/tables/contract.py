@@ -1,8 +1,8 @@
-"""The contract of kinds: what the module of every kind of table has. A table's kind is its `TableSpec.kind`."""
+"""The contract of writers: what the module of every kind of table has. A table's kind is its spec's `kind`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,10 +10,57 @@ from pyspark.sql import DataFrame, SparkSession
 
 from include.lake.uri import LakeUri
 from include.pipeline_file.schema_ddl import Column
-from include.pipeline_file.table_spec import TableSpec
-from include.protocol.batch import Batch
+from include.pipeline_file.table_spec import AppendSpec, TableSpec
+from include.protocol.batch import Batch, BatchKey
 
 CHANGES = "lakemark_changes"  # the view that a MERGE reads
+Spec = AppendSpec | TableSpec
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write that makes one commit. Whoever runs it puts the batch's marker into that commit."""
+
+    run: Callable[[], None]
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the session, while it runs
+
+
+class Writer(Protocol):
+    """Writes tables of a kind: `append`, or `merging` for both kinds of changes."""
+
+    def ensure(self, spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
+        """Creates the table if there is none, and adds columns that it lacks.
+
+        Raises:
+            SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
+        """
+
+    def landing(
+        self, spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batch: Batch, prunes: bool
+    ) -> Write:
+        """Adds a batch to the table as it is. A chunk's rows may be there already, as an earlier attempt made them:
+        what differs is written again.
+
+        Args:
+            rows: what the batch brings, kept for the attempt. prunes: the table is large, so it pays to look where the
+                keys can be.
+        """
+
+    def replacing(
+        self,
+        spark: SparkSession,
+        uri: LakeUri,
+        rows: DataFrame,
+        spec: Spec,
+        base: int | None,
+        live: Sequence[BatchKey],
+    ) -> Write:
+        """Makes the table what it was at a version, plus a batch. It is written over the newest version.
+
+        Args:
+            rows: as for `landing`. base: the version; None: there was no table. live: the live batches whose rows may
+                differ between that version and now, the one that is about to land among them.
+        """
 
 
 @dataclass(frozen=True)
@@ -25,8 +72,8 @@ class Merge:
     settings: Mapping[str, str] = field(default_factory=dict)  # of the session, while it runs
 
 
-class Writer(Protocol):
-    """The module of a kind."""
+class Kind(Protocol):
+    """The module of a kind of changes: `scd1` or `scd2`."""
 
     def columns(self, spec: TableSpec, there: Collection[str] | None = None) -> tuple[Column, ...]:
         """The table's columns.
@@ -57,4 +104,11 @@ class Writer(Protocol):
         Args:
             lineage: the type of the table's lineage. again: the batch, if some of its changes may be there already.
             within: a condition on `target` that every match fulfils; None: no condition.
+        """
+
+    def applied(self, table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
+        """The table as that MERGE would make it, as a frame with the table's columns.
+
+        Args:
+            table: a version of the table.
         """

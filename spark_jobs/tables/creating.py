@@ -15,10 +15,11 @@ from include.lake.uri import LakeUri
 from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import TableSpec
-from spark_jobs.tables.kinds import writer_of
+from spark_jobs.tables.contract import Spec
+from spark_jobs.tables.kinds import kind_of
 
 
-def ensure(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> None:
+def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
     """Creates a table if there is none, and adds columns that it lacks.
 
     It has deletion vectors: a MERGE marks replaced rows instead of rewriting the files that hold them.
@@ -26,11 +27,12 @@ def ensure(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> None:
     Raises:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
     """
+    assert isinstance(spec, TableSpec)
     cluster_by = ", ".join(map(spark_name, spec.cluster_by))
     create_table(
         spark,
         uri,
-        f"({_definitions(writer_of(spec).columns(spec))}) USING delta "
+        f"({definitions(kind_of(spec).columns(spec))}) USING delta "
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
         + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_keys_of(spec)})",
     )
@@ -72,7 +74,7 @@ def _keys(spec: TableSpec) -> str:
 
 def _missing_columns(uri: LakeUri, spec: TableSpec) -> tuple[Added, ...]:
     found = columns_of(uri)
-    declared, policy = writer_of(spec).columns(spec, found), spec.on_schema_change
+    declared, policy = kind_of(spec).columns(spec, found), spec.on_schema_change
     return columns_to_add(spec.pipeline, spec.name, declared=declared, found=found, policy=policy)
 
 
@@ -83,7 +85,8 @@ def columns_of(uri: LakeUri) -> dict[str, str]:
     return {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
 
 
-def _definitions(columns: Iterable[Column]) -> str:
+def definitions(columns: Iterable[Column]) -> str:
+    """The columns of a table, for CREATE TABLE."""
     return ", ".join(f"{spark_name(column.name)} {column.type}" for column in columns)
 
 

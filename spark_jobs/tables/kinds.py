@@ -1,15 +1,16 @@
-"""Finds the module that makes and merges tables of a kind."""
+"""Finds the module that folds and merges changes of a kind."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from include.pipeline_file.table_spec import Kind, TableSpec
+from include.pipeline_file.table_spec import Kind as KindName
+from include.pipeline_file.table_spec import TableSpec
 from spark_jobs.tables import scd1, scd2
-from spark_jobs.tables.contract import Writer
+from spark_jobs.tables.contract import Kind
 
-_WRITERS: Mapping[Kind, Writer] = {"scd1": scd1, "scd2": scd2}
+_KINDS: Mapping[KindName, Kind] = {"scd1": scd1, "scd2": scd2}
 
 
-def writer_of(spec: TableSpec) -> Writer:
-    return _WRITERS[spec.kind]
+def kind_of(spec: TableSpec) -> Kind:
+    return _KINDS[spec.kind]

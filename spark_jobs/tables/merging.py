@@ -1,19 +1,24 @@
-"""MERGEs a batch's changes into a table, as its kind does it."""
+"""Writes the tables that changes are merged into, as each table's kind does it (`scd1`, `scd2`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession
 
+from include.lake.sql import spark_table
 from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE
 from include.pipeline_file.table_spec import TableSpec
-from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.batch import Batch, BatchKey
 from spark_jobs.changes.dispositions import changes_in
-from spark_jobs.engine.marking import marked_write, settings_of, with_metadata
-from spark_jobs.tables.contract import CHANGES, Merge
-from spark_jobs.tables.creating import columns_of
-from spark_jobs.tables.kinds import writer_of
+from spark_jobs.tables.contract import CHANGES, Merge, Spec, Write
+from spark_jobs.tables.creating import columns_of, ensure
+from spark_jobs.tables.difference import DIFFERENCE, difference, difference_statement
+from spark_jobs.tables.kinds import kind_of
 from spark_jobs.tables.pruning import key_condition
+
+__all__ = ["ensure", "folded", "landing", "prepared", "replacing"]
 
 
 def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
@@ -22,7 +27,7 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
     Args:
         rows: as `dispositions` returns them for the table.
     """
-    return writer_of(spec).folded(rows, spec)
+    return kind_of(spec).folded(rows, spec)
 
 
 def prepared(rows: DataFrame, spec: TableSpec) -> DataFrame:
@@ -30,70 +35,38 @@ def prepared(rows: DataFrame, spec: TableSpec) -> DataFrame:
     return changes_in(folded(rows, spec))
 
 
-def merge_changes(
-    spark: SparkSession,
-    uri: LakeUri,
-    changes: DataFrame,
-    spec: TableSpec,
-    metadata: CommitMetadata,
-    prunes: bool = False,
-) -> bool:
-    """MERGEs prepared changes into the target, only where they are newer than the target's rows (I9).
+def landing(spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batch: Batch, prunes: bool) -> Write:
+    """MERGEs prepared changes, only where they are newer than the table's rows (I9). See `contract.Writer`.
 
     A backfill's chunk also replaces a row from the very same record, which may be decoded differently today.
-
-    Args:
-        changes: kept by the attempt. prunes: the table is large, so it pays to look where the keys can be.
-
-    Returns:
-        True if this call's commit is the batch's; False if Delta found the marker there already.
     """
-    again = metadata.batch.is_chunk
-    merge = _merge(spark, uri, changes, spec, metadata=metadata, again=again, prunes=prunes)
-    with marked_write(spark, metadata), settings_of(spark, merge.settings):
-        return bool(spark.sql(merge.statement).collect())
+    assert isinstance(spec, TableSpec)
+    within = key_condition(rows, spec, "target") if prunes else None
+    again, lineage = batch if batch.is_chunk else None, columns_of(uri)[LINEAGE]
+    merge = kind_of(spec).merge(spark, uri, rows, spec, lineage=lineage, again=again, within=within)
+    return _write(spark, merge, CHANGES)
 
 
-def merge_beside(
-    spark: SparkSession,
-    uri: LakeUri,
-    changes: DataFrame,
-    spec: TableSpec,
-    metadata: CommitMetadata,
-    replaces: bool,
-    prunes: bool = False,
-) -> None:
-    """MERGEs prepared changes into a table beside the target: its history, or a route's.
+def replacing(
+    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, base: int | None, live: Sequence[BatchKey]
+) -> Write:
+    """MERGEs the difference between the table and what it must be. See `contract.Writer`."""
+    assert isinstance(spec, TableSpec)
+    head = spark.read.format("delta").load(str(uri))
+    empty = head.limit(0)
+    before = empty
+    if base is not None:
+        # Columns that were added since are null there.
+        old = spark.read.format("delta").option("versionAsOf", base).load(str(uri))
+        before = empty.unionByName(old, allowMissingColumns=True)
+    wanted = kind_of(spec).applied(before, rows, spec, columns_of(uri)[LINEAGE])
+    found = difference(head, wanted, spec)
+    return _write(spark, Merge(found, difference_statement(spark_table(uri), head.columns, spec)), DIFFERENCE)
 
-    Args:
-        replaces: the batch is there already, as an earlier attempt decoded it: what differs is written again (I11).
-        changes, prunes: as for `merge_changes`.
-    """
-    again = replaces or metadata.batch.is_chunk
-    merge = _merge(spark, uri, changes, spec, metadata=metadata, again=again, prunes=prunes)
-    marked = with_metadata(spark, metadata.dumps()) if replaces else marked_write(spark, metadata)
-    with marked, settings_of(spark, merge.settings):
+
+def _write(spark: SparkSession, merge: Merge, view: str) -> Write:
+    def run() -> None:
+        merge.source.createOrReplaceTempView(view)
         spark.sql(merge.statement).collect()
 
-
-def _merge(
-    spark: SparkSession,
-    uri: LakeUri,
-    changes: DataFrame,
-    spec: TableSpec,
-    metadata: CommitMetadata,
-    again: bool,
-    prunes: bool,
-) -> Merge:
-    """The MERGE for a table's kind, with its source in place."""
-    merge = writer_of(spec).merge(
-        spark,
-        uri,
-        changes,
-        spec,
-        within=key_condition(changes, spec, "target") if prunes else None,
-        lineage=columns_of(uri)[LINEAGE],
-        again=metadata.batch if again else None,
-    )
-    merge.source.createOrReplaceTempView(CHANGES)
-    return merge
+    return Write(run, merge.settings)

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.uri import LakeUri
@@ -31,6 +32,7 @@ from spark_jobs.tables.truncates import with_truncates
 
 SET_AT = f"{LINEAGE}_set"  # struct: for each partial column the order of the batch's change that set it last
 _NEWEST = f"{LINEAGE}_newest"
+_IS_THERE, _COMES = f"{LINEAGE}_is_there", f"{LINEAGE}_comes"
 # A MERGE reads its source twice, so it first makes a copy. This says that the attempt has kept the source already.
 _KEPT_SOURCE = {"spark.databricks.delta.merge.materializeSource": "none"}
 
@@ -126,6 +128,41 @@ def merge_statement(
         again: a change that is there already is written again, because it may be decoded differently today.
         within: a condition on `target` that every match fulfils.
     """
+    on, is_taken, update, insert = _assignments(spec, lineage, again)
+    on = f"{on} AND {within}" if within else on
+    return (
+        f"MERGE INTO {table} AS target USING {source} AS source ON {on} WHEN MATCHED AND ({is_taken}) THEN UPDATE SET "
+        + ", ".join(f"target.{spark_name(name)} = {value}" for name, value in update.items())
+        + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(spark_name, insert))}) VALUES ({', '.join(insert.values())})"
+    )
+
+
+def applied(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
+    """The table as the MERGE of these changes would make it. Columns: the table's.
+
+    Args:
+        table: a version of the table. changes, lineage: as for `merge`.
+    """
+    if spec.truncates:
+        changes = with_truncates(table, changes, spec, SET_AT)
+    on, is_taken, update, insert = _assignments(spec, lineage, again=False)
+    there = table.select("*", F.lit(True).alias(_IS_THERE)).alias("target")
+    come = changes.select("*", F.lit(True).alias(_COMES)).alias("source")
+    both = there.join(come, F.expr(on), "full_outer")
+
+    def value(name: str, type_: DataType) -> Expression:
+        own = f"target.{spark_name(name)}"
+        kept, new = F.expr(update.get(name, own)).cast(type_), F.expr(insert.get(name, "null")).cast(type_)
+        found = F.when(F.col(f"source.{_COMES}").isNull(), F.col(own))
+        found = found.when(F.col(f"target.{_IS_THERE}").isNull(), new).when(F.expr(is_taken), kept)
+        return found.otherwise(F.col(own)).alias(name)
+
+    return both.select(*(value(field.name, field.dataType) for field in table.schema.fields))
+
+
+def _assignments(spec: TableSpec, lineage: str, again: bool) -> tuple[str, str, dict[str, str], dict[str, str]]:
+    """SQL over a row of `target` and a change of `source`: when they belong together, when the change is taken, and
+    what an update and an insert write to each column. Args as for `merge_statement`."""
     newer = ">=" if again else ">"
     # A row from another writer has no change order: every change is newer than that.
     is_newer = (
@@ -140,13 +177,7 @@ def merge_statement(
         update, takes = insert, []
     equal = "<=>" if spec.truncates else "="  # the row of truncates has no keys
     on = " AND ".join(f"target.{spark_name(key)} {equal} source.{spark_name(key)}" for key in spec.keys)
-    on = f"{on} AND {within}" if within else on
-    return (
-        f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
-        f"WHEN MATCHED AND ({' OR '.join([is_newer, *takes])}) THEN UPDATE SET "
-        + ", ".join(f"target.{spark_name(name)} = {value}" for name, value in update.items())
-        + f" WHEN NOT MATCHED THEN INSERT ({', '.join(map(spark_name, insert))}) VALUES ({', '.join(insert.values())})"
-    )
+    return on, " OR ".join([is_newer, *takes]), update, insert
 
 
 def _by_column(

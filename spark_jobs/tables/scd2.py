@@ -13,6 +13,8 @@ includes what was read (`test_a_merge_whose_source_reads_the_target...`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
@@ -204,6 +206,20 @@ def merge(
     table = spark.read.format("delta").load(str(uri)).alias("target").where(within or "true")
     source = spliced(table, changes, spec, lineage, again=again)
     return Merge(source, merge_statement(spark_table(uri), CHANGES, spec, within))
+
+
+def applied(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
+    """The table as the MERGE of these changes would make it. Columns: the table's.
+
+    Args:
+        table: a version of the table. changes, lineage: as for `merge`.
+    """
+    written = spliced(table, changes, spec, lineage, again=None).drop(_GONE)
+    order = f"{LINEAGE}.change_order"
+    known = written.select(*map(spark_name, spec.keys), F.col(order).alias(_NEXT))
+    same = reduce(and_, (table[spark_name(key)].eqNullSafe(known[spark_name(key)]) for key in spec.keys))
+    others = table.join(known, same & (table[LINEAGE]["change_order"] == known[_NEXT]), "left_anti")
+    return others.unionByName(written, allowMissingColumns=True)
 
 
 def merge_statement(table: str, source: str, spec: TableSpec, within: str | None = None) -> str:

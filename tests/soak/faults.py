@@ -240,7 +240,7 @@ def can_suffer(kind: str, victim: Victim) -> bool:
             return victim.forgets
         case "backfill over purged deletes":
             return not victim.forgets
-        case "killed at attempt.archived":
+        case "killed at attempt.archive_landed":
             return victim.pipeline.archive is not None and victim.pipeline.landing is None
         case "killed at attempt.history_landed":
             return victim.pipeline.target.history_table is not None

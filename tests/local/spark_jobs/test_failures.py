@@ -10,16 +10,21 @@ from typing import Any
 import pytest
 
 import spark_jobs.attempt.attempt
-from include.lake.ledger import Ledger
+import spark_jobs.attempt.landing
+import spark_jobs.tables.append
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
+from include.protocol.counts import SourceCounts
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, RetryableError, TerminalError
 from include.protocol.ledger_events import BatchPlanned
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 from spark_jobs.attempt.attempt import Attempt
+from spark_jobs.attempt.content import Content, Part
+from spark_jobs.attempt.work import Work
 from spark_jobs.changes.records import Volume
 from spark_jobs.engine.failures import classed
+from spark_jobs.tables.contract import Write
 from tests.support.batches import landed
 
 PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "a"}
@@ -71,13 +76,13 @@ def landing(tmp_path: Path) -> Attempt:
         yield None
 
     attempt = Attempt(settings, pipeline, BatchKey(1, 0), session, "test", lambda fact: None)
-    Ledger(attempt._tables.ledger).append(lambda state: [BatchPlanned(BATCH)])
+    attempt._ledger.append(lambda state: [BatchPlanned(BATCH)])
     return attempt
 
 
 def outcome(attempt: Attempt) -> str | None:
     """The outcome that the ledger has."""
-    [tried] = Ledger(attempt._tables.ledger).state().batches[0].attempts
+    [tried] = attempt._ledger.state().batches[0].attempts
     return tried.outcome
 
 
@@ -90,10 +95,15 @@ def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> N
 
         return do
 
-    patched.setattr(spark_jobs.attempt.attempt, "fit", lambda *_: None)
-    patched.setattr(Attempt, "_read", done(read))
-    patched.setattr(Attempt, "_verify_source", lambda *_: None)
-    patched.setattr(spark_jobs.attempt.attempt, "append_archive", done(append))
+    counts = SourceCounts(3, quarantined=0, filtered=0, superseded=0, changes=3)
+    rows: Any = None
+    patched.setattr(Attempt, "_fit", lambda *_: frozenset())
+    patched.setattr(Work, "read", done(read))
+    patched.setattr(Work, "verify_source", lambda *_: None)
+    patched.setattr(Content, "part", lambda *_: Part(rows, rows, counts, "digest"))
+    patched.setattr(spark_jobs.tables.append, "ensure", lambda *_: None)
+    patched.setattr(spark_jobs.tables.append, "landing", lambda *_: Write(lambda: None))
+    patched.setattr(spark_jobs.attempt.landing, "commit", done(append))
 
 
 def test_i6_a_landings_lost_answer_is_an_unknown_outcome(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +124,7 @@ def test_i6_before_its_commit_point_nothing_of_a_landing_has_landed(
 def test_i6_a_landing_whose_answer_is_lost_asks_its_archive(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit landed, and its answer did not arrive."""
     play(monkeypatch, append=LOST)
-    looks = iter([(None, None), (None, None)])
+    looks = iter([(None, None)])
     there = landed(BATCH)
     monkeypatch.setattr(spark_jobs.attempt.attempt, "landed_and_marker", lambda *_: next(looks, (0, there)))
     assert landing.run().outcome == "already_applied"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-import spark_jobs.attempt.attempt
 from include.lake.table_log import landed_and_marker
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
@@ -25,6 +24,7 @@ from include.protocol.errors import (
 )
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned
 from include.protocol.planning import NewBatch, PendingBatch
+from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
 
@@ -167,13 +167,12 @@ def test_i6_a_lost_answer_is_settled_from_the_log(world: World, monkeypatch: pyt
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(20), 1))
     world.coordinator(pipeline).plan()
-    merge = spark_jobs.attempt.attempt.merge_changes
 
-    def answer_lost(*arguments: Any, **named: Any) -> bool:
-        merge(*arguments, **named)
+    def answer_lost(committed: Callable[[], None]) -> None:
+        committed()
         raise ConnectionError("the answer was lost")
 
-    monkeypatch.setattr(spark_jobs.attempt.attempt, "merge_changes", answer_lost)
+    at_the_point(monkeypatch, answer_lost)
     assert world.attempt(pipeline, 0).outcome == "already_applied"
     assert landed_commits(world, pipeline) == [0]
 
@@ -184,11 +183,8 @@ def test_i6_a_lost_commit_is_unknown_until_the_log_is_read(world: World, monkeyp
     world.produce(topic, changes(range(20), 1))
     world.coordinator(pipeline).plan()
 
-    def connection_lost(*arguments: Any, **named: Any) -> bool:
-        raise ConnectionError("the connection was lost")
-
     with monkeypatch.context() as patched:
-        patched.setattr(spark_jobs.attempt.attempt, "merge_changes", connection_lost)
+        at_the_point(patched, raising(ConnectionError("the connection was lost")))
         with pytest.raises(OutcomeUnknownError):
             world.attempt(pipeline, 0)
     assert isinstance(world.coordinator(pipeline).plan(), PendingBatch)

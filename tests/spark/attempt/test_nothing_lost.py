@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import spark_jobs.attempt.attempt
+import spark_jobs.attempt.content
 import spark_jobs.changes.records
 from include.protocol.errors import (
     CountsDisagree,
@@ -14,6 +14,7 @@ from include.protocol.errors import (
     OutcomeUnknownError,
     TopicRecreated,
 )
+from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
 
@@ -113,9 +114,9 @@ def test_i8_what_decoding_loses_lands_nothing(world: World, monkeypatch: pytest.
     pipeline = world.pipeline(topic)
     world.produce(topic, [*changes(range(10), 1), b"not json", None, b"{"], 1)
     world.coordinator(pipeline).plan()
-    decode = spark_jobs.attempt.attempt.decode
+    decode = spark_jobs.attempt.content.decode
     monkeypatch.setattr(
-        spark_jobs.attempt.attempt,
+        spark_jobs.attempt.content,
         "decode",
         lambda *arguments, **named: decode(*arguments, **named).where(f"NOT ({lost})"),
     )
@@ -131,11 +132,8 @@ def test_i11_quarantine_before_target_and_once(world: World, monkeypatch: pytest
     world.produce(topic, [*changes(range(3), 1), *bad], 1)
     world.coordinator(pipeline).plan()
 
-    def killed(*arguments: Any, **named: Any) -> bool:
-        raise ConnectionError("between quarantine and target")
-
     with monkeypatch.context() as patched:
-        patched.setattr(spark_jobs.attempt.attempt, "merge_changes", killed)
+        at_the_point(patched, raising(ConnectionError("between quarantine and target")))
         with pytest.raises(OutcomeUnknownError):
             world.attempt(pipeline, 0)
     assert len(world.quarantine(pipeline)) == len(bad)

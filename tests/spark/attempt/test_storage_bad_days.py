@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-import spark_jobs.attempt.attempt
 from include.audit.auditor import audit
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
@@ -28,6 +27,7 @@ from include.protocol.errors import (
 )
 from include.protocol.ledger_events import BatchPlanned
 from tests.support.batches import batch
+from tests.support.commits import at_the_point
 from tests.support.damage import cut, emptied
 from tests.support.world import World, as_dict, changes, newest_by_key
 
@@ -139,9 +139,8 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
     world.produce(topic, changes(range(40), 3), 1)
     world.coordinator(pipeline).plan()
     target = str(world.coordinator(pipeline).tables.target)
-    merge = spark_jobs.attempt.attempt.merge_changes
 
-    def maintained_meanwhile(*arguments: object, **named: object) -> bool:
+    def maintained_meanwhile(committed: Callable[[], None]) -> None:
         def maintain() -> None:
             with world.session() as spark:
                 try:
@@ -152,12 +151,12 @@ def test_maintenance_at_the_same_time_as_a_merge(world: World, monkeypatch: pyte
         with ThreadPoolExecutor(1) as pool:
             maintenance = pool.submit(maintain)
             try:
-                return merge(*arguments, **named)
+                committed()
             finally:
                 maintenance.result()
 
     with monkeypatch.context() as patched:
-        patched.setattr(spark_jobs.attempt.attempt, "merge_changes", maintained_meanwhile)
+        at_the_point(patched, maintained_meanwhile)
         try:
             world.attempt(pipeline, 2)
         except LakemarkError as error:

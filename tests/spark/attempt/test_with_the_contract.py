@@ -12,9 +12,9 @@ from include.audit.auditor import audit
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, TargetBehindLedger
-from spark_jobs.attempt.attempt import Attempt
 from tests.spark.changes.test_quality import CHEAP, SCHEMA, send, with_suite
 from tests.spark.control.test_quarantine import PRICE, prices, quarantine, reasons
+from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
 
@@ -179,11 +179,8 @@ def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside
     pipeline = world.pipeline(topic, **sections)
     send(world, pipeline, {"id": 1}, {"id": 2, "price": 500})
 
-    def never(*_: object, **__: object) -> bool:
-        raise ConnectionError("gone")
-
     with monkeypatch.context() as patched, pytest.raises(OutcomeUnknownError):
-        patched.setattr(Attempt, "_merge", never)
+        at_the_point(patched, raising(ConnectionError("gone")))
         world.run_batch(pipeline)
     world.write_suite("shop", [CHEAP])
     pipeline = world.pipeline(topic, pipeline.name, **sections, quality={"suite": "shop"})

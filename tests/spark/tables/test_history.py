@@ -7,7 +7,7 @@ import pytest
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.errors import OutcomeUnknownError
-from spark_jobs.attempt.attempt import Attempt
+from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
 
@@ -27,11 +27,8 @@ def test_i11_history_of_an_attempt_that_got_no_further_is_made_as_the_next_one_d
     world.run_batch(pipeline)
     world.produce(topic, [*changes(range(4), 3), *changes(range(2), 2, "between")], 1)
 
-    def never(*_: object, **__: object) -> bool:
-        raise ConnectionError("gone")
-
     with monkeypatch.context() as patched, pytest.raises(OutcomeUnknownError):
-        patched.setattr(Attempt, "_merge", never)
+        at_the_point(patched, raising(ConnectionError("gone")))
         world.run_batch(pipeline)
     history = str(world.coordinator(pipeline).tables.history)
     assert history is not None

@@ -6,10 +6,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from include.lake.uri import LakeUri
-from spark_jobs.attempt import attempt
 from spark_jobs.changes import reduction
 from spark_jobs.engine import session
-from spark_jobs.tables.merging import merge_changes
+from spark_jobs.tables import merging
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
@@ -48,13 +47,15 @@ def test_i9_a_merge_that_is_short_of_memory_is_done_again_by_sorting(
     )
     merges = []
 
-    def merge(spark: SparkSession, path: LakeUri, changes: DataFrame, *more: object, **named: object) -> bool:
-        merges.append(changes)
+    landing = merging.landing
+
+    def merge(spark: SparkSession, path: LakeUri, rows: DataFrame, *more: object, **named: object) -> object:
+        merges.append(rows)
         if len(merges) == 1:
             raise RuntimeError(short)
-        return merge_changes(spark, path, changes, *more, **named)
+        return landing(spark, path, rows, *more, **named)
 
-    monkeypatch.setattr(attempt, "merge_changes", merge)
+    monkeypatch.setattr(merging, "landing", merge)
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic)
     world.produce(topic, changes(range(9), 1), 1)

@@ -11,6 +11,7 @@ from include.audit.auditor import audit
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
+from include.protocol.participants import Stamp
 from include.settings import PROJECT_ROOT
 from tests.support.world import World, read_table
 
@@ -31,7 +32,8 @@ def send(world: World, topic: str, *rows: tuple[int, str] | int) -> None:
 def markers(world: World, pipeline: Pipeline) -> list[int | None]:
     tables = world.coordinator(pipeline).tables
     logs = [TableLog.open(path) for path in (tables.target, *tables.routes.values())]
-    return [log and log.marker(pipeline.name, 1) for log in logs]
+    target, *others = [log and log.marker(pipeline.name, 1) for log in logs]
+    return [target, *(None if number is None else Stamp.of(number).marker for number in others)]
 
 
 def the_example(world: World) -> Pipeline:

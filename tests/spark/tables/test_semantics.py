@@ -31,8 +31,9 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine.session import fit
 from spark_jobs.tables.creating import ensure
-from spark_jobs.tables.merging import merge_beside, merge_changes, prepared
+from spark_jobs.tables.merging import prepared
 from tests.support.change_streams import SHOWN, Change, Key, Semantics, history, newest, stream
+from tests.support.commits import land
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 
@@ -83,9 +84,9 @@ class Replica:
             spec = TableSpec.of_history(self.pipeline)
             all_ = prepared(dispositions(judged, self.pipeline, F.lit(True)), spec)
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
-            merge_beside(self.spark, LakeUri(self.history), all_, spec, of_history, replaces=False, prunes=True)
+            land(self.spark, LakeUri(self.history), all_, spec, of_history, prunes=True)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
-        assert merge_changes(self.spark, LakeUri(self.table), given, self.spec, metadata, prunes=True)
+        land(self.spark, LakeUri(self.table), given, self.spec, metadata, prunes=True)
         log = TableLog.open(LakeUri(self.table))
         assert log is not None
         landed = log.landed(batch)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from include.audit.auditor import audit
 from include.lake.delta_tables import file_of_int96, open_table
+from include.participants.catalog import Catalog
 from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
@@ -26,9 +27,8 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine import session
 from spark_jobs.engine.session import fit
-from spark_jobs.tables.append import append_archive, append_quarantine
-from spark_jobs.tables.creating import ensure
-from spark_jobs.tables.merging import merge_beside, merge_changes, prepared
+from spark_jobs.tables.merging import prepared
+from tests.support.commits import land
 from tests.support.records import RECORDS
 from tests.support.world import World, as_dict, read_table
 
@@ -92,7 +92,11 @@ def _at(table: pa.Table, column: str) -> list[int]:
 
 def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World) -> None:
     pipeline = world.pipeline(
-        "t", source={"schema": SCHEMA}, change={"order_by": ["moment"]}, target={"history_table": "lake://silver/h"}
+        "t",
+        source={"schema": SCHEMA},
+        change={"order_by": ["moment"]},
+        target={"history_table": "lake://silver/h"},
+        archive="lake://bronze/a",
     )
     batch = Batch(pipeline.name, 1, 0, (OffsetRange("t", 0, 0, 2 * len(MOMENTS)),), {"t": "i"}, "c")
     good = [(None, value(n, at), "t", 0, n, AS_DATES[n]) for n, at in enumerate(MOMENTS)]
@@ -108,15 +112,18 @@ def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World
         records = spark.createDataFrame([*good, *bad], RECORDS).localCheckpoint()
         judged = decode(records, pipeline, batch).localCheckpoint()
         with_headers = records.withColumn("headers", F.lit(None).cast("array<struct<key: string, value: binary>>"))
-        append_archive(spark, paths["archive"], with_headers, metadata("archive"))
-        append_quarantine(spark, paths["quarantine"], judged, metadata("quarantine"))
+        of_batch = {"generation": F.lit(1), "batch_id": F.lit(0).cast("bigint")}
+        archived = with_headers.withColumn("topic_id", F.lit("i")).withColumns(of_batch)
+        catalog = {p.role: p for p in Catalog.of(pipeline).participants}
+        land(spark, paths["archive"], archived, catalog["archive"].spec, metadata("archive"))
+        set_aside = judged.where("reason IS NOT NULL").withColumns(of_batch).drop("headers", "row")
+        own = [column.name for column in catalog["quarantine"].spec.columns]
+        land(spark, paths["quarantine"], set_aside.select(*own), catalog["quarantine"].spec, metadata("quarantine"))
         history, target = TableSpec.of_history(pipeline), TableSpec.of_target(pipeline)
-        ensure(spark, paths["history"], history)
         all_ = prepared(dispositions(judged, pipeline, F.lit(True)), history)
-        merge_beside(spark, paths["history"], all_, history, metadata("history"), replaces=False)
-        ensure(spark, paths["target"], target)
+        land(spark, paths["history"], all_, history, metadata("history"))
         changes = prepared(dispositions(judged, pipeline), target)
-        assert merge_changes(spark, paths["target"], changes, target, metadata("target"))
+        land(spark, paths["target"], changes, target, metadata("target"))
         of_rows = ["moment", "inside['moment']", "many[1]", "_lakemark['change_order']['moment']"]
         columns = {
             "target": of_rows,
@@ -144,7 +151,7 @@ def test_files_that_hold_int96_are_named_by_the_audit_and_written_anew_by_mainte
     archive = f"lake://bronze/{name}"
     pipeline = world.pipeline(topic, name, source={"schema": SCHEMA}, change=change, target=target, archive=archive)
     tables = world.coordinator(pipeline).tables
-    roles = {"target": tables.target, **tables.beside_target}
+    roles = {p.name: p.uri(world.settings) for p in Catalog.of(pipeline).participants}
     assert sorted(roles) == ["archive", "quarantine", "target"]
     world.produce(topic, [*(value(n, at) for n, at in enumerate(MOMENTS)), b"no json"], 1)
     with monkeypatch.context() as before:

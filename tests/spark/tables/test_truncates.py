@@ -25,7 +25,8 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine.session import fit
 from spark_jobs.tables.creating import ensure
-from spark_jobs.tables.merging import merge_changes, prepared
+from spark_jobs.tables.merging import prepared
+from tests.support.commits import land
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 
@@ -101,7 +102,7 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
             counts = SourceCounts(len(rows), 0, 0, len(rows) - (given := changes.count()), given)
             truncated = any(r["op"] == "t" for _, r in batch_records)
             metadata = CommitMetadata.of(batch, "target", counts, {}, "a", "v", truncated=truncated)
-            assert merge_changes(spark, LakeUri(path), changes, spec, metadata)
+            land(spark, LakeUri(path), changes, spec, metadata)
             log = TableLog.open(LakeUri(path))
             assert log is not None
             landed = log.landed(batch)

@@ -1,0 +1,75 @@
+"""What the target says about a ledger that was lost: from its commits, or from its rows if the commits have expired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from include.lake.delta_tables import query
+from include.lake.table_log import TableLog
+from include.pipeline_file import LINEAGE, Pipeline
+from include.protocol.errors import LakemarkError
+from include.protocol.ledger_events import FIRST_GENERATION, BatchPlanned, Event, GenerationStarted
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import BatchRecord
+from include.protocol.maintenance import purged_from, purged_offsets
+from include.protocol.planning import SourceExtent
+from include.protocol.ranges import TopicPartition
+from include.protocol.settlement import Settle, settle
+
+
+@dataclass(frozen=True)
+class TargetsWord:
+    """The target of a pipeline whose ledger was lost, at the moment of opening its log."""
+
+    pipeline: Pipeline
+    log: TableLog
+
+    def events_before(self, started: GenerationStarted) -> list[Event]:
+        """The new ledger's events, up to the generation that it begins with. If the history in the log contradicts
+        itself, only that generation's start."""
+        try:
+            events = [*self._history(started.generation), started]
+            fold(events)
+        except LakemarkError:
+            return [started]
+        return events
+
+    def _history(self, before_generation: int) -> list[Event]:
+        """The previous generation's batches if the log has all of them, and its beginning if it was not the first."""
+        name, generation = self.pipeline.name, before_generation - 1
+        commits = sorted(self.log.landed_commits(name, generation), key=lambda c: c.metadata.batch.batch_id)
+        if [c.metadata.batch.batch_id for c in commits] != list(range(len(commits))):
+            return []
+        begun = self.log.begun(name, generation) if generation > 1 else None
+        if generation > 1 and begun is None:
+            return []
+        events: list[Event] = [begun] if begun else []
+        for commit in commits:
+            batch = commit.metadata.batch
+            match settle(BatchRecord(batch), batch.batch_id, commit):
+                case Settle(event):
+                    events += [BatchPlanned(batch), event]
+        return events
+
+    @property
+    def newest_generation_of_rows(self) -> int:
+        [row] = query(self.log.table, f"select max({self._origin('generation')}) as generation from t")
+        return max(FIRST_GENERATION, row["generation"] or FIRST_GENERATION)  # rows of backfills have negative ones
+
+    def offsets_of_rows(self, generation: int, source: SourceExtent) -> dict[TopicPartition, int]:
+        """One past the highest offset of every partition, among the rows of a generation and among the tombstones that
+        were purged: records that those tombstones kept out must not be read again."""
+        sql = (
+            f"select {self._origin('topic')} as topic, {self._origin('partition')} as partition, "
+            f"max({self._origin('offset')}) + 1 as next_offset from t "
+            f"where {self._origin('generation')} = {generation} group by 1, 2"
+        )
+        found = {TopicPartition(r["topic"], r["partition"]): r["next_offset"] for r in query(self.log.table, sql)}
+        marks = [mark for mark in purged_from(self.log.table.metadata().configuration) if mark.topic_id is not None]
+        for tp, offset in purged_offsets(marks, source.topic_ids).items():
+            found[tp] = max(offset, found.get(tp, 0))
+        return found
+
+    def _origin(self, name: str) -> str:
+        """SQL for a part of a row's origin; an archive has a column for each part."""
+        return f'"{name}"' if self.pipeline.is_landing else f"{LINEAGE}['{name}']"

@@ -1,0 +1,193 @@
+"""What a batch holds: decoded, judged and reduced once, at the first use; and what of it goes into each table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from include.fault_points import fault_point
+from include.lake.sql import spark_name
+from include.participants.catalog import Catalog
+from include.participants.participant import Participant
+from include.participants.program import digest_of, program_of
+from include.pipeline_file.table_spec import TableSpec
+from include.pipeline_file.tables import Tables
+from include.protocol.counts import SourceCounts
+from include.quality.evidence import Subject, record
+from include.quality.judge import Judge, judge_of
+from include.quality.verdict import Ceiling, Verdict, verify_gate
+from include.settings import Settings
+from spark_jobs.attempt.phases import Phases
+from spark_jobs.attempt.work import Work
+from spark_jobs.changes.decode import decode
+from spark_jobs.changes.dispositions import dispositions, is_for
+from spark_jobs.changes.quality import BROKEN, judgement
+from spark_jobs.changes.records import Volume
+from spark_jobs.changes.reduction import Reduced, reduce_changes
+from spark_jobs.changes.transform import transformation
+from spark_jobs.tables.merging import folded
+
+_REASON = "_lakemark_reason"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a batch goes into one table."""
+
+    rows: DataFrame  # kept for the attempt
+    hinted: DataFrame  # the same, with a hint for a join that needs memory; `rows` itself if there is none
+    counts: SourceCounts
+    digest: str  # of these rows, and of the program that has made them
+    is_empty: bool = False
+    set_aside: str | None = None  # digest of the records for the quarantine and of their reasons
+    truncated: bool = False  # a truncate is among the changes
+    quality: Verdict | None = None
+
+
+@dataclass
+class Content:
+    """A batch's records, and what is made of them."""
+
+    spark: SparkSession
+    settings: Settings
+    work: Work
+    attempt_id: str
+    phases: Phases
+    records: DataFrame
+    read: Volume
+    _kept: dict[str, Part] = field(default_factory=dict)
+
+    def part(self, participant: Participant) -> Part:
+        """What goes into a table. Records are decoded and judged before the first table that needs it.
+
+        Raises:
+            QualityGate: a rule stops the whole batch; nothing that was decoded has landed then.
+        """
+        match participant.takes:
+            case "records":
+                return self._of_records()
+            case "set aside":
+                return self._of_what_is_set_aside()
+            case "changes" if participant.route is None:
+                return self._of_changes(self._reduced)
+        self._reduced  # noqa: B018  the gate comes first
+        mine = F.lit(True) if participant.takes == "all changes" else is_for(participant.route)
+        assert isinstance(participant.spec, TableSpec)
+        with self.phases.phase(participant.phase):
+            return self._of_changes(self._reduce(mine, participant.spec, with_content=True))
+
+    def _of_records(self) -> Part:
+        read, batch = self.read.records, self.work.batch
+        ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
+        rows = self.records.withColumn("topic_id", ids[F.col("topic")]).select("*", *self._own_batch)
+        counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
+        return Part(rows, rows, counts, digest_of("records", batch.fingerprint), is_empty=not read)
+
+    def _of_what_is_set_aside(self) -> Part:
+        found = self._reduced
+        more = ["rules", *(["headers"] if "headers" in self._judged.columns else [])]
+        rows = self._judged.where("reason IS NOT NULL").select(
+            *("topic", "partition", "offset", "timestamp", "key", "value", "reason", *more), *self._own_batch
+        )
+        part = self._of_changes(found)
+        digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
+        return Part(
+            rows,
+            rows,
+            found.counts,
+            digest,
+            is_empty=not found.counts.quarantined,
+            set_aside=found.set_aside,
+            quality=part.quality,
+        )
+
+    def _of_changes(self, reduced: Reduced) -> Part:
+        return Part(
+            reduced.changes,
+            reduced.hinted,
+            reduced.counts,
+            digest_of("changes", self._program, self.work.batch.fingerprint, reduced.content),
+            set_aside=self._reduced.set_aside,
+            truncated=reduced.truncated,
+            quality=self._verdict,
+        )
+
+    @property
+    def _own_batch(self) -> list[Column]:
+        batch = self.work.batch
+        return [
+            F.lit(batch.generation).alias("generation"),
+            F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
+        ]
+
+    @cached_property
+    def _judge(self) -> Judge | None:
+        """Judges the batch; None if there is no suite. A batch without ranges holds nothing to judge."""
+        return judge_of(self.settings, self.work.pipeline) if self.work.batch.ranges else None
+
+    @cached_property
+    def _program(self) -> str:
+        judge = judge_of(self.settings, self.work.pipeline)
+        return program_of(self.settings, self.work.pipeline, None if judge is None else judge.suite.fingerprint)
+
+    @cached_property
+    def _reduced(self) -> Reduced:
+        """What the target gets. The suite has judged it, and the gate has let it through."""
+        with self.phases.phase("decode"):
+            found = self._reduce(is_for(None), TableSpec.of_target(self.work.pipeline))
+        counts = found.counts
+        verify_gate(
+            str(self.work.batch), self._verdict, self._ceiling, quarantined=counts.quarantined, read=counts.read
+        )
+        return found
+
+    def _reduce(self, mine: Column, spec: TableSpec, with_content: bool = False) -> Reduced:
+        rows = folded(dispositions(self._judged, self.work.pipeline, mine), spec)
+        return reduce_changes(self._judged, rows, self.work.pipeline, self.read, with_content=with_content)
+
+    @cached_property
+    def _judged(self) -> DataFrame:
+        pipeline, batch = self.work.pipeline, self.work.batch
+        transform = transformation(self.spark, self.settings, pipeline, batch)
+        try:
+            judged = decode(self.records, pipeline, batch, judge=self._judge, transform=transform)
+            if transform is not None:  # its errors are explained here; all others can wait for the pass that reduces
+                return judged.localCheckpoint(eager=True)
+            # Kept if there are more readers than that pass. (The quarantine decodes the records that it needs once
+            # more: they are few or none, and what it needs depends on the record alone.)
+            several = self._judge is not None or any(
+                p.place == "before" and isinstance(p.spec, TableSpec) for p in Catalog.of(pipeline).participants
+            )
+            return judged.localCheckpoint(eager=False) if several else judged
+        except Exception as error:
+            if transform is not None and transform.is_of_data(error):
+                raise transform.explained(error) from error
+            raise
+
+    @cached_property
+    def _verdict(self) -> Verdict | None:
+        """The suite's verdict. It is recorded, whatever becomes of the batch."""
+        judge, batch = self._judge, self.work.batch
+        if judge is None:
+            return None
+        with self.phases.phase("judge"):
+            rows = self._judged.where("judged").select(
+                "row.*", F.col("broken").alias(BROKEN), F.col("reason").alias(_REASON)
+            )
+            names = (spark_name(column.name) for column in self.work.pipeline.columns)
+            accepted = rows.where(F.col(_REASON).isNull()).select(*names)
+            found = judgement(self.spark, self.settings, judge, rows=rows, accepted=accepted, broken=BROKEN)
+            subject = Subject(batch.pipeline, self.attempt_id, batch.generation, batch.batch_id)
+            record(Tables.of(self.settings, self.work.pipeline).quality, subject, found)
+        fault_point("attempt.judged")
+        return found
+
+    @property
+    def _ceiling(self) -> Ceiling:
+        if self.work.is_replay:
+            return Ceiling(None, None)  # the records that it sets aside were set aside before
+        quality = self.work.pipeline.quality
+        return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)

@@ -1,0 +1,244 @@
+"""Lands a batch's part in a table: before the point, as its position decides; at the point, as its marker does.
+
+Whatever goes wrong, this reads the table's own log and decides again. If two attempts run at once, the slower one gets
+one of many kinds of conflict and finds what the other has done (I5). A lost answer may belong to a commit that landed
+(I6).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from include.fault_points import fault_point
+from include.lake.delta_tables import commit_marker
+from include.lake.ledger import Ledger
+from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
+from include.participants.participant import Participant
+from include.pipeline_file.tables import Tables
+from include.protocol.batch import FENCE
+from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.errors import RetryableError
+from include.protocol.guard import fenced
+from include.protocol.participants import (
+    NOWHERE,
+    Leave,
+    Overtaken,
+    Position,
+    Positions,
+    Replace,
+    Stamp,
+    base_of,
+    chunk_may_land,
+    decide,
+)
+from include.settings import Settings
+from spark_jobs.attempt.content import Part
+from spark_jobs.attempt.work import Work
+from spark_jobs.engine.facts import SayFact
+from spark_jobs.engine.failures import is_conflict, is_same_marker, is_short_of_memory
+from spark_jobs.tables.committing import commit
+from spark_jobs.tables.writers import writer_of
+
+T = TypeVar("T")
+_TRIES_MAX = 5  # in one attempt, while other work on the table is faster
+_WAIT_SECONDS, _LOOK_SECONDS = 60.0, 0.5  # of a chunk, for a live batch that is about to land
+
+
+@dataclass(frozen=True)
+class Landing:
+    """Lands the parts of one batch.
+
+    Args:
+        verify_not_landed: raises `LandedMeanwhileError` if the point holds the batch.
+    """
+
+    spark: SparkSession
+    settings: Settings
+    work: Work
+    attempt_id: str
+    say: SayFact
+    verify_not_landed: Callable[[], None]
+
+    def before(self, participant: Participant, part: Part, prunes: bool) -> Position:
+        """Lands a part in a table before the point, unless it is there. Returns where the table stands then.
+
+        Raises:
+            LandedMeanwhileError: the whole batch has landed. TargetBehindLedger: the table lacks batches.
+        """
+        uri = participant.uri(self.settings)
+        if part.is_empty and TableLog.open(uri) is None:
+            return NOWHERE
+        writer_of(participant.spec).ensure(self.spark, uri, participant.spec)
+        step = self._chunk if self.work.batch.is_chunk else self._live
+
+        def land(rows: DataFrame) -> Position:
+            return step(participant, part, rows, log=_opened(uri), prunes=prunes)
+
+        return self._tried(part, land, lambda: self._as_mine(uri, part))
+
+    def _as_mine(self, uri: LakeUri, part: Part) -> Position | None:
+        """Where the table stands, if it holds the part; else None."""
+        batch, log = self.work.batch, _opened(uri)
+        marker = log.marker_of(batch)
+        if marker is None or marker == FENCE or log.digest_of(batch) != part.digest:
+            return None
+        return (
+            NOWHERE if batch.is_chunk else replace(log.position(batch.pipeline, batch.generation), digest=part.digest)
+        )
+
+    def _live(self, participant: Participant, part: Part, rows: DataFrame, log: TableLog, prunes: bool) -> Position:
+        batch, where = self.work.batch, f"{self.work.batch}, {participant.name}"
+        found = log.position(batch.pipeline, batch.generation)
+        if found.batch == batch.key:
+            found = replace(found, digest=log.digest_of(batch))
+        chain = self.work.stands_on.get(participant.name)
+        decision = decide(found, chain, batch.key, digest=part.digest, where=where)
+        match decision:
+            case Leave():
+                return found
+            case Overtaken():
+                self.verify_not_landed()
+                raise fenced(where, batch.generation)
+            case Replace():
+                self.verify_not_landed()
+        metadata = self.metadata(participant, part, decision.stamp.revision)
+        number, writer = decision.stamp.number, writer_of(participant.spec)
+        if isinstance(decision, Replace):
+            live = log.live_commits(batch.pipeline, -1 if chain is None or chain.version is None else chain.version)
+            base = base_of(decision.chain, live, batch.key)
+            touched = [key for version, key in live if base is None or version > base]
+            write = writer.replacing(
+                self.spark, log.uri, part.rows, participant.spec, base=base, live=[*touched, batch.key]
+            )
+        elif part.is_empty:
+            if not commit_marker(log.table, batch.app_id, number, metadata.dumps()):
+                raise _OvertakenError("LAKEMARK_OVERTAKEN")
+            return self._after(log, decision.stamp, part)
+        else:
+            write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
+        commit(self.spark, write, metadata, number, succeeds=log.version)
+        return self._after(log, decision.stamp, part)
+
+    def _after(self, log: TableLog, stamp: Stamp, part: Part) -> Position:
+        """Where the table stands after a commit that succeeded the version of this log."""
+        return Position(
+            self.work.batch.generation, *stamp, digest=part.digest, version=log.version + 1, identity=log.table_id
+        )
+
+    def _chunk(self, participant: Participant, part: Part, rows: DataFrame, log: TableLog, prunes: bool) -> Position:
+        """A chunk lands beside the live batches, and only where none of them has begun (see `chunk_may_land`)."""
+        batch = self.work.batch
+        marker = log.marker_of(batch)
+        if marker == FENCE:
+            raise fenced(str(batch), batch.generation)
+        if marker is None or log.digest_of(batch) != part.digest:
+            log = self._quiet(participant, log)
+            metadata = self.metadata(participant, part, 0)
+            writer = writer_of(participant.spec)
+            write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
+            commit(self.spark, write, metadata, batch.batch_id if marker is None else None, succeeds=log.version)
+        return NOWHERE
+
+    def _quiet(self, participant: Participant, log: TableLog) -> TableLog:
+        """The table's log at a moment when no live batch is about to land there.
+
+        Raises:
+            RetryableError: one has begun, and has not ended.
+        """
+        name, deadline = self.work.batch.pipeline, time.monotonic() + _WAIT_SECONDS
+        chain: Positions = self.work.stands_on
+        generation = self.work.generation
+        while not chunk_may_land(log.position(name, generation), chain.get(participant.name)):
+            if time.monotonic() > deadline:
+                raise RetryableError(
+                    what="a batch of the live pipeline has begun to land here, and has not ended",
+                    where=f"{self.work.batch}, {participant.name}",
+                    expected=f"the table as the last landed batch has left it, within {_WAIT_SECONDS:.0f} seconds",
+                    found=log.position(name, generation).in_words,
+                    action=f"`lakemark run {name}` ends it; then rerun the chunk",
+                )
+            time.sleep(_LOOK_SECONDS)
+            state = Ledger(Tables.of(self.settings, self.work.pipeline).ledger).recent()
+            chain, generation = state.positions, state.generation
+            log = _opened(log.uri)
+        return log
+
+    def point(self, participant: Participant, part: Part, positions: Positions, prunes: bool) -> None:
+        """Lands a part at the point, unless the batch is there. Whose commit it is, its log says."""
+        spec, batch = participant.spec, self.work.batch
+        writer = writer_of(spec)
+        writer.ensure(self.spark, self.work.target, spec)
+        metadata = replace(self.metadata(participant, part, 0), positions=None if batch.is_chunk else dict(positions))
+        fault_point("attempt.before_merge")
+
+        def land(rows: DataFrame) -> bool:
+            write = writer.landing(self.spark, self.work.target, rows, spec, batch=batch, prunes=prunes)
+            commit(self.spark, write, metadata, batch.batch_id)
+            return True
+
+        def landed() -> None:
+            self.verify_not_landed()
+
+        self._tried(part, land, landed)
+
+    def _tried(self, part: Part, land: Callable[[DataFrame], T], landed: Callable[[], T | None]) -> T:
+        """Calls `land` until it succeeds: again after a conflict with other work, and without the hint once memory was
+        short.
+
+        Args:
+            landed: asks the log what has landed after all; None: nothing.
+        """
+        rows = part.hinted
+        for tries_left in reversed(range(_TRIES_MAX)):
+            try:
+                return land(rows)
+            except Exception as error:
+                if (found := landed()) is not None:
+                    return found
+                if tries_left and (is_conflict(error) or is_same_marker(error)):
+                    self.say({"progress": "conflict"})
+                elif tries_left and is_short_of_memory(error) and rows is not part.rows:
+                    self.say({"progress": "memory"})
+                    rows = part.rows
+                else:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def metadata(self, participant: Participant, part: Part, revision: int) -> CommitMetadata:
+        """What a commit says of itself."""
+        is_history = getattr(participant.spec, "kind", None) == "scd2"
+        return CommitMetadata(
+            batch=self.work.batch,
+            fingerprint=self.work.batch.fingerprint,
+            role=participant.role,
+            counts=part.counts,
+            next_offsets=self.work.next_offsets,
+            attempt_id=self.attempt_id,
+            code_version=self.settings.code_version,
+            quality=None if part.quality is None else part.quality.to_json(),
+            set_aside=part.set_aside,
+            history="scd2" if is_history else None,
+            truncated=(part.truncated and participant.place == "point") or None,
+            digest=part.digest,
+            revision=revision or None,
+        )
+
+
+def _opened(uri: LakeUri) -> TableLog:
+    log = TableLog.open(uri)
+    assert log is not None, "it has been created"
+    return log
+
+
+class LandedMeanwhileError(Exception):
+    """The point holds the batch: another attempt was faster, or the answer of this one was lost."""
+
+
+class _OvertakenError(Exception):
+    """Another commit was faster than one that was made by hand."""

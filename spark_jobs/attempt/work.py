@@ -1,0 +1,108 @@
+"""What an attempt has to do: a batch or a backfill's chunk, and what the ledger says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from include.lake.ledger import Ledger
+from include.lake.uri import LakeUri
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
+from include.protocol.batch import Batch, BatchKey
+from include.protocol.participants import Positions
+from include.protocol.planning import verify_source
+from include.protocol.ranges import TopicPartition
+from include.settings import Settings
+from include.sources.archive import ArchiveSource
+from include.sources.kafka import source_extent
+from include.sources.landing import LandingSource
+from spark_jobs.changes.records import Volume, kept, no_records, read_frozen, volume_of
+from spark_jobs.tables.archive import read_archive
+
+
+@dataclass(frozen=True)
+class Work:
+    """A batch, and what the ledger says about it."""
+
+    pipeline: Pipeline
+    batch: Batch
+    target: LakeUri  # the table of the point
+    generation: int  # the ledger's
+    next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; empty for a backfill, which moves none
+    stands_on: Positions  # where the tables before the point must stand
+    is_committed: bool = False  # the ledger says that it has landed
+    records: LakeUri | None = None  # a replay's own records
+    archive: LakeUri | None = None  # if the records come from the archive
+
+    @classmethod
+    def of(cls, settings: Settings, pipeline: Pipeline, key: BatchKey) -> Self:
+        """The batch, or a backfill's chunk, as the ledger has it.
+
+        Raises:
+            FencedGeneration: its generation has ended, or the backfill was cancelled. TerminalError: it was never
+            planned.
+        """
+        tables = Tables.of(settings, pipeline)
+        state = Ledger(tables.ledger).recent(key)
+        record = state.planned(pipeline.name, key)
+        batch = record.batch
+        if batch.is_chunk:
+            backfill = state.backfill(pipeline.name, -batch.generation)
+            archive = None
+            if backfill.from_archive:
+                archive = ArchiveSource.of(settings, pipeline, state).verified_uri()
+            return cls(
+                pipeline,
+                batch,
+                target=tables.target_of(backfill),
+                generation=state.generation,
+                next_offsets={},
+                stands_on=state.positions,
+                records=tables.records_of(backfill),
+                archive=archive,
+            )
+        merged_from = None
+        if tables.is_archive_source and batch.ranges:
+            merged_from = LandingSource.of(settings, pipeline).verified_uri(state)
+        # The batch to apply is the last one planned, so the ledger's next offsets are where it ends.
+        return cls(
+            pipeline,
+            batch,
+            target=tables.target,
+            generation=state.generation,
+            next_offsets=state.next_offsets,
+            stands_on=record.stands_on,
+            is_committed=record.commit is not None,
+            archive=merged_from,
+        )
+
+    @property
+    def is_replay(self) -> bool:
+        return self.records is not None
+
+    def read(self, spark: SparkSession, with_headers: bool) -> tuple[DataFrame, Volume]:
+        """The records, kept for the attempt, and their volume.
+
+        Raises:
+            OffsetsExpired, TopicRecreated: Kafka no longer holds them.
+        """
+        source, batch = self.pipeline.source, self.batch
+        if not batch.ranges:
+            return no_records(spark, with_headers), Volume(0, 0)
+        if self.records is not None:
+            found = read_frozen(spark, self.records, source, batch)
+        elif self.archive is not None:
+            found = read_archive(spark, self.archive, source, batch)
+        else:
+            self.verify_source()
+            return kept(spark, source, batch, with_headers)
+        return found, volume_of(found)
+
+    def verify_source(self) -> None:
+        """Checks that Kafka holds the ranges, if the records come from there."""
+        if self.batch.ranges and self.records is None and self.archive is None:
+            verify_source(self.batch, source_extent(self.pipeline.source))

@@ -1,0 +1,79 @@
+"""The difference between a table and what it must be, as a MERGE that writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from include.lake.sql import spark_name
+from include.pipeline_file import LINEAGE
+from include.pipeline_file.table_spec import TableSpec
+
+DIFFERENCE = "lakemark_difference"  # the view that the MERGE reads
+_GONE = f"{LINEAGE}_gone"
+_ORDER = f"{LINEAGE}.change_order"
+
+
+def difference(head: DataFrame, wanted: DataFrame, spec: TableSpec) -> DataFrame:
+    """The rows that make the table what it must be. Columns: the table's, and `_lakemark_gone`: the row is removed.
+
+    What tells rows apart is the key, in a history also the change's order. Rows of another writer, which have no
+    order, stay in a history as they are.
+
+    Args:
+        head: the table as it is. wanted: as it must be, with the same columns.
+    """
+    if spec.kind == "scd2":
+        head, wanted = (rows.where(F.col(_ORDER).isNotNull()) for rows in (head, wanted))
+    names = head.columns
+    there = head.select(*_identity(spec), F.struct(*map(spark_name, names)).alias("was"))
+    must = wanted.select(*_identity(spec), F.struct(*map(spark_name, names)).alias("is"))
+    same = reduce(and_, (F.col(f"h.{name}").eqNullSafe(F.col(f"w.{name}")) for name in _names(spec)))
+    both = there.alias("h").join(must.alias("w"), same, "full_outer")
+    maps = {field.name for field in head.schema.fields if "map<" in field.dataType.simpleString()}
+    differs = ~_comparable("was", names, maps).eqNullSafe(_comparable("is", names, maps))
+    is_gone = F.col("is").isNull()
+    rows = both.where(differs | F.col("was").isNull() | is_gone).select(
+        F.coalesce("is", "was").alias("row"), is_gone.alias(_GONE)
+    )
+    # Another writer may have put several rows under one key.
+    once = rows.select("row.*", _GONE).select("*", *_identity(spec)).dropDuplicates(_names(spec))
+    return once.drop(*_names(spec))
+
+
+def difference_statement(table: str, names: Sequence[str], spec: TableSpec) -> str:
+    """The MERGE whose source is the view DIFFERENCE.
+
+    Args:
+        names: the table's columns.
+    """
+    keys = [spark_name(key) for key in spec.keys] + ([_ORDER] if spec.kind == "scd2" else [])
+    on = " AND ".join(f"target.{key} <=> source.{key}" for key in keys)
+    columns = [spark_name(name) for name in names]
+    return (
+        f"MERGE INTO {table} AS target USING {DIFFERENCE} AS source ON {on} "
+        f"WHEN MATCHED AND source.{_GONE} THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'target.{name} = source.{name}' for name in columns)} "
+        f"WHEN NOT MATCHED AND NOT source.{_GONE} "
+        f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(f'source.{name}' for name in columns)})"
+    )
+
+
+def _names(spec: TableSpec) -> list[str]:
+    """Columns that no table has, for what tells rows apart."""
+    return [f"{LINEAGE}_key_{n}" for n in range(len(spec.keys) + (spec.kind == "scd2"))]
+
+
+def _identity(spec: TableSpec) -> list[Column]:
+    columns = [*map(spark_name, spec.keys), *([_ORDER] if spec.kind == "scd2" else [])]
+    return [F.col(column).alias(name) for column, name in zip(columns, _names(spec), strict=True)]
+
+
+def _comparable(of: str, names: Sequence[str], maps: set[str]) -> Column:
+    """All columns in a form that can be compared: Spark cannot compare maps."""
+    columns = {name: F.col(f"{of}.{spark_name(name)}") for name in names}
+    return F.struct(*(F.to_json(F.struct(c)) if name in maps else c for name, c in columns.items()))

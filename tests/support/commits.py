@@ -1,0 +1,49 @@
+"""Commits of attempts: made by a test itself, or watched and broken by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from include.lake.uri import LakeUri
+from include.protocol.commit_metadata import CommitMetadata
+from spark_jobs.attempt import landing
+from spark_jobs.tables.committing import commit
+from spark_jobs.tables.contract import Spec, Write
+from spark_jobs.tables.writers import writer_of
+
+
+def land(
+    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, metadata: CommitMetadata, prunes: bool = False
+) -> None:
+    """Lands a batch's rows in a table, as an attempt does at its point."""
+    writer = writer_of(spec)
+    writer.ensure(spark, uri, spec)
+    write = writer.landing(spark, uri, rows, spec, metadata.batch, prunes)
+    commit(spark, write, metadata, metadata.batch.batch_id)
+
+
+def at_the_point(patched: pytest.MonkeyPatch, act: Callable[[Callable[[], None]], None]) -> None:
+    """Whatever is committed to a target is committed by `act`, which gets the real commit as a call."""
+    real = landing.commit
+
+    def commit(
+        spark: SparkSession, write: Write, metadata: CommitMetadata, marker: int | None, succeeds: int | None = None
+    ) -> None:
+        def committed() -> None:
+            real(spark, write, metadata, marker, succeeds)
+
+        act(committed) if metadata.role == "target" else committed()
+
+    patched.setattr(landing, "commit", commit)
+
+
+def raising(error: Exception) -> Callable[[object], None]:
+    """An act that commits nothing."""
+
+    def act(committed: object) -> None:
+        raise error
+
+    return act
