@@ -102,9 +102,9 @@ class Quarantine:
     def freeze(self, chosen: Chosen, uri: LakeUri, records_per_chunk: int) -> tuple[Chunks, int]:
         """Copies the chosen pending records into a table for one replay.
 
-        Columns: chunk int, and from the quarantine topic, partition, offset, timestamp, key, value, headers. A topic
-        that was re-created may have two records at one position. They go into different chunks, the newest first,
-        because within a chunk a position is one record.
+        Columns: chunk int, topic_id, and from the quarantine topic, partition, offset, timestamp, key, value, headers.
+        A topic that was re-created may have two records at one position. They go into different chunks, the newest
+        first, because within a chunk a position is one record.
 
         Returns:
             The ranges that each chunk's records span, and how many records there are in all.
@@ -118,8 +118,8 @@ class Quarantine:
             f"WHERE state = 'pending' AND {chosen.condition()}), "
             "numbered AS (SELECT *, (row_number() OVER (PARTITION BY nth ORDER BY timestamp, topic, partition, "
             f'"offset") - 1) // {records_per_chunk} AS part FROM chosen) '
-            "SELECT CAST(dense_rank() OVER (ORDER BY nth, part) - 1 AS INTEGER) AS chunk, topic, partition, "
-            '"offset", timestamp, key, value, headers FROM numbered'
+            "SELECT CAST(dense_rank() OVER (ORDER BY nth, part) - 1 AS INTEGER) AS chunk, topic, topic_id, "
+            'partition, "offset", timestamp, key, value, headers FROM numbered'
         )
         spans = self._rows(
             'SELECT chunk, topic, partition, min("offset") AS first, max("offset") AS last, count(*) AS records '
@@ -141,8 +141,8 @@ class Quarantine:
 
     def discard(self, chosen: Chosen, reason: str, discarded_by: str) -> int:
         """Marks the chosen pending records as discarded, and returns how many there are. They stay in the table."""
-        query = f"SELECT topic, partition, \"offset\" FROM records WHERE state = 'pending' AND {chosen.condition()}"
-        found = self._rows(query)
+        query = "SELECT topic, topic_id, partition, \"offset\" FROM records WHERE state = 'pending'"
+        found = self._rows(f"{query} AND {chosen.condition()}")
         self._resolve(found, "discarded", reason, discarded_by)
         return len(found)
 
@@ -151,8 +151,8 @@ class Quarantine:
         once, however often this is called. Returns how many there are."""
         applied = 0
         for batch in self._states.landed_chunks(replay):
-            query = f'SELECT topic, partition, "offset" FROM ({self._states.applied_by(replay, batch)})'
-            found = self._rows(query)
+            version = self._states.version_of(batch)
+            found = [{**row, "table_version": version} for row in self._rows(self._states.applied_by(replay, batch))]
             self._resolve(found, "replayed", replay.reason, resolved_by, replay=replay.number, batch=batch)
             applied += len(found)
         return applied

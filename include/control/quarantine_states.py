@@ -18,7 +18,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE, Batch, BatchKey
-from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event
+from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange
 
@@ -32,6 +32,10 @@ RESOLUTIONS = pa.schema(
         pa.field("reason", pa.string()),  # a person's
         pa.field("resolved_by", pa.string(), nullable=False),
         pa.field("resolved_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("topic_id", pa.string()),  # null: an older Lakemark wrote it, and it is about any topic of the name
+        pa.field(
+            "table_version", pa.int64()
+        ),  # the target's, with the replayed record; null: not known, or not replayed
     ]
 )
 _LANDED = {"generation": pa.int64(), "batch_id": pa.int64(), "place": pa.int64()}
@@ -84,7 +88,11 @@ class QuarantineStates:
             database.execute(_EMPTY_QUARANTINE)
         if not _register(database, "told", self.tables.resolutions):
             database.register("told", RESOLUTIONS.empty_table())
-        resolved = ['SELECT topic, partition, "offset", resolution, resolved_at FROM told']
+        told = _with_columns(database, "told", {"topic_id": "VARCHAR", "table_version": "BIGINT"})
+        resolved = [
+            f'SELECT topic, topic_id, partition, "offset", resolution, resolved_at FROM ({told}) '
+            f"WHERE NOT ({self._is_rolled_back_sql})"
+        ]
         for record in self.state.backfills.values():
             if record.backfill.records is not None and record.outcome is None:  # not in `told` yet
                 resolved += [
@@ -98,16 +106,14 @@ class QuarantineStates:
         database.register("reads", _table(_READS, reads))
         topics = [(*key, *topic) for key, _, ids in landed for topic in {**self.state.topic_ids, **ids}.items()]
         database.register("topics", _table(_TOPICS, topics))
-        columns = {name for name, *_ in database.execute("DESCRIBE aside").fetchall()}
         # Columns that not every quarantine has.
         optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}
-        more = ", ".join(n if n in columns else f"CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items())
         database.execute(
             f"""CREATE TABLE records AS
             WITH judged AS (
-                SELECT topic, topic_id, partition, "offset", timestamp, key, value, reason, {more}, generation,
+                SELECT topic, topic_id, partition, "offset", timestamp, key, value, reason, rules, headers, generation,
                     batch_id, place
-                FROM aside JOIN landed USING (generation, batch_id)
+                FROM ({_with_columns(database, "aside", optional)}) JOIN landed USING (generation, batch_id)
                 LEFT JOIN topics USING (generation, batch_id, topic)
             ),
             found_good AS (
@@ -123,13 +129,16 @@ class QuarantineStates:
                 QUALIFY row_number() OVER (PARTITION BY topic, topic_id, partition, "offset" ORDER BY place DESC) = 1
             ),
             last_word AS (
-                SELECT topic, partition, "offset", arg_max(resolution, resolved_at) AS resolution
-                FROM resolved GROUP BY ALL
+                SELECT n.topic, n.topic_id, n.partition, n."offset", arg_max(r.resolution, r.resolved_at) AS resolution
+                FROM newest n JOIN resolved r ON n.topic = r.topic AND n.partition = r.partition
+                    AND n."offset" = r."offset" AND coalesce(n.topic_id = r.topic_id, true)
+                GROUP BY ALL
             )
             SELECT n.*, CASE
                 WHEN l.resolution IS NOT NULL THEN l.resolution WHEN g.topic IS NOT NULL THEN 'applied' ELSE 'pending'
             END AS state
-            FROM newest n LEFT JOIN last_word l USING (topic, partition, "offset")
+            FROM newest n LEFT JOIN last_word l ON n.topic = l.topic AND n.topic_id IS NOT DISTINCT FROM l.topic_id
+                AND n.partition = l.partition AND n."offset" = l."offset"
             LEFT JOIN found_good g
             ON n.topic = g.topic AND n.topic_id = g.topic_id AND n.partition = g.partition AND n."offset" = g."offset"
             """
@@ -143,9 +152,12 @@ class QuarantineStates:
     def _applied_by(self, database: duckdb.DuckDBPyConnection, replay: Backfill, batch: Batch) -> str:
         records = self.tables.records_of(replay)
         assert records is not None, "a replay has records"
-        _register(database, replay.records or "", records)
+        name = replay.records or ""
+        _register(database, name, records)
+        frozen = _with_columns(database, name, {"topic_id": "VARCHAR"})
         return (
-            f'SELECT topic, partition, "offset" FROM "{replay.records}" WHERE chunk = {batch.batch_id} '
+            f'SELECT topic, topic_id, partition, "offset" FROM ({frozen}) '
+            f"WHERE chunk = {batch.batch_id} "
             'AND (topic, partition, "offset") NOT IN (SELECT (topic, partition, "offset") FROM aside '
             f"WHERE generation = {batch.generation} AND batch_id = {batch.batch_id})"
         )
@@ -196,7 +208,28 @@ class QuarantineStates:
     def _has_landed(self, batch: Batch) -> bool:
         log = self._target_log
         marker = log.marker_of(batch) if log else None
-        return marker is not None and marker != FENCE
+        if log is None or marker is None or marker == FENCE:
+            return False
+        version = self.version_of(batch)
+        return version is None or not any(after < version <= until for after, until in self._rolled_back)
+
+    def version_of(self, batch: Batch) -> int | None:
+        """The target's version with a chunk that has landed; None if the log no longer has its commit."""
+        landed = self._target_log.landed(batch) if self._target_log else None
+        return landed.table_version if landed is not None else None
+
+    @cached_property
+    def _rolled_back(self) -> list[tuple[int, int]]:
+        """What a RESTORE took away, and a person then put on record: after which version of the target, up to which.
+        Markers survive a RESTORE, so they do not tell."""
+        begun = (event for event in self.events if isinstance(event, GenerationStarted))
+        return [(g.restored_to, g.target_version or 0) for g in begun if g.restored_to is not None]
+
+    @property
+    def _is_rolled_back_sql(self) -> str:
+        """SQL condition on a resolution: its record is no longer in the target."""
+        spans = (f"(table_version > {after} AND table_version <= {until})" for after, until in self._rolled_back)
+        return f"coalesce({' OR '.join(spans) or 'false'}, false)"
 
     @cached_property
     def _target_log(self) -> TableLog | None:
@@ -212,6 +245,17 @@ def _register(database: duckdb.DuckDBPyConnection, name: str, uri: LakeUri, leav
     columns = ", ".join(f'cast(null as bytea) as "{n}"' if n in leave_out else f'"{n}"' for n in names)
     database.register(name, query_arrow(table, f"select {columns} from t"))
     return True
+
+
+def _with_columns(database: duckdb.DuckDBPyConnection, name: str, optional: Mapping[str, str]) -> str:
+    """SQL for a table with columns that it may lack.
+
+    Args:
+        optional: types by column.
+    """
+    there = {column for column, *_ in database.execute(f'DESCRIBE "{name}"').fetchall()}
+    missing = "".join(f", CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items() if n not in there)
+    return f'SELECT *{missing} FROM "{name}"'
 
 
 def _table(columns: dict[str, pa.DataType], rows: Sequence[tuple]) -> pa.Table:

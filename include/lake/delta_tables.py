@@ -141,7 +141,7 @@ def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | No
         try:
             markers = [Transaction(*marker)] if marker else None
             properties = CommitProperties(app_transactions=markers)
-            write_deltalake(str(uri), rows, mode="append", commit_properties=properties)
+            write_deltalake(str(uri), rows, mode="append", schema_mode="merge", commit_properties=properties)
             break
         except (DeltaError, OSError) as error:  # two writers may create it or append at once: one fails
             if not tries_left:

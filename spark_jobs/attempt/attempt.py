@@ -185,7 +185,7 @@ class Attempt:
     def _already_applied(self, work: Work) -> AlreadyApplied | None:
         marker, landed = landed_and_marker(work.target, work.batch)
         fingerprint = None if landed is None else landed.metadata.fingerprint
-        match guard(work.batch, marker, fingerprint, work.generation, work.is_committed):
+        match guard(work.batch, marker, fingerprint, work.generation, is_committed=work.is_committed):
             case AlreadyApplied() as already:
                 return already
             case _:

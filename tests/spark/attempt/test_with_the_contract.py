@@ -1,6 +1,5 @@
-"""Known defects, one test each, on the real stack. They wait for issue 24, which gives every table of a batch one
-contract. Each test fails today at the assertion about the wrong rows or about the missing error. Whoever mends a defect
-removes its mark (`strict`)."""
+"""Defects that lay in seams between two tables of a batch, one test each, on the real stack. The contract of
+participants closes these seams (docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -16,10 +15,6 @@ from tests.spark.changes.test_quality import CHEAP, SCHEMA, send, with_suite
 from tests.spark.control.test_quarantine import PRICE, prices, quarantine, reasons
 from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
-
-
-def known(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"issue 24: {reason}")
 
 
 def given(is_so: bool, otherwise: object = "") -> None:
@@ -65,7 +60,6 @@ def all_of_it_lost(world: World) -> Pipeline:
     return again
 
 
-@known("generation 1 begins again and takes the archive's old markers for its own: what it reads is never archived")
 def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(world: World) -> None:
     pipeline = all_of_it_lost(world)
     world.drain(pipeline)
@@ -76,7 +70,6 @@ def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(wor
 
 
 @pytest.mark.slow
-@known("generation 1 begins again: its first batch replaces what the lost one's first batch had set aside")
 def test_i8_after_target_and_ledger_were_lost_the_quarantine_keeps_what_it_holds(world: World) -> None:
     pipeline = all_of_it_lost(world)
     world.drain(pipeline)
@@ -93,7 +86,6 @@ def test_i8_after_target_and_ledger_were_lost_the_quarantine_keeps_what_it_holds
     ],
     ids=["restore", "replace"],
 )
-@known("settle records the version and the id that come after; the next plan looks for a RESTORE only after these")
 def test_i3_a_target_that_is_rolled_back_while_a_batch_is_planned_is_noticed(world: World, statement: str) -> None:
     topic = world.topic(partitions=1)
     pipeline = pipeline_of(world, topic)
@@ -114,7 +106,6 @@ def test_i3_a_target_that_is_rolled_back_while_a_batch_is_planned_is_noticed(wor
     assert noticed or as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
 
 
-@known("a ledger whose generation has committed nothing yet expects nothing of the target")
 def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World) -> None:
     topic = world.topic(partitions=1)
     pipeline = pipeline_of(world, topic)
@@ -133,7 +124,6 @@ def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World)
 
 
 @pytest.mark.slow
-@known("a resolution does not name the table's version: what a RESTORE has taken away stays 'replayed'")
 def test_i8_a_replay_that_a_restore_has_taken_away_is_pending_again(world: World) -> None:
     pipeline = with_suite(world, CHEAP)
     send(world, pipeline, {"id": 1, "price": 500}, {"id": 2})
@@ -154,7 +144,6 @@ def test_i8_a_replay_that_a_restore_has_taken_away_is_pending_again(world: World
 
 
 @pytest.mark.slow
-@known("a resolution names a record by topic, partition and offset: the new topic's has the same name")
 def test_i8_a_record_of_a_topic_made_anew_is_pending_whatever_became_of_the_old_ones(world: World) -> None:
     pipeline = with_suite(world, CHEAP)
     send(world, pipeline, {"id": 1, "price": 500})
@@ -169,7 +158,6 @@ def test_i8_a_record_of_a_topic_made_anew_is_pending_whatever_became_of_the_old_
     assert reasons(world, pipeline)[PRICE].get("pending") == 1
 
 
-@known("a retry merges into a table beside the target what it finds good, and takes no row away that it sets aside")
 def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +179,6 @@ def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside
 
 
 @pytest.mark.parametrize("table", ["history", pytest.param("archive", marks=pytest.mark.slow)])
-@known("audit looks at markers, commits and counts of the tables beside the target, never at their rows")
 def test_rows_that_were_taken_out_of_a_table_beside_the_target_are_found(world: World, table: str) -> None:
     topic = world.topic(partitions=1)
     target = {"table": f"lake://silver/{topic}", "history_table": f"lake://silver/{topic}_history"}
