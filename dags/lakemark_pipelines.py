@@ -25,8 +25,8 @@ from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
 
 from include.control.coordinator import Coordinator
 from include.control.lag import Lag
+from include.participants.explain import markdown
 from include.pipeline_file import Pipeline
-from include.pipeline_file.explain import markdown
 from include.pipeline_file.schedule import OnData, OnTables
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject

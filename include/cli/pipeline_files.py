@@ -64,7 +64,7 @@ def _validate_suites(settings: Settings, pipeline: Pipeline) -> None:
 
 
 def explain(settings: Settings, options: argparse.Namespace) -> int:
-    from include.pipeline_file.explain import explanation, markdown
+    from include.participants.explain import explanation, markdown
 
     if options.schema:
         print(json.dumps(Pipeline.model_json_schema(), indent=2))

@@ -102,7 +102,7 @@ def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> N
     patched.setattr(Work, "verify_source", lambda *_: None)
     patched.setattr(Content, "part", lambda *_: Part(rows, rows, counts, "digest"))
     patched.setattr(spark_jobs.tables.append, "ensure", lambda *_: None)
-    patched.setattr(spark_jobs.tables.append, "landing", lambda *_: Write(lambda: None))
+    patched.setattr(spark_jobs.tables.append, "landing", lambda *_, **__: Write(lambda: None))
     patched.setattr(spark_jobs.attempt.landing, "commit", done(append))
 
 

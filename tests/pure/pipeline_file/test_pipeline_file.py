@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from include.participants.explain import explanation, markdown
 from include.pipeline_file import find_pipeline, load_pipeline
-from include.pipeline_file.explain import explanation, markdown
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.errors import PipelineFileError
 from include.settings import PROJECT_ROOT

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from include.participants.explain import markdown
 from include.pipeline_file import Pipeline, load_pipeline
-from include.pipeline_file.explain import markdown
 from include.pipeline_file.schedule import OnData, OnTables
 from include.protocol.errors import PipelineFileError
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from include.participants.explain import explanation, markdown
 from include.pipeline_file import Pipeline, load_pipeline
-from include.pipeline_file.explain import explanation, markdown
 from include.pipeline_file.schedule import OnData, OnTables
 from include.protocol.errors import PipelineFileError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from include.participants.catalog import Catalog
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schedule import in_words
 from include.pipeline_file.schema_ddl import Column
@@ -41,7 +42,7 @@ def explanation(pipeline: Pipeline) -> JsonObject:
         steps["merge"] += f"; leaves out records unless `{source.filter}`"
     if deletes := _deletes(pipeline):
         steps["merge"] += "; " + _DELETES.format(condition=" or ".join(deletes), lineage=LINEAGE)
-    if beside := _beside(pipeline):
+    if beside := [p.in_words for p in Catalog.of(pipeline).before if p.takes != "set aside"]:
         steps["merge"] += f"; before that it writes, with the same marker, {', '.join(beside)}"
     if suite := pipeline.quality.suite:
         default = pipeline.quality.on_fail
@@ -76,13 +77,6 @@ def _what_lands(pipeline: Pipeline, order: list[str]) -> str:
     return f"{made}keeps the newest change per ({keys}) by {by}, and MERGEs it into {table} where it is newer"
 
 
-def _beside(pipeline: Pipeline) -> list[str]:
-    """The tables that a batch writes before the target."""
-    found = [f"the archive {pipeline.archive}"] if pipeline.archive and pipeline.merge_every is None else []
-    found += [f"the history {pipeline.target.history_table}"] if pipeline.target.history_table else []
-    return found + [f"{route.table} ({route.when or ', '.join(route.topics)})" for route in pipeline.target.routes]
-
-
 def _deletes(pipeline: Pipeline) -> list[str]:
     """What deletes a row."""
     condition = pipeline.change.delete_when
@@ -92,26 +86,16 @@ def _deletes(pipeline: Pipeline) -> list[str]:
 
 
 def parts(pipeline: Pipeline) -> list[Part]:
-    return [
-        Part(
-            f"source {pipeline.source.topics_in_words}",
-            "exactly_once",
-            "replayable: every attempt reads the same frozen offset ranges, while Kafka retains them; a range that "
-            "Kafka has lost stops the pipeline",
-        ),
-        *(
-            [Part(f"archive {pipeline.archive}", "exactly_once", "one append per batch, carrying marker and offsets")]
-            if pipeline.merge_every is not None
-            else []
-        ),
-        Part("quarantine", "exactly_once", "one append per batch, carrying the batch's marker"),
-        *(Part(name, "exactly_once", "one commit per batch, carrying its marker") for name in _beside(pipeline)),
-        Part(
-            f"target {pipeline.target.table}",
-            "exactly_once",
-            "MERGE by key, newer changes only, with marker and offsets in the same Delta commit",
-        ),
-    ]
+    """The source, and all that a batch writes, each with its guarantee."""
+    source = Part(
+        f"source {pipeline.source.topics_in_words}",
+        "exactly_once",
+        "replayable: every attempt reads the same frozen offset ranges, while Kafka retains them; a range that "
+        "Kafka has lost stops the pipeline",
+    )
+    waits_in = [Catalog.of(pipeline.landing).point] if pipeline.landing else []
+    written = (*waits_in, *Catalog.of(pipeline).participants)
+    return [source, *(Part(p.in_words, "exactly_once", p.because) for p in written)]
 
 
 def markdown(pipeline: Pipeline) -> str:

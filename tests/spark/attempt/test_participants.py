@@ -1,0 +1,149 @@
+"""Tables before the point, on the real stack: what an attempt has left there that never reached the point, or that came
+after it, is taken back (I11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from include.control.backfill_request import BackfillRequest
+from include.control.backfills import Backfills
+from include.pipeline_file import Pipeline
+from include.protocol.batch import BatchKey
+from include.protocol.errors import OutcomeUnknownError, RetryableError, TargetBehindLedger
+from include.protocol.planning import Idle, NewBatch
+from include.protocol.ranges import OffsetRange
+from spark_jobs.attempt import landing
+from tests.support.commits import at_the_point, raising
+from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
+
+GONE = ConnectionError("gone")
+
+
+def with_tables(world: World, topic: str, name: str | None = None, **sections: object) -> Pipeline:
+    """A pipeline with a history beside its target; rows with names in `b` go to a route's table, which has patches."""
+    return world.pipeline(topic, name, target={"history_table": f"lake://silver/{topic}_history"}, **sections)
+
+
+def with_route(world: World, topic: str, name: str | None = None, **sections: object) -> Pipeline:
+    routes = [{"table": f"lake://silver/{topic}_b", "when": "op = 'b'"}]
+    return world.pipeline(topic, name, target={"routes": routes}, **sections)
+
+
+def left_by_a_lost_attempt(world: World, pipeline: Pipeline) -> None:
+    """The attempt lands everything before the point, and not the point."""
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(OutcomeUnknownError):
+        at_the_point(patched, raising(GONE))
+        world.run_batch(pipeline)
+
+
+@pytest.mark.parametrize("absent", ["nulls", "keep"])
+def test_i11_a_routes_table_has_no_row_that_a_retry_leaves_out(world: World, absent: str) -> None:
+    """Rows that the lost attempt has changed are what they were before; rows that it has added are gone."""
+    topic = world.topic(partitions=1)
+    change = {"absent": absent}
+    pipeline = with_route(world, topic, change=change)
+    before = world.produce(topic, changes(range(4), 1, op="b"), 1)
+    world.run_batch(pipeline)
+    world.produce(topic, [*changes(range(2), 2, "out", op="b"), *changes(range(7, 9), 2, "out", op="b")], 1)
+    kept = world.produce(topic, changes(range(3, 5), 3, op="b"), 1)
+    left_by_a_lost_attempt(world, pipeline)
+    [table] = world.coordinator(pipeline).tables.routes.values()
+    assert as_dict(read_table(table)) == newest_by_key(world.sent)
+
+    pipeline = with_route(world, topic, pipeline.name, change=change, source={"filter": "name NOT LIKE 'out%'"})
+    assert world.run_batch(pipeline) is not None
+    assert as_dict(read_table(table)) == newest_by_key([*before, *kept])
+
+
+def test_i11_the_same_program_leaves_what_it_has_landed(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = with_tables(world, topic)
+    world.produce(topic, changes(range(4), 1), 1)
+    left_by_a_lost_attempt(world, pipeline)
+    tables = world.coordinator(pipeline).tables
+    landed = read_table(tables.history or "")
+    assert world.run_batch(pipeline) is not None
+    state = world.coordinator(pipeline).ledger.state()
+    assert state.positions["history"].revision == 0
+    assert read_table(tables.history or "") == landed
+
+
+def test_i11_what_lands_after_the_point_is_taken_back_without_a_further_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two attempts with different programs: the second one writes the history between the first one's history and its
+    point; the write arrives after the point."""
+    topic = world.topic(partitions=1)
+    pipeline = with_tables(world, topic)
+    world.produce(topic, changes(range(4), 1), 1)
+    world.run_batch(pipeline)
+    world.produce(topic, [*changes(range(4), 2, "out"), *changes(range(2), 3)], 1)
+    world.coordinator(pipeline).plan()
+    real = landing.commit
+
+    def first_point(committed: object) -> None:
+        def late(spark, write, metadata, marker, succeeds=None) -> None:
+            if metadata.role == "history":
+                with monkeypatch.context() as again:
+                    again.setattr(landing, "commit", real)
+                    committed()
+            real(spark, write, metadata, marker, succeeds)
+
+        other = with_tables(world, topic, pipeline.name, source={"filter": "name NOT LIKE 'out%'"})
+        with monkeypatch.context() as second:
+            second.setattr(landing, "commit", late)
+            assert world.attempt(other, 1).outcome == "already_applied"
+
+    with monkeypatch.context() as first:
+        at_the_point(first, first_point)
+        world.attempt(pipeline, 1)
+    world.settle(pipeline, 1)
+    pipeline = with_tables(world, topic, pipeline.name)
+    history = world.coordinator(pipeline).tables.history or ""
+    assert as_states(read_table(history)) != states_by_key(world.sent)
+
+    plan = world.coordinator(pipeline).plan()
+    assert isinstance(plan, NewBatch)
+    assert (plan.batch.ranges, plan.batch.mends) == ((), ("history",))
+    world.run_batch(pipeline)
+    assert as_states(read_table(history)) == states_by_key(world.sent)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert isinstance(world.coordinator(pipeline).plan(), Idle)
+    assert world.lakemark("audit", pipeline.name).returncode == 0
+
+
+def test_i11_a_chunk_waits_for_a_live_batch_that_has_begun_to_land(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = with_tables(world, topic)
+    world.produce(topic, changes(range(4), 1), 1)
+    world.run_batch(pipeline)
+    world.produce(topic, changes(range(4), 2, "out"), 1)
+    backfills = Backfills(world.coordinator(pipeline))
+    request = BackfillRequest(ranges=(OffsetRange(topic, 0, 0, 4),))
+    backfill = backfills.plan(request, "r", "test", "test")
+    left_by_a_lost_attempt(world, pipeline)
+    monkeypatch.setattr(landing, "_WAIT_SECONDS", 0.0)
+    with pytest.raises(RetryableError, match="has begun to land here, and has not ended"):
+        world.attempt(pipeline, 0, key=BatchKey(-backfill.number, 0))
+    world.run_batch(pipeline)
+    assert world.attempt(pipeline, 0, key=BatchKey(-backfill.number, 0)).outcome == "applied"
+    history = world.coordinator(pipeline).tables.history or ""
+    assert as_states(read_table(history)) == states_by_key(world.sent)
+
+
+def test_i3_a_table_before_the_point_that_is_replaced_is_noticed(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = with_tables(world, topic)
+    world.produce(topic, changes(range(4), 1), 1)
+    world.run_batch(pipeline)
+    history = world.coordinator(pipeline).tables.history
+    with world.session() as spark:
+        spark.sql(
+            f"CREATE OR REPLACE TABLE delta.`{history}` USING delta AS SELECT * FROM delta.`{history}` WHERE id < 2"
+        )
+    with pytest.raises(TargetBehindLedger, match="not as the last batch left it"):
+        world.coordinator(pipeline).plan()
+    assert world.lakemark("reset", pipeline.name, "--reason", "it is as it shall be").returncode == 0
+    assert isinstance(world.coordinator(pipeline).plan(), Idle)
