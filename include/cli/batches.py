@@ -6,6 +6,7 @@ import argparse
 
 from include.cli.output import Commands, add_command, named_pipeline, report, say
 from include.pipeline_file import LANDING
+from include.protocol.batch import Batch
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -37,16 +38,22 @@ def plan(settings: Settings, options: argparse.Namespace) -> int:
             report(
                 options,
                 {"plan": "pending", "batch": batch.to_json()},
-                [f"{batch} is planned already and not committed:", *(f"  {r}" for r in batch.ranges)],
+                [f"{batch} is planned already and not committed:", *_what(batch)],
             )
         case NewBatch(batch, lag):
             word = "would be planned" if options.dry_run else "planned"
             report(
                 options,
                 {"plan": "new", "recorded": not options.dry_run, "batch": batch.to_json(), "lag_records": lag},
-                [f"{batch} {word}; {lag:,} records are left after it:", *(f"  {r}" for r in batch.ranges)],
+                [f"{batch} {word}; {lag:,} records are left after it:", *_what(batch)],
             )
     return 0
+
+
+def _what(batch: Batch) -> list[str]:
+    """What a batch reads, and what it mends."""
+    mends = [f"  it mends {name}, which is not as the last batch left it" for name in batch.mends]
+    return [*(f"  {r}" for r in batch.ranges), *mends]
 
 
 def run(settings: Settings, options: argparse.Namespace) -> int:

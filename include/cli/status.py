@@ -70,6 +70,11 @@ def _status_lines(facts: JsonObject) -> Iterable[str]:
             yield f"  suite {last['quality']['suite']}: {last['quality']['outcome']}"
     if waiting := facts["quarantine"].get("pending"):
         yield f"  {waiting:,} records wait in the quarantine: `lakemark quarantine list {facts['pipeline']}`"
+    if facts["mends"]:
+        yield (
+            f"  repair due: {', '.join(facts['mends'])} holds what no landed batch has left there; the next batch "
+            "mends it, also without records"
+        )
     if pending := facts["pending"]:
         yield f"  batch {pending['batch_id']} is planned and not committed, attempts: {pending['attempts']}"
     for batch in facts.get("last_batches", []):

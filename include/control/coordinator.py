@@ -234,7 +234,7 @@ class Coordinator(Settler):
         records_max = (self.pipeline.merge_every or 1) * limits.records_per_batch_max
         offsets_max = offsets_at_most(state, limits.seconds_per_batch, records_max)
         try:
-            heads = heads_of(self.settings, self.pipeline, state.generation)
+            heads = heads_of(self.settings, self.pipeline, state)
             planned = plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins(), heads=heads)
         except OffsetsExpired as error:
             # The ledger of a landing, if the file once had `merge_every`.

@@ -9,20 +9,22 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.planning import Idle
 from include.settings import Settings
 
 
 def status(settings: Settings, pipeline: Pipeline) -> JsonObject:
     """The state of a pipeline as data.
 
-    Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), last_commit
+    Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), mends (tables that
+    are not as the last batch left them: the next batch mends them, also without records), last_commit
     (batch_id, table_version, committed_at, counts, quality), records (sums of all batches' counts), quarantine (records
     that are pending, replayed, discarded, applied since), attempts, next_offsets, lag_records (offsets that no
     committed batch has read) and lag_seconds (age of the oldest of them), kafka ("answers", or why both are null),
     problem (why the pipeline does not go on, and what to do; null if no problem is known).
     """
     coordinator = Coordinator(settings, pipeline)
-    state, problem = _state(coordinator)
+    state, mends, problem = _state(coordinator)
     commits = [record.commit for record in state.batches if record.commit]
     try:
         lag, kafka = Lag.of(pipeline, state), "answers"
@@ -34,6 +36,7 @@ def status(settings: Settings, pipeline: Pipeline) -> JsonObject:
         "batches": len(state.batches),
         "committed_through": state.committed_through,
         "pending": state.pending and _pending(state.pending),
+        "mends": list(mends),
         "last_commit": {
             "batch_id": commits[-1].batch_id,
             "table_version": commits[-1].table_version,
@@ -54,24 +57,27 @@ def status(settings: Settings, pipeline: Pipeline) -> JsonObject:
     }
 
 
-def _state(coordinator: Coordinator) -> tuple[LedgerState, str | None]:
-    """The ledger's state, and the problem that the next plan or attempt would meet."""
+def _state(coordinator: Coordinator) -> tuple[LedgerState, tuple[str, ...], str | None]:
+    """The ledger's state, what the next batch mends, and the problem that the next plan or attempt would meet."""
     state = LedgerState()
     try:
         state = coordinator.ledger.state()
-        coordinator.preview()
+        plan = coordinator.preview()
     except LakemarkError as error:
-        return state, str(error)
+        return state, (), str(error)
+    mends = () if isinstance(plan, Idle) else plan.batch.mends
     attempt = state.pending.attempts[-1] if state.pending and state.pending.attempts else None
     if attempt is None or attempt.problem:
-        return state, attempt.problem if attempt else None
+        return state, mends, attempt.problem if attempt else None
     if attempt.outcome is None:
-        return state, (
+        return (
+            state,
+            mends,
             f"the last attempt (of {attempt.started_by} on {attempt.host}) has not reported how it ended: it still "
             "runs, or it was killed. What to do: nothing if it runs; else run the pipeline again, which first settles "
-            "from the log"
+            "from the log",
         )
-    return state, None
+    return state, mends, None
 
 
 def _became(coordinator: Coordinator) -> dict[str, int]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
+from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position
 from include.settings import Settings
 
 
-def heads_of(settings: Settings, pipeline: Pipeline, generation: int) -> dict[str, Position]:
+def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict[str, Position]:
     """Where every table before the point stands now.
 
     Args:
-        generation: the ledger's.
+        state: the ledger's.
 
     Raises:
         LedgerBehindTarget: a table says that the generation has ended. TableDamaged: see there.
@@ -21,5 +22,5 @@ def heads_of(settings: Settings, pipeline: Pipeline, generation: int) -> dict[st
     found = {}
     for participant in Catalog.of(pipeline).before:
         log = TableLog.open(participant.uri(settings))
-        found[participant.name] = NOWHERE if log is None else log.position(pipeline.name, generation)
+        found[participant.name] = NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
     return found

@@ -27,15 +27,19 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from include.control.backfills import Backfills
 from include.installation.stack import Stack
 from include.lake.ledger import Ledger
+from include.participants.catalog import Catalog
+from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.batch import BatchKey
+from include.protocol.batch import BatchKey, app_id
 from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.errors import FencedGeneration
 from include.protocol.ledger_rows import from_row, to_row
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.settings import Settings
 from include.sources.kafka import KafkaSource
 from include.sources.kafka_records import oldest_timestamp
+from spark_jobs.engine.marking import marked
 from tests.conftest import settings_in, stack_in
 from tests.support.topics import Sent
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
@@ -249,17 +253,41 @@ def send_more(world: World) -> None:
     world.produce("shop", [good(10, 1), good(1, 1, name="old")], 1)
 
 
+def starts(batch: dict[str, Any]) -> dict[tuple[str, int], int]:
+    return {(r["topic"], r["partition"]): r["start_offset"] for r in batch["ranges"]}
+
+
+def assert_fenced_for_the_old_version(world: World, pipeline: Pipeline, key: BatchKey) -> None:
+    """A write as a job of that version makes it, with the plain marker of its generation, adds nothing to any table."""
+    for participant in Catalog.of(pipeline).participants:
+        path = participant.uri(world.settings)
+        before = read_table(path)
+        if not before:
+            continue
+        with world.session() as spark, marked(spark, app_id(pipeline.name, key.generation), key.batch_id, "{}"):
+            frame = spark.read.format("delta").load(str(path))
+            frame.write.format("delta").mode("append").save(str(path))
+        assert len(read_table(path)) == len(before), participant.name
+
+
 def test_an_installation_of_that_version_is_carried_on(left: tuple[World, dict[str, Any]]) -> None:
     world, said = left
     assert_still_said(said["commands"]["status"], status())
     pipelines = {pipeline.name: pipeline for pipeline in pipelines_of(world.settings)}
     send_more(world)
 
-    # What was planned comes back as it was planned, though there is more by now.
+    # What was planned is planned again, from the same offsets, in a generation of this version. Jobs of the old one,
+    # which would not see how tables are made anew, are fenced.
     for name in ("orders", "bookings", "order_lines"):
         planned = said["ledgers"][name]["state"]["batches"][-1]
         assert planned["commit"] is None
-        assert as_json(world.coordinator(pipelines[name]).plan().batch.to_json()) == planned["batch"]
+        batch = as_json(world.coordinator(pipelines[name]).plan().batch.to_json())
+        assert (batch["generation"], batch["batch_id"]) == (planned["batch"]["generation"] + 1, 0)
+        assert starts(batch).items() >= starts(planned["batch"]).items()
+        key = BatchKey(planned["batch"]["generation"], planned["batch"]["batch_id"])
+        with pytest.raises(FencedGeneration):
+            world.attempt(pipelines[name], 0, key=key)
+        assert_fenced_for_the_old_version(world, pipelines[name], key)
 
     # What was begun is ended: a backfill of which one chunk has landed.
     customers = pipelines["customers"]
