@@ -17,7 +17,7 @@ from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.participants.heads import heads_of
 from include.pipeline_file import LANDING, find_pipeline
-from include.protocol.batch import FORM, BatchKey
+from include.protocol.batch import FORM, Batch, BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import OffsetsExpired, TargetBehindLedger
 from include.protocol.generations import after_a_loss, restart
@@ -126,13 +126,16 @@ class Coordinator(Settler):
 
     def _continue_in_the_new_form(self) -> None:
         """Begins a generation if this one was begun by an older Lakemark. Its jobs are fenced, and all markers that
-        follow have the new form (I5)."""
+        follow have the new form (I5). A batch that was planned keeps its ranges and its pins (I1)."""
         if self.ledger.recent().form == FORM:
             return
+        planned: Batch | None = None
 
         def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+            nonlocal planned
             if state.form == FORM:
                 raise _NotNeededError  # another planner was faster
+            planned = state.pending.batch if state.pending else None
             reason = "a newer Lakemark, whose batches have another form"
             started = restart(
                 self.pipeline.name,
@@ -145,8 +148,15 @@ class Coordinator(Settler):
             )
             return replace(started, origin=UPGRADE)
 
+        def again(state: LedgerState) -> list[Event]:
+            if planned is None or state.generation != started.generation or state.batches:
+                return []
+            batch = replace(planned, generation=started.generation, batch_id=0, form=FORM)
+            return [BatchPlanned(batch, started.positions or {})]
+
         with suppress(_NotNeededError):
-            GenerationChange(self, self._verify_there_is_a_target).begin(decide)
+            started, _ = GenerationChange(self, self._verify_there_is_a_target).begin(decide)
+            self.ledger.append(again)
 
     def _verify_there_is_a_target(self) -> None:
         """Raises TargetBehindLedger, as a plan does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
@@ -20,7 +21,7 @@ def history(pipeline: Pipeline) -> Iterator[Participant]:
             place="before",
             takes="all changes",
             path=table.removeprefix("lake://"),
-            spec=TableSpec.of_history(pipeline),
+            make_spec=lambda: TableSpec.of_history(pipeline),
             phase="history",
             in_words=f"the history {table}",
             because=_ONE_COMMIT,
@@ -36,7 +37,7 @@ def routes(pipeline: Pipeline) -> Iterator[Participant]:
             place="before",
             takes="changes",
             path=route.table.removeprefix("lake://"),
-            spec=TableSpec.of_route(pipeline, route.table),
+            make_spec=partial(TableSpec.of_route, pipeline, route.table),
             phase="routes",
             in_words=f"{route.table} ({route.when or ', '.join(route.topics)})",
             because=_ONE_COMMIT,
@@ -53,7 +54,7 @@ def target(pipeline: Pipeline) -> Iterator[Participant]:
             place="point",
             takes="changes",
             path=pipeline.target.table.removeprefix("lake://"),
-            spec=TableSpec.of_target(pipeline),
+            make_spec=lambda: TableSpec.of_target(pipeline),
             phase="merge",
             in_words=f"target {pipeline.target.table}",
             because="MERGE by key, newer changes only, with marker and offsets in the same Delta commit",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from include.lake.uri import LakeUri
@@ -25,7 +27,7 @@ class Participant:
     place: Place
     takes: Takes
     path: str  # in the lake
-    spec: TableSpec | AppendSpec
+    make_spec: Callable[[], TableSpec | AppendSpec]  # later: people also look at files whose schema is masked
     phase: str  # of an attempt, while it writes this table
     in_words: str  # for people
     because: str  # why it is written exactly once, for people
@@ -35,6 +37,11 @@ class Participant:
     def uri(self, settings: Settings) -> LakeUri:
         """Where it lies."""
         return settings.lake / self.path
+
+    @cached_property
+    def spec(self) -> TableSpec | AppendSpec:
+        """What the table is."""
+        return self.make_spec()
 
     @property
     def keys(self) -> tuple[str, ...]:

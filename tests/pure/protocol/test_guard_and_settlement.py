@@ -14,7 +14,7 @@ from include.protocol.errors import (
     TargetBehindLedger,
 )
 from include.protocol.guard import AlreadyApplied, Apply, guard
-from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ledger_events import BatchPlanned, Rollback
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import BatchRecord, LedgerState
 from include.protocol.settlement import (
@@ -22,6 +22,7 @@ from include.protocol.settlement import (
     NotLanded,
     Settle,
     TargetView,
+    rollback_between,
     settle,
     verify_ledger_not_behind,
     verify_target_not_behind,
@@ -129,3 +130,24 @@ def test_i3_a_target_that_lacks_committed_batches_is_refused(target: TargetView 
     with pytest.raises(TargetBehindLedger, match=says):
         verify_target_not_behind("p", state, target)
     verify_target_not_behind("p", LedgerState(), target)
+
+
+def test_i3_a_batch_that_the_ledger_has_as_committed_is_not_applied_again() -> None:
+    """The target was lost. A task that is cleared must not fill a new one with an old batch."""
+    with pytest.raises(TargetBehindLedger, match="committed"):
+        guard(batch(1), 0, None, 1, is_committed=True)
+    assert isinstance(guard(batch(1), 1, batch(1).fingerprint, 1, is_committed=True), AlreadyApplied)
+
+
+def test_i3_what_was_done_to_the_target_before_a_batch_landed_is_recorded() -> None:
+    """RESTORE and CREATE OR REPLACE leave markers as they are, and the next search begins after the batch."""
+    known, after = committed(batch(0)), replace(landed(batch(1)), table_id="t")
+    assert rollback_between(known, after, None) is None
+    assert rollback_between(known, after, (5, 1)) == Rollback(5, 1)
+    assert rollback_between(replace(known, table_id="t"), after, None) is None
+    assert rollback_between(replace(known, table_id="other"), after, (5, 1)) == Rollback(7, other_table="other")
+    outcome = settle(BatchRecord(batch(1)), 1, after, Rollback(5, 1))
+    assert isinstance(outcome, Settle)
+    state = fold([BatchPlanned(batch(0)), known, BatchPlanned(batch(1)), outcome.event])
+    with pytest.raises(TargetBehindLedger, match="--from 1"):
+        verify_target_not_behind("p", state, TargetView(1, "t", None))

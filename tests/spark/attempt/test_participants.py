@@ -3,6 +3,10 @@ after it, is taken back (I11)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 
 from include.control.backfill_request import BackfillRequest
@@ -79,20 +83,23 @@ def test_i11_what_lands_after_the_point_is_taken_back_without_a_further_record(
     world.run_batch(pipeline)
     world.produce(topic, [*changes(range(4), 2, "out"), *changes(range(2), 3)], 1)
     world.coordinator(pipeline).plan()
-    real = landing.commit
+    real, decided, landed = landing.commit, Event(), Event()
 
-    def first_point(committed: object) -> None:
-        def late(spark, write, metadata, marker, succeeds=None) -> None:
-            if metadata.role == "history":
-                with monkeypatch.context() as again:
-                    again.setattr(landing, "commit", real)
-                    committed()
-            real(spark, write, metadata, marker, succeeds)
+    def late(spark, write, metadata, marker, succeeds=None) -> None:
+        if metadata.role == "history":
+            decided.set()
+            assert landed.wait(60)
+        real(spark, write, metadata, marker, succeeds)
 
+    def first_point(committed: Callable[[], None]) -> None:
         other = with_tables(world, topic, pipeline.name, source={"filter": "name NOT LIKE 'out%'"})
-        with monkeypatch.context() as second:
+        with monkeypatch.context() as second, ThreadPoolExecutor(1) as pool:
             second.setattr(landing, "commit", late)
-            assert world.attempt(other, 1).outcome == "already_applied"
+            running = pool.submit(world.attempt, other, 1)
+            assert decided.wait(60), running.result()
+            committed()
+            landed.set()
+            assert running.result().outcome == "already_applied"
 
     with monkeypatch.context() as first:
         at_the_point(first, first_point)
