@@ -7,31 +7,27 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from include.control.generation_change import GenerationChange
+from include.control.new_beginnings import continue_after_a_loss, continue_in_the_new_form
 from include.control.settling import Settler
 from include.fault_points import fault_point
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
-from include.participants.catalog import Catalog
 from include.participants.heads import heads_of
 from include.pipeline_file import LANDING, find_pipeline
-from include.protocol.batch import FORM, Batch, BatchKey
+from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import OffsetsExpired, TargetBehindLedger
-from include.protocol.generations import after_a_loss, restart
 from include.protocol.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.protocol.ledger_events import (
-    FIRST_GENERATION,
-    UPGRADE,
     BatchPlanned,
     Event,
     GenerationStarted,
     TopicsStarted,
 )
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE
 from include.protocol.planning import (
     Idle,
     NewBatch,
@@ -89,8 +85,8 @@ class Coordinator(Settler):
 
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
-        self._continue_after_a_loss()
-        self._continue_in_the_new_form()
+        continue_after_a_loss(self)
+        continue_in_the_new_form(self, self._verify_there_is_a_target)
         self._continue_after_what_is_merged()
         found = self._decide_and_record(None, ignore_merge_every)
         while isinstance(found, BatchKey):  # a batch is pending: the target says whether it has landed (I6)
@@ -98,65 +94,6 @@ class Coordinator(Settler):
             found = self._decide_and_record(found, ignore_merge_every)
         fault_point("plan.recorded")
         return found.plan, found.source
-
-    def _continue_after_a_loss(self) -> None:
-        """Begins above all generations that the tables know, if this ledger and the target know none of them (I2).
-
-        Otherwise the new ledger's first generation would take the lost one's markers for its own.
-        """
-        if not self.ledger.recent().is_fresh:
-            return
-        name, before = self.pipeline.name, Catalog.of(self.pipeline).before
-        logs = [log for p in before if (log := TableLog.open(p.uri(self.settings))) is not None]
-        newest = max((log.newest_position(name, FIRST_GENERATION).generation for log in logs), default=0)
-        target = TableLog.open(self.tables.target)
-        if not newest or (target is not None and target.newest_generation(name, FIRST_GENERATION) > FIRST_GENERATION):
-            return
-        if target is not None and target.marker(name, FIRST_GENERATION) is not None:
-            return  # `_decide` says that the ledger was lost
-        heads = {p.name: NOWHERE for p in before} | {
-            p.name: log.newest_position(name, FIRST_GENERATION)
-            for p in before
-            if (log := TableLog.open(p.uri(self.settings))) is not None
-        }
-        reason = "the ledger and the target were lost, and other tables hold earlier batches"
-        started = replace(after_a_loss(newest, reason, "plan"), positions=heads)
-        GenerationChange(self, lambda: None).fence_before(started)
-        self.ledger.append(lambda state: [started] if state.is_fresh else [])
-
-    def _continue_in_the_new_form(self) -> None:
-        """Begins a generation if this one was begun by an older Lakemark. Its jobs are fenced, and all markers that
-        follow have the new form (I5). A batch that was planned keeps its ranges and its pins (I1)."""
-        if self.ledger.recent().form == FORM:
-            return
-        planned: Batch | None = None
-
-        def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
-            nonlocal planned
-            if state.form == FORM:
-                raise _NotNeededError  # another planner was faster
-            planned = state.pending.batch if state.pending else None
-            reason = "a newer Lakemark, whose batches have another form"
-            started = restart(
-                self.pipeline.name,
-                state,
-                source,
-                origin="committed",
-                kafka_order_decides=False,
-                reason=reason,
-                started_by="plan",
-            )
-            return replace(started, origin=UPGRADE)
-
-        def again(state: LedgerState) -> list[Event]:
-            if planned is None or state.generation != started.generation or state.batches:
-                return []
-            batch = replace(planned, generation=started.generation, batch_id=0, form=FORM)
-            return [BatchPlanned(batch, started.positions or {})]
-
-        with suppress(_NotNeededError):
-            started, _ = GenerationChange(self, self._verify_there_is_a_target).begin(decide)
-            self.ledger.append(again)
 
     def _verify_there_is_a_target(self) -> None:
         """Raises TargetBehindLedger, as a plan does."""
@@ -173,10 +110,10 @@ class Coordinator(Settler):
 
         def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
             if (overtaken := self._overtaken()) is None:
-                raise _NotNeededError  # another planner was faster
+                raise _NotOvertakenError  # another planner was faster
             return overtaken.started
 
-        with suppress(_NotNeededError):
+        with suppress(_NotOvertakenError):
             GenerationChange(self, self._verify_there_is_a_target).begin(decide)
 
     def _overtaken(self) -> Overtaken | None:
@@ -275,8 +212,8 @@ class Coordinator(Settler):
         verify_target_not_behind(self.pipeline.name, state, view)
 
 
-class _NotNeededError(Exception):
-    """There is no reason (any more) to begin a generation."""
+class _NotOvertakenError(Exception):
+    """The landing was not overtaken (any more), so its generation goes on."""
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,10 @@ from include.profile.tags import attempt_tag
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import LakemarkError
-from include.protocol.guard import AlreadyApplied, guard
+from include.protocol.guard import AlreadyApplied, Apply, guard
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
+from include.protocol.settlement import LandedCommit
 from include.settings import Settings
 from spark_jobs.attempt.content import Content
 from spark_jobs.attempt.landing import LandedMeanwhileError, Landing
@@ -122,8 +123,7 @@ class Attempt:
         except LandedMeanwhileError:
             return already
         # Delta silently skips a write whose marker is there. So this reads in the log which attempt landed (I5).
-        self._already_applied(work)  # it raises if that one read other ranges, or if the generation has ended
-        _, landed = landed_and_marker(work.target, work.batch)
+        _, landed = self._look(work)  # it raises if that one read other ranges, or if the generation has ended
         if landed is not None and landed.metadata.attempt_id != self.attempt_id:
             return already
         return AttemptResult("applied", work.batch, self.attempt_id, counts=counts, phase_seconds=phases.seconds)
@@ -179,17 +179,16 @@ class Attempt:
 
     def _verify_not_landed(self, work: Work) -> None:
         """Raises LandedMeanwhileError if the point holds the batch; and whatever `guard` raises."""
-        if self._already_applied(work) is not None:
+        decision, _ = self._look(work)
+        if isinstance(decision, AlreadyApplied):
             raise LandedMeanwhileError
 
-    def _already_applied(self, work: Work) -> AlreadyApplied | None:
+    def _look(self, work: Work) -> tuple[Apply | AlreadyApplied, LandedCommit | None]:
+        """What the guard says of the target's log now, and the batch's commit there."""
         marker, landed = landed_and_marker(work.target, work.batch)
         fingerprint = None if landed is None else landed.metadata.fingerprint
-        match guard(work.batch, marker, fingerprint, work.generation, is_committed=work.is_committed):
-            case AlreadyApplied() as already:
-                return already
-            case _:
-                return None
+        decision = guard(work.batch, marker, fingerprint, work.generation, is_committed=work.is_committed)
+        return decision, landed
 
     def _say(self, fact: JsonObject) -> None:
         """Says progress. Every line names its pipeline, batch and attempt."""
