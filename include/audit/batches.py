@@ -111,8 +111,8 @@ def beside_findings(
     for commit in (entry.landed for entry in entries if entry.landed):
         if commit.metadata.role not in ("history", "route") or _is_on_record(commit, entries):
             continue
-        if commit.metadata.revision:
-            continue  # it made the table anew from an earlier version, and counts other rows
+        if commit.metadata.made_from is not None:
+            continue  # it counts the difference between two versions
         try:
             counts_of(commit, f"{commit.metadata.batch}, {table} version {commit.table_version}")
         except LakemarkError as error:

@@ -15,7 +15,8 @@ from include.protocol.participants import Positions, positions_from_json, positi
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 FORMAT = 1
-_OPTIONAL = ("quality", "set_aside", "history", "truncated", "digest", "revision")  # fields that may be missing
+# Fields that may be missing.
+_OPTIONAL = ("quality", "set_aside", "history", "truncated", "digest", "revision", "made_from")
 Role = Literal["target", "archive", "quarantine", "history", "route"]
 FENCE_ROLE = "fence"  # the commit that ends a generation (see `generations`)
 CANCEL_ROLE = "backfill cancelled"  # after this commit, no chunk of the backfill can land
@@ -37,6 +38,7 @@ class CommitMetadata:
     truncated: bool | None = None  # a truncate in the batch has deleted rows; None: there was none
     digest: str | None = None  # of what the batch writes in this table, and of the program; None: an older Lakemark
     revision: int | None = None  # how often the batch was written anew in this table; None: never
+    made_from: int | None = None  # the version that a Replace started from, -1: from nothing; None: rows were added
     positions: Positions | None = None  # in the point's commit: where all other tables stand after the batch
 
     @classmethod

@@ -112,6 +112,7 @@ class Landing:
         if isinstance(decision, Replace):
             live = log.live_commits(batch.pipeline, -1 if chain is None or chain.version is None else chain.version)
             base = base_of(decision.chain, live, batch.key)
+            metadata = replace(metadata, made_from=-1 if base is None else base)
             touched = [key for version, key in live if base is None or version > base]
             write = writer.replacing(
                 self.spark, log.uri, part.rows, participant.spec, base=base, live=[*touched, batch.key]
