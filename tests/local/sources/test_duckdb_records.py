@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from include.pipeline_file import load_pipeline
-from include.sources.duckdb_json import decoded, load
+from include.sources.duckdb_records import decoded, load
 from include.sources.kafka_records import Record
 
 FILE: dict[str, Any] = {
@@ -32,7 +32,7 @@ def rows(folder: Path, schema: str, values: list[bytes], keys: Sequence[bytes | 
     database.execute("SET TimeZone = 'UTC'")
     at = datetime(2026, 1, 1, tzinfo=UTC)
     pairs = zip(keys or [None] * len(values), values, strict=True)
-    load(database, [[Record("orders", 0, n, at, key, value, []) for n, (key, value) in enumerate(pairs)]])
+    load(database, pipeline, [[Record("orders", 0, n, at, key, value, []) for n, (key, value) in enumerate(pairs)]])
     return database.sql(f"SELECT * FROM ({decoded(pipeline, 'records')}) ORDER BY _offset").to_arrow_table().to_pylist()
 
 
