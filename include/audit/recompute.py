@@ -158,7 +158,7 @@ class _Audit:
 
     def load(self, aside: pa.Table) -> int:
         """Loads what Kafka holds of all that was applied. Makes the tables `records`, `aside` and `decoded`. Returns
-        how many records there are."""
+        how many records there are. Raises NotRecomputed."""
         database, pipeline = self.database, self.pipeline
         held = held_by_kafka((r for applied in self.applied for r in applied.ranges), self.source)
         read = load(database, pipeline, records_of(pipeline.source, held))
@@ -166,7 +166,10 @@ class _Audit:
         database.register("set_aside", aside)
         database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {is_of_current_topic(self.source)}")
         unset = 'records ANTI JOIN aside USING (topic, partition, "offset")'
-        database.execute(f"CREATE TABLE decoded AS {decoded(pipeline, unset)}")
+        try:
+            database.execute(f"CREATE TABLE decoded AS {decoded(pipeline, unset)}")
+        except duckdb.Error as error:
+            raise NotRecomputed(f"DuckDB cannot decode its records: {str(error).splitlines()[0]}") from error
         return read
 
     def make_changes(self) -> None:

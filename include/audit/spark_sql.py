@@ -14,7 +14,7 @@ _SHARED: tuple[type[exp.Expression], ...] = (
     *(exp.Column, exp.Identifier, exp.Alias, exp.Star, exp.Dot, exp.Paren, exp.Tuple, exp.Literal, exp.Null),
     *(exp.Boolean, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ),
     *(exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Case, exp.If, exp.Coalesce, exp.Nullif),
-    *(exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Explode, exp.Lateral, exp.Upper, exp.Lower, exp.Concat, exp.DPipe),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Explode, exp.Lateral, exp.Concat, exp.DPipe),
 )
 
 
@@ -38,7 +38,7 @@ def select(text: str, what: str) -> str:
     try:
         parsed = sqlglot.parse_one(text.strip().rstrip(";"), read="spark")
         for node in parsed.walk():
-            if not isinstance(node, _SHARED):
+            if type(node) not in _SHARED or node.args.get("outer"):
                 raise NotRecomputed(f"{what}: only Spark is known to compute {_named(node)} as Spark does")
         for node in parsed.walk():
             node.pop_comments()

@@ -6,7 +6,6 @@ docs/semantics.md, "Values", says which texts and numbers are values of which ty
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import struct
@@ -25,6 +24,7 @@ class _Number(str):
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
+_DAYS_OF_YEARS_0_TO_3 = 1_461
 _UNITS = (*_MICROS, "nanos")
 _EXACT = Context(prec=2_000, Emax=999_999, Emin=-999_999)
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -35,6 +35,7 @@ _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
     r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))? *(Z|[+-][0-9:]+)?)?)?)? *"
 )
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _OFFSET = re.compile(r"([+-])(?:([0-9]{1,2})(?::([0-9]{1,2})|:([0-9]{2}):([0-9]{2}))?|([0-9]{2})([0-9]{2})([0-9]{2})?)")
 _ESCAPED = {character: f"\\u{character:04X}" for character in range(0x20)} | str.maketrans(
     {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -102,6 +103,8 @@ def fits(node: JsonValue, type_: exp.DataType, unit: str | None) -> bool:
         return all(fits(node.get(f.name), f.args["kind"], unit) for f in type_.expressions)
     if isinstance(node, list) and word == "ARRAY":
         return all(fits(item, type_.expressions[0], unit) for item in node)
+    if not is_text and word in ("BINARY", "VARBINARY"):
+        return False
     if is_text and (word in _BITS or word == "BOOLEAN"):
         return False
     if is_text and word in ("FLOAT", "DOUBLE") and not _NOT_FINITE.fullmatch(node):
@@ -171,10 +174,10 @@ def moment_of(text: str, unit: str | None) -> datetime | None:
             return None
         year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
         micros = int(f"{found[7] or '':0<6}"[:6])
-        wall = datetime(
-            year, month, day, hour=hour, minute=minute, second=second, microsecond=micros, tzinfo=_offset(found[8])
-        )
-        return wall.astimezone(UTC)
+        # Python has no year 0, but it may end before the first hour of year 1 in UTC. Year 4 has the same days.
+        wall = datetime(year or 4, month, day, hour=hour, minute=minute, second=second, microsecond=micros)
+        zone = _offset(found[8]).utcoffset(None)
+        return (wall - zone - timedelta(days=0 if year else _DAYS_OF_YEARS_0_TO_3)).replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # no such day, or one beyond the years 1 to 9999
         return None
 
@@ -196,11 +199,7 @@ def _offset(text: str | None) -> timezone:
 
 
 def _base64(text: str) -> str | None:
-    try:
-        base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error):
-        return None
-    return str(text)
+    return str(text) if _BASE64.fullmatch(text) else None
 
 
 def _json(node: Any) -> str:
