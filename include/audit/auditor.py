@@ -16,8 +16,8 @@ from include.audit.batches import (
     generations_begun,
     set_aside_findings,
 )
-from include.audit.recompute import recompute
-from include.audit.report import AuditReport, Finding, Recomputed
+from include.audit.recompute import Recomputation, Tables, recompute
+from include.audit.report import AuditReport, Finding
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96, query
@@ -37,8 +37,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     """Compares what Kafka, the ledger and the tables' logs say. An empty `findings` means that all of it agrees.
 
     Args:
-        deep: also recomputes the table from the records that Kafka holds, and compares every row. For a landing nothing
-            is recomputed.
+        deep: also recomputes the tables from the records that Kafka holds, and compares every row. For a landing
+            nothing is recomputed.
     """
     coordinator = Coordinator(settings, pipeline)
     try:
@@ -67,15 +67,16 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
             for finding in batch_findings(records.get(key), by_key.get(key), entries, quarantined.get(key, 0))
         ),
     ]
-    other_times = list(_int96_findings(pipeline, {"target": coordinator.tables.target}))
-    beside = {p.name: p.uri(settings) for p in Catalog.of(pipeline).before}
-    findings += [*other_times, *_int96_findings(pipeline, beside)]
-    recomputed: Recomputed | None = None
-    if deep and not other_times and log is not None and not pipeline.is_landing:
+    places = {p.name: p.uri(settings) for p in Catalog.of(pipeline).participants}
+    other_times = {role: list(_int96_findings(pipeline, {role: uri})) for role, uri in places.items()}
+    findings += [finding for found in other_times.values() for finding in found]
+    recomputed = Recomputation(None, (), ())
+    if deep and log is not None and not pipeline.is_landing:
+        refused = {role: found[0].what for role, found in other_times.items() if found}
         try:
             unapplied = Quarantine.of(coordinator).set_aside()
-            recomputed, deep_findings = recompute(pipeline, state, commits, target=log.table, aside=unapplied)
-            findings += deep_findings
+            tables = _tables(coordinator, log, refused)
+            recomputed = recompute(settings, pipeline, state, commits, tables=tables, aside=unapplied)
         except LakemarkError as error:
             findings.append(_finding(error))
     return AuditReport(
@@ -83,10 +84,30 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         batches=len(records.keys() | by_key.keys()),
         commits_verified=len(by_key),
         records=sum(commit.metadata.counts.read for commit in by_key.values()),
-        findings=tuple(findings),
+        findings=(*findings, *recomputed.findings),
         on_record=(*_losses(state, entries), *foreign_on_record(entries), *counts_on_record(entries)),
-        recomputed=recomputed,
+        recomputed=recomputed.target,
+        tables=recomputed.tables,
     )
+
+
+def _tables(coordinator: Coordinator, target: TableLog, refused: dict[str, str]) -> Tables:
+    """The logs of the tables to recompute. One that cannot be opened is a finding of `_beside_findings` already.
+
+    Args:
+        refused: why a table's rows are not read, by role.
+    """
+    found: dict[str, TableLog | None] = {}
+    for participant in Catalog.of(coordinator.pipeline).before:
+        if participant.spec.kind == "append":
+            continue
+        name = participant.name
+        try:
+            found[name] = TableLog.open(participant.uri(coordinator.settings))
+        except LakemarkError as error:
+            refused = {**refused, name: f"{error.what}: {error.found}"}
+    routes = {role: log for role, log in found.items() if role != "history"}
+    return Tables(target, history=found.get("history"), routes=routes, refused=refused)
 
 
 def _finding(error: LakemarkError) -> Finding:
@@ -134,7 +155,7 @@ def _int96_findings(pipeline: Pipeline, tables: Mapping[str, LakeUri]) -> Iterat
         if name is not None:
             yield Finding(
                 "timestamps are stored as INT96: readers without Spark misread those before 1677-09-21 and after "
-                "2262-04-11 (so --deep compares no rows if this is the target)",
+                "2262-04-11 (so --deep does not compare these rows)",
                 f"{pipeline.name}, {role}, file {name}",
                 f"`lakemark maintain {pipeline.name}` rewrites these files; no row changes",
             )

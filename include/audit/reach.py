@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
 
 from include.lake.sql import sql_text
 from include.pipeline_file import LINEAGE
@@ -14,14 +16,24 @@ from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import LandedCommit
 
 
-def applied_ranges(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> set[OffsetRange]:
-    """The ranges of all that has landed and is still in the table, from topics that are still the same."""
-    ranges = {r for record in state.batches if record.commit for r in _same_topics(record.batch, source)}
+class Applied(NamedTuple):
+    """A batch that has landed and is still in the table: what it read of topics that are still the same."""
+
+    batch: Batch
+    ranges: Sequence[OffsetRange]
+
+
+def applied_to_target(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> list[Applied]:
+    """The batches that have landed in the target.
+
+    Args:
+        commits: those that the target's log still has.
+    """
+    applied = [Applied(record.batch, _same_topics(record.batch, source)) for record in state.batches if record.commit]
     promotion = next((g for g in reversed(state.generations) if g.origin.startswith("backfill ")), None)
     for commit in commits:
-        backfill = state.backfills.get(-commit.metadata.batch.generation)
-        if backfill is not None and backfill.backfill.records is not None:
-            continue  # a replay read single records of its ranges, which batches had read before
+        if _is_replay(commit.metadata.batch, state):
+            continue
         found = _same_topics(commit.metadata.batch, source)
         if (
             promotion is not None
@@ -31,8 +43,37 @@ def applied_ranges(state: LedgerState, commits: Sequence[LandedCommit], source: 
             # A promoted table has taken the place of what landed before: it reaches as far as this, and no further.
             ends = {r: min(r.end_offset, promotion.start_offsets.get(r.topic_partition, 0)) for r in found}
             found = [replace(r, end_offset=end) for r, end in ends.items() if r.start_offset < end]
-        ranges |= set(found)
-    return ranges
+        applied.append(Applied(commit.metadata.batch, found))
+    return applied
+
+
+def applied_beside(
+    state: LedgerState,
+    to_target: Sequence[Applied],
+    commits: Sequence[LandedCommit],
+    since: datetime | None,
+    source: SourceExtent,
+) -> list[Applied]:
+    """The batches that have landed in a table beside the target, which the file may have named later.
+
+    A batch that has not landed in the target does not count: another attempt may set aside other records.
+
+    Args:
+        to_target: the batches that have landed in the target. commits: those that the table's own log still has.
+        since: when the table was made, if its log no longer goes back to that; None: the log has all of its commits.
+    """
+    landed = {applied.batch.key for applied in to_target}
+    batches = [commit.metadata.batch for commit in commits if commit.metadata.batch.key in landed]
+    if since is not None:
+        ended = ((record.batch, record.commit.committed_at) for record in state.batches if record.commit)
+        batches += [batch for batch, at in ended if at is not None and datetime.fromisoformat(at) >= since]
+    return [Applied(batch, _same_topics(batch, source)) for batch in batches]
+
+
+def _is_replay(batch: Batch, state: LedgerState) -> bool:
+    """Whether the batch read single records of its ranges, which other batches had read before."""
+    backfill = state.backfills.get(-batch.generation)
+    return backfill is not None and backfill.backfill.records is not None
 
 
 def _same_topics(batch: Batch, source: SourceExtent) -> list[OffsetRange]:
@@ -67,10 +108,7 @@ def is_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], source
 def may_be_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> str:
     """SQL condition on a row: a replay wrote it, and its topic was re-created at some time. Its record may be the old
     topic's: the quarantine keeps those, and the replay's batch knows only the new topic's id."""
-    topics = {topic for generation in state.generations for topic in generation.recreated}
-    for commit in commits:
-        ids = commit.metadata.batch.topic_ids
-        topics |= {topic for topic, id_ in ids.items() if id_ != source.topic_ids.get(topic)}
+    topics = topics_made_anew(state, commits, source)
     replays = sorted(-n for n, record in state.backfills.items() if record.backfill.records is not None)
     if not topics or not replays:
         return "false"
@@ -78,10 +116,19 @@ def may_be_of_gone_topic(state: LedgerState, commits: Sequence[LandedCommit], so
     return f"{lineage}.topic IN ({named}) AND {lineage}.generation IN ({', '.join(map(str, replays))})"
 
 
-def held_by_kafka(ranges: set[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
+def topics_made_anew(state: LedgerState, commits: Sequence[LandedCommit], source: SourceExtent) -> frozenset[str]:
+    """The topics whose offsets were other records' at some time."""
+    topics = {topic for generation in state.generations for topic in generation.recreated}
+    for commit in commits:
+        ids = commit.metadata.batch.topic_ids
+        topics |= {topic for topic, id_ in ids.items() if id_ != source.topic_ids.get(topic)}
+    return frozenset(topics)
+
+
+def held_by_kafka(ranges: Iterable[OffsetRange], source: SourceExtent) -> list[OffsetRange]:
     """What Kafka still holds of the ranges, merged where they touch or overlap."""
     held: list[OffsetRange] = []
-    for r in sorted(ranges):
+    for r in sorted(set(ranges)):
         extent = source.partitions.get(r.topic_partition)
         start, end = (max(r.start_offset, extent.log_start_offset), r.end_offset) if extent else (0, 0)
         if start >= end:

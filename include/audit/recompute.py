@@ -1,238 +1,225 @@
-"""`audit --deep`: computes the table again from the records that Kafka holds, and compares every row.
+"""`audit --deep`: computes the tables again from the records that Kafka holds, and compares every row.
 
-It shares no code with the job: librdkafka reads the records and not Spark, DuckDB decodes, orders and compares them,
-and there is no MERGE. It trusts the quarantine about which records were set aside, and checks their bytes. Keys whose
-newest applied record Kafka no longer holds cannot be computed; the report says how many there are.
+It shares no code with the job: librdkafka reads the records and not Spark, Python and DuckDB decode, order and compare
+them, and there is no MERGE. It computes by the pipeline file as it is today. It trusts the quarantine about which
+records were set aside, and checks their bytes. Rows of records that Kafka no longer holds cannot be computed; the
+report says how many there are. It also says which tables cannot be computed, and why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import duckdb
 import pyarrow as pa
-import sqlglot
 
+from include.audit.audited_table import Audited, Reach
+from include.audit.changes import TARGET, make_changes
+from include.audit.deep_findings import record_findings, row_findings, verdicts
+from include.audit.expected_history import compare_history
+from include.audit.expected_rows import compare_rows
+from include.audit.late_columns import late_columns, made_at
 from include.audit.reach import (
-    applied_ranges,
+    Applied,
+    applied_beside,
+    applied_to_target,
     held_by_kafka,
     is_of_current_topic,
     is_of_gone_topic,
     may_be_of_gone_topic,
+    topics_made_anew,
 )
-from include.audit.report import Finding, Recomputed
-from include.lake.delta_tables import OpenedTable, query_arrow
-from include.lake.sql import sql_name, sql_text
+from include.audit.report import Finding, NotRecomputed, Recomputed, RecomputedTable
+from include.audit.transforming import Pinned, transformed, verify_sql
+from include.lake.table_log import TableLog
 from include.pipeline_file import LINEAGE, Pipeline
-from include.protocol.errors import TerminalError
+from include.protocol.errors import LakemarkError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, purged_offsets
-from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.planning import SourceExtent
 from include.protocol.settlement import LandedCommit
-from include.sources.duckdb_json import decoded, load
+from include.settings import Settings
+from include.sources.duckdb_records import decoded, load, same_json, unreadable
 from include.sources.kafka import source_extent
 from include.sources.kafka_records import records_of
 
-_EXAMPLES = 3
-_POSITION = ("_topic", "_partition", "_offset")
+
+@dataclass(frozen=True)
+class Tables:
+    """The logs of a pipeline's tables.
+
+    Args:
+        history, routes: None where there is no such table yet. refused: why a table's rows are not read, by role
+            (`target`, `history`, or a route's table).
+    """
+
+    target: TableLog
+    history: TableLog | None
+    routes: Mapping[str, TableLog | None]
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    target: Recomputed | None  # None: it cannot be computed
+    tables: tuple[RecomputedTable, ...]
+    findings: tuple[Finding, ...]
 
 
 def recompute(
-    pipeline: Pipeline, state: LedgerState, commits: Sequence[LandedCommit], target: OpenedTable, aside: pa.Table
-) -> tuple[Recomputed, list[Finding]]:
-    """Recomputes the table. Returns how much was compared, and what differs.
+    settings: Settings,
+    pipeline: Pipeline,
+    state: LedgerState,
+    commits: Sequence[LandedCommit],
+    tables: Tables,
+    aside: pa.Table,
+) -> Recomputation:
+    """Recomputes the target, and the tables of rows beside it.
 
     Args:
         commits: batches in the target's log; together with the ledger's committed ones they are what was applied.
         aside: records of the quarantine that no batch has applied: topic, topic_id, partition, offset, value.
 
     Raises:
-        RetryableError: Kafka does not answer. TerminalError: a condition or type cannot be computed here.
+        RetryableError: Kafka does not answer.
     """
-    _verify_within_reach(pipeline)
-    source = source_extent(pipeline.source)
-    held = held_by_kafka(applied_ranges(state, commits, source), source)
-    database = duckdb.connect()
-    database.execute("SET TimeZone = 'UTC'")
-    read = load(database, records_of(pipeline.source, held))
-    _register(database, "target", target)
-    database.register("set_aside", aside)
-    database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {is_of_current_topic(source)}")
-    _compute(database, pipeline)
-    marks = purged_from(target.metadata().configuration)
-    _compare(
-        database,
-        pipeline,
-        held=held,
-        purged=purged_offsets(marks, source.topic_ids),
-        gone=is_of_gone_topic(state, commits, source),
-        replayed=may_be_of_gone_topic(state, commits, source),
-    )
-    findings = [*_record_findings(database, pipeline), *_row_findings(database, pipeline, target.version())]
-    [(equal, beyond)] = database.execute(
-        "SELECT count(*) FILTER (verdict = 'equal'), count(*) FILTER (verdict = 'beyond reach') FROM compared"
-    ).fetchall()
-    return Recomputed(read, equal, beyond), findings
-
-
-def _verify_within_reach(pipeline: Pipeline) -> None:
-    """Refuses other tables than those that hold the newest change of every key, as its record has it."""
-    change = pipeline.change
-    settings = {
-        "change.history": change.history if change.history == "scd2" else None,
-        "change.absent": "keep" if pipeline.partial_columns else None,
-        "change.previous_keys": change.previous_keys,
-        "change.on_schema_change": "rescue" if pipeline.rescues else None,
-        "transform": pipeline.transform and pipeline.transform.file,
-        "target.routes": [route.table for route in pipeline.target.routes],
-    }
-    beyond = [f"{name}: {value}" for name, value in settings.items() if value]
-    if beyond:
-        raise TerminalError(
-            what="what this pipeline makes of records is not computed outside Spark",
-            where=pipeline.name,
-            expected="one row per key, of the newest record as it is",
-            found="; ".join(beyond),
-            action="`lakemark audit` without --deep shows all that can be shown without it",
-        )
-
-
-def _register(database: duckdb.DuckDBPyConnection, name: str, table: OpenedTable) -> None:
-    database.register(name, query_arrow(table, "select * from t"))
-
-
-def _compute(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
-    """Makes the tables `decoded` (every record that was not set aside) and `expected` (every key's newest change)."""
-    unset = 'records ANTI JOIN aside USING (topic, partition, "offset")'
-    database.execute(f"CREATE TABLE decoded AS {decoded(pipeline, unset)}")
-    wanted = _condition(pipeline.source.filter) if pipeline.source.filter else "true"
-    deleted = _condition(pipeline.change.delete_when) if pipeline.change.delete_when else "false"
-    is_change = "NOT _tombstone" if pipeline.tombstones == "ignore" else "true"
-    keys = ", ".join(map(sql_name, pipeline.change.keys))
-    order = ", ".join(f"{name} DESC" for name in [*map(sql_name, pipeline.change.order_by), *_POSITION])
-    database.execute(
-        f"CREATE TABLE expected AS SELECT *, _tombstone OR coalesce({deleted}, false) AS _deleted FROM decoded "
-        f"WHERE (_tombstone OR {_bare(pipeline, deleted)} OR coalesce({wanted}, false)) AND NOT _undecodable "
-        f"AND {is_change} "
-        f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"
-    )
-
-
-def _bare(pipeline: Pipeline, deleted: str) -> str:
-    """SQL condition: a record is a delete that holds only a key. Such records are not filtered."""
-    others = " AND ".join(f"{sql_name(name)} IS NULL" for name in pipeline.beyond_deletes) or "true"
-    return f"(coalesce({deleted}, false) AND {others})"
-
-
-def _compare(
-    database: duckdb.DuckDBPyConnection,
-    pipeline: Pipeline,
-    held: Sequence[OffsetRange],
-    purged: Mapping[TopicPartition, int],
-    gone: str,
-    replayed: str,
-) -> None:
-    """Makes the table `compared`: the verdict on every row of the target, and on every key that has none.
-
-    Args:
-        purged: offsets, end exclusive, below which maintenance may have removed tombstones.
-        gone: condition on a row: its record is of a topic that is gone.
-        replayed: condition on a row: its record may be of such a topic.
-    """
-    lineage = f"t.{LINEAGE}"
-    keys = " AND ".join(f"t.{sql_name(key)} IS NOT DISTINCT FROM e.{sql_name(key)}" for key in pipeline.change.keys)
-    of_row = [f"{lineage}.change_order.{sql_name(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
-    of_change = [f"e.{sql_name(name)}" for name in [*pipeline.change.order_by, *_POSITION]]
-    values = [c.name for c in pipeline.columns if c.name not in pipeline.change.keys]
-    differs = " OR ".join(
-        [f"{lineage}.deleted IS DISTINCT FROM e._deleted"]
-        + [
-            f"t.{sql_name(name)} IS DISTINCT FROM CASE WHEN NOT e._deleted THEN e.{sql_name(name)} END"
-            for name in values
-        ]
-    )
-    within = " OR ".join(
-        f"({lineage}.topic = {sql_text(r.topic)} AND {lineage}.partition = {r.partition} "
-        f'AND {lineage}."offset" >= {r.start_offset} AND {lineage}."offset" < {r.end_offset})'
-        for r in held
-    )
-    forgotten = " OR ".join(
-        f"(e._topic = {sql_text(tp.topic)} AND e._partition = {tp.partition} AND e._offset < {offset})"
-        for tp, offset in sorted(purged.items())
-    )
-    named = ", ".join(f"coalesce(t.{sql_name(key)}, e.{sql_name(key)})" for key in pipeline.change.keys)
-    partition = ", ".join(f"t.{sql_name(key)}" for key in pipeline.change.keys)
-    database.execute(
-        f"""CREATE TABLE compared AS SELECT row({named})::VARCHAR AS key, CASE
-            WHEN t._present IS NULL AND e._deleted AND ({forgotten or "false"}) THEN 'purged'
-            WHEN t._present IS NULL THEN 'missing'
-            WHEN {lineage}.change_order IS NULL THEN 'foreign'
-            WHEN count(*) OVER (PARTITION BY t._present, {partition}) > 1 AND t._present THEN 'double'
-            WHEN e._topic IS NOT NULL AND ({", ".join(of_row)}) < ({", ".join(of_change)}) THEN 'older'
-            WHEN {gone} THEN 'beyond reach'
-            WHEN ({", ".join(of_row)}) = ({", ".join(of_change)}) AND NOT ({differs}) THEN 'equal'
-            WHEN {replayed} THEN 'beyond reach'
-            WHEN ({", ".join(of_row)}) = ({", ".join(of_change)}) THEN 'other values'
-            WHEN {within or "false"} THEN 'not from the source'
-            ELSE 'beyond reach' END AS verdict
-        FROM (SELECT *, true AS _present FROM target) t FULL JOIN expected e ON {keys}"""
-    )
-
-
-def _record_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> Iterator[Finding]:
-    where = f"{pipeline.name}, quarantine"
-    [(undecodable,)] = database.execute("SELECT count(*) FROM decoded WHERE _undecodable").fetchall()
-    if undecodable:
-        yield Finding(
-            f"{undecodable} records are no JSON objects and are not in the quarantine",
-            where,
-            "records were dropped, or rows of the quarantine removed: restore them from its older versions",
-        )
-    [(changed,)] = database.execute(
-        'SELECT count(*) FROM records r JOIN aside a USING (topic, partition, "offset") '
-        "WHERE r.value IS DISTINCT FROM a.value"
-    ).fetchall()
-    if changed:
-        yield Finding(
-            f"{changed} quarantined records hold other bytes than Kafka does",
-            where,
-            "rows of the quarantine were edited: restore them from its older versions",
-        )
-
-
-_VERDICTS = {
-    "missing": "keys that the source holds have no row",
-    "foreign": "rows were written by another writer: they have no lineage",
-    "double": "rows share their key with another row",
-    "other values": "rows have other values than their records",
-    "older": "rows show an older change than the newest one that was applied",
-    "not from the source": "rows point to a record that does not make such a row",
-}
-
-
-def _row_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, version: int) -> Iterator[Finding]:
-    for verdict, what in _VERDICTS.items():
-        keys = database.execute("SELECT key FROM compared WHERE verdict = ? ORDER BY key", [verdict]).fetchall()
-        if keys:
-            yield Finding(
-                f"{len(keys):,} {what}",
-                f"{pipeline.target.table} version {version}, keys such as "
-                f"{', '.join(key for (key,) in keys[:_EXAMPLES])}",
-                f"look for other writers with `lakemark audit {pipeline.name}`; `lakemark reset {pipeline.name} --from "
-                "earliest --reason ...` applies all records again, but only over rows with an older change: to get "
-                f"rid of wrong rows, fill a new table: `lakemark backfill {pipeline.name} --into-new-table`",
-            )
-
-
-def _condition(condition: str) -> str:
-    """A condition in Spark's SQL, translated to DuckDB's."""
+    audit = _Audit(settings, pipeline, state=state, commits=commits, tables=tables)
+    listed = list(audit.listed())
+    findings: list[Finding] = []
     try:
-        return sqlglot.transpile(condition, read="spark", write="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)[0]
-    except sqlglot.errors.SqlglotError as error:
-        raise TerminalError(
-            what="the condition cannot be computed outside Spark",
-            where=condition,
-            expected="SQL that Spark and DuckDB share",
-            found=str(error).splitlines()[0],
-            action="`lakemark audit` without --deep shows all that can be shown without it",
-        ) from error
+        verify_computable(pipeline)
+        read = audit.load(aside)
+        findings += record_findings(audit.database, pipeline)
+        audit.make_changes()
+    except NotRecomputed as why:
+        told = [replace(table, not_recomputed=str(why)) for table, _ in listed]
+        return Recomputation(None, tuple(told), tuple(findings))
+    done: list[RecomputedTable] = []
+    for table, log in listed:
+        if table.not_recomputed is None and log is not None:
+            table, found = audit.compared(table, log)
+            findings += found
+        done.append(table)
+    [target, *_] = done
+    recomputed = Recomputed(read, target.rows_equal, target.rows_beyond_reach)
+    return Recomputation(recomputed if target.not_recomputed is None else None, tuple(done), tuple(findings))
+
+
+def verify_computable(pipeline: Pipeline) -> None:
+    """Raises NotRecomputed, before any record is read, if only Spark can make this pipeline's changes."""
+    if (why := unreadable(pipeline)) is not None:
+        raise NotRecomputed(why)
+    if pipeline.transform is not None:
+        verify_sql(pipeline.transform.file)
+
+
+@dataclass(frozen=True)
+class _Audit:
+    settings: Settings
+    pipeline: Pipeline
+    state: LedgerState
+    commits: Sequence[LandedCommit]
+    tables: Tables
+
+    @cached_property
+    def database(self) -> duckdb.DuckDBPyConnection:
+        database = duckdb.connect()
+        database.execute("SET TimeZone = 'UTC'")
+        return database
+
+    @cached_property
+    def source(self) -> SourceExtent:
+        return source_extent(self.pipeline.source)
+
+    @cached_property
+    def applied(self) -> list[Applied]:
+        return applied_to_target(self.state, self.commits, self.source)
+
+    @cached_property
+    def pinned(self) -> Pinned | None:
+        """None without a transform."""
+        if self.pipeline.transform is None:
+            return None
+        return Pinned.of(self.settings, self.pipeline, self.applied, self.source)
+
+    def listed(self) -> Iterator[tuple[RecomputedTable, TableLog | None]]:
+        """The tables, the target first. Those whose rows are not read say why."""
+        target = self.pipeline.target
+        found: list[tuple[str, str, TableLog | None]] = [("target", target.table, self.tables.target)]
+        if target.history_table is not None:
+            found.append(("history", target.history_table, self.tables.history))
+        found += [("route", route.table, self.tables.routes.get(route.table)) for route in target.routes]
+        for role, name, log in found:
+            refused = self.tables.refused.get(name if role == "route" else role)
+            why = refused or ("there is no such table yet" if log is None else None)
+            yield RecomputedTable(name, role, not_recomputed=why), log
+
+    def load(self, aside: pa.Table) -> int:
+        """Loads what Kafka holds of all that was applied. Makes the tables `records`, `aside` and `decoded`. Returns
+        how many records there are. Raises NotRecomputed."""
+        database, pipeline = self.database, self.pipeline
+        held = held_by_kafka((r for applied in self.applied for r in applied.ranges), self.source)
+        read = load(database, pipeline, records_of(pipeline.source, held))
+        same_json(database)
+        database.register("set_aside", aside)
+        database.execute(f"CREATE TABLE aside AS SELECT * FROM set_aside WHERE {is_of_current_topic(self.source)}")
+        unset = 'records ANTI JOIN aside USING (topic, partition, "offset")'
+        try:
+            database.execute(f"CREATE TABLE decoded AS {decoded(pipeline, unset)}")
+        except duckdb.Error as error:
+            raise NotRecomputed(f"DuckDB cannot decode its records: {str(error).splitlines()[0]}") from error
+        return read
+
+    def make_changes(self) -> None:
+        """Makes the table `changes`. Raises NotRecomputed."""
+        made = "SELECT * FROM decoded WHERE NOT _undecodable"
+        if self.pinned is not None:
+            made = transformed(self.database, self.settings, self.pipeline, decoded=made, pinned=self.pinned)
+        make_changes(self.database, self.pipeline, made)
+
+    def compared(self, table: RecomputedTable, log: TableLog) -> tuple[RecomputedTable, list[Finding]]:
+        """What a table's rows are like, and what is wrong with them."""
+        pipeline = self.pipeline
+        names = [route.table for route in pipeline.target.routes]
+        routes = {"target": TARGET, "history": None, "route": names.index(table.table) if table.role == "route" else 0}
+        is_history = table.role == "history" or pipeline.change.history == "scd2"
+        audited = Audited(
+            pipeline,
+            name=table.table,
+            role=table.role,
+            is_history=is_history,
+            route=routes[table.role],
+            reach=self._reach(table, log),
+        )
+        try:
+            audited.take(self.database, log.table)
+            (compare_history if is_history else compare_rows)(self.database, audited)
+            equal, beyond = verdicts(self.database)
+            found = list(row_findings(self.database, audited, log.version))
+        except (duckdb.Error, LakemarkError) as error:
+            why = f"its rows cannot be compared: {(str(error).splitlines() or [''])[0]}"
+            return replace(table, not_recomputed=why), []
+        return replace(table, rows_equal=equal, rows_beyond_reach=beyond), found
+
+    def _reach(self, table: RecomputedTable, log: TableLog) -> Reach:
+        applied, commits, source = self.applied, list(self.commits), self.source
+        entries = log.entries(self.pipeline.name)
+        if table.role != "target":
+            own = [entry.landed for entry in entries if entry.landed]
+            commits += own
+            applied = applied_beside(self.state, applied, own, since=made_at(log, entries), source=source)
+        gone = [is_of_gone_topic(self.state, commits, source)]
+        if self.pinned is not None and self.pinned.unknown:
+            applied = [one for one in applied if one.batch.key not in self.pinned.unknown]
+            unknown = ", ".join(f"({key.generation}, {key.batch_id})" for key in sorted(self.pinned.unknown))
+            gone.append(f"(t.{LINEAGE}.generation, t.{LINEAGE}.batch_id) IN ({unknown})")
+        return Reach(
+            held=held_by_kafka((r for one in applied for r in one.ranges), source),
+            gone=f"coalesce({' OR '.join(gone)}, false)",
+            replayed=f"coalesce({may_be_of_gone_topic(self.state, commits, source)}, false)",
+            made_anew=topics_made_anew(self.state, commits, source),
+            purged=purged_offsets(purged_from(log.table.metadata().configuration), source.topic_ids),
+            late=late_columns(log, entries, [column.name for column in self.pipeline.columns]),
+        )

@@ -7,6 +7,10 @@ from dataclasses import asdict, dataclass, field
 from include.protocol.json_data import JsonObject
 
 
+class NotRecomputed(Exception):
+    """Why `--deep` cannot compute a table. It is reported with the table, and is no finding."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something that is not as it must be: what, where, what to do."""
@@ -37,6 +41,23 @@ class Recomputed:
 
 
 @dataclass(frozen=True)
+class RecomputedTable:
+    """What `--deep` did with one of the pipeline's tables."""
+
+    table: str  # as the pipeline file names it
+    role: str  # target, history or route
+    rows_equal: int = 0
+    rows_beyond_reach: int = 0
+    not_recomputed: str | None = None  # why it could not be computed; None: it was
+
+    def __str__(self) -> str:
+        if self.not_recomputed is not None:
+            return f"{self.table} was not recomputed: {self.not_recomputed}"
+        beyond = f"; {self.rows_beyond_reach:,} are beyond reach" if self.rows_beyond_reach else ""
+        return f"{self.table} was recomputed: {self.rows_equal:,} rows are equal{beyond}"
+
+
+@dataclass(frozen=True)
 class AuditReport:
     pipeline: str
     batches: int = 0  # of all generations that the ledger or the target's log still has
@@ -44,7 +65,8 @@ class AuditReport:
     records: int = 0  # that the batches of these commits read, as the commits say
     findings: tuple[Finding, ...] = ()
     on_record: tuple[str, ...] = ()  # what people decided: these are no findings, but they are reported
-    recomputed: Recomputed | None = field(default=None)
+    recomputed: Recomputed | None = field(default=None)  # the target; None: not asked for, or not possible
+    tables: tuple[RecomputedTable, ...] = ()  # with `--deep`: the target, and the tables of rows beside it
 
     def to_json(self) -> JsonObject:
         return asdict(self)

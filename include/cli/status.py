@@ -15,7 +15,7 @@ def add_status_commands(commands: Commands) -> None:
     status_ = add_command_for_all(commands, "status", status, "how far pipelines are")
     status_.add_argument("--batches", type=int, metavar="N", default=0, help="show the last N batches, too")
     audit_ = add_command_for_all(commands, "audit", audit, "prove that every batch was applied once, and adds up")
-    audit_.add_argument("--deep", action="store_true", help="recompute the table from Kafka and compare every row")
+    audit_.add_argument("--deep", action="store_true", help="recompute the tables from Kafka and compare every row")
 
 
 def status(settings: Settings, options: argparse.Namespace) -> int:
@@ -47,6 +47,7 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
             f"{report.pipeline}: {report.batches} batches, {report.commits_verified} commits compared, "
             f"{report.records:,} records, {len(report.findings) or 'no'} findings",
             *([f"  {report.recomputed}"] if report.recomputed else []),
+            *(f"  {table}" for table in report.tables if table.role != "target" or table.not_recomputed),
             *(f"  on record: {loss}" for loss in report.on_record),
             *(f"  {finding}" for finding in report.findings),
         )

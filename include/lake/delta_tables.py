@@ -89,6 +89,14 @@ def query_arrow(table: OpenedTable, sql: str) -> pa.Table:
     return pa.table(QueryBuilder().register("t", table).execute(sql).read_all())
 
 
+def all_rows(table: OpenedTable) -> pa.Table:
+    """All rows of a table. Raises TableDamaged: a data file is missing or not readable."""
+    try:
+        return query_arrow(table, "select * from t")
+    except (DeltaError, OSError, ValueError) as error:
+        raise damaged(uri_of(table), _first_line(error)) from error
+
+
 def uri_of(table: OpenedTable) -> LakeUri:
     """Where an opened table lies."""
     return LakeUri(unquote(urlparse(table.table_uri).path).rstrip("/"))

@@ -20,7 +20,7 @@ from include.pipeline_file.schema_ddl import DECIMALS, FLOATS, WHOLE, Column
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ranges import OffsetRange
-from include.sources.duckdb_json import decoded, load
+from include.sources.duckdb_records import decoded, load
 from include.sources.kafka import source_extent
 from include.sources.kafka_records import records_of
 
@@ -108,7 +108,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 def _profiles(pipeline: Pipeline, records: int) -> list[Profile]:
     columns = pipeline.source.columns
     database = duckdb.connect()
-    load(database, records_of(pipeline.source, _newest(pipeline, records)))
+    load(database, pipeline, records_of(pipeline.source, _newest(pipeline, records)))
     database.execute(
         f"CREATE TABLE sample AS SELECT * FROM ({decoded(pipeline, 'records')}) "
         "WHERE NOT _undecodable AND NOT _tombstone"

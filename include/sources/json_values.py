@@ -6,7 +6,6 @@ docs/semantics.md, "Values", says which texts and numbers are values of which ty
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import struct
@@ -25,6 +24,8 @@ class _Number(str):
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
+_DAYS_OF_YEARS_0_TO_3 = 1_461
+_UNITS = (*_MICROS, "nanos")
 _EXACT = Context(prec=2_000, Emax=999_999, Emin=-999_999)
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _DECIMAL = re.compile(r"[+-]?(?=\.?[0-9])[0-9]{0,400}(?:\.[0-9]{0,400})?(?:[eE][+-]?0*[0-9]{1,3})?")
@@ -34,6 +35,7 @@ _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
     r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))? *(Z|[+-][0-9:]+)?)?)?)? *"
 )
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _OFFSET = re.compile(r"([+-])(?:([0-9]{1,2})(?::([0-9]{1,2})|:([0-9]{2}):([0-9]{2}))?|([0-9]{2})([0-9]{2})([0-9]{2})?)")
 _ESCAPED = {character: f"\\u{character:04X}" for character in range(0x20)} | str.maketrans(
     {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -72,6 +74,44 @@ def value_as(node: JsonValue, type_: exp.DataType, unit: str | None) -> JsonValu
     return _of_words(node, type_, unit) if isinstance(node, str) else None
 
 
+def text_as(text: str, type_: exp.DataType, unit: str | None) -> JsonValue:
+    """A text, such as a field of CSV, in the same form; None if it is no value of the type."""
+    match type_.this.value:
+        case "TEXT" | "VARCHAR" | "CHAR":
+            return str(text)
+        case "BINARY" | "VARBINARY":  # the text's own bytes
+            return base64.b64encode(text.encode()).decode()
+        case _:
+            return _of_words(text, type_, unit)
+
+
+def json_text(node: JsonValue) -> str | None:
+    """A text as it is, any other value as its JSON; None for null."""
+    if node is None or isinstance(node, str):
+        return None if node is None else str(node)
+    return _json(node)
+
+
+def fits(node: JsonValue, type_: exp.DataType, unit: str | None) -> bool:
+    """Whether a value of JSON, with all that is in it, is a value of the type. A text is no number, and no boolean."""
+    if node is None:
+        return True
+    word, is_text = type_.this.value, type(node) is str
+    if isinstance(node, dict) and word == "MAP":
+        return all(fits(item, type_.expressions[1], unit) for item in node.values())
+    if isinstance(node, dict) and word == "STRUCT":
+        return all(fits(node.get(f.name), f.args["kind"], unit) for f in type_.expressions)
+    if isinstance(node, list) and word == "ARRAY":
+        return all(fits(item, type_.expressions[0], unit) for item in node)
+    if not is_text and word in ("BINARY", "VARBINARY"):
+        return False
+    if is_text and (word in _BITS or word == "BOOLEAN"):
+        return False
+    if is_text and word in ("FLOAT", "DOUBLE") and not _NOT_FINITE.fullmatch(node):
+        return False
+    return value_as(node, type_, unit) is not None
+
+
 def _of_words(text: str, type_: exp.DataType, unit: str | None) -> Any:
     """A number as it is written, or a text, as a value of a simple type."""
     match type_.this.value:
@@ -87,7 +127,7 @@ def _of_words(text: str, type_: exp.DataType, unit: str | None) -> Any:
             found = _DAY.fullmatch(text)
             return found and _day(found)
         case "TIMESTAMPTZ" | "TIMESTAMP" | "TIMESTAMPLTZ" | "TIMESTAMPNTZ" as word:
-            moment = _moment(text, unit)
+            moment = moment_of(text, unit)
             return moment and moment.replace(tzinfo=None if word == "TIMESTAMPNTZ" else UTC).isoformat()
         case "BINARY" | "VARBINARY":
             return _base64(text)
@@ -123,21 +163,21 @@ def _day(found: re.Match[str]) -> str | None:
         return None
 
 
-def _moment(text: str, unit: str | None) -> datetime | None:
+def moment_of(text: str, unit: str | None) -> datetime | None:
     """A time in UTC, from a text or a number of units. Digits beyond microseconds are rounded down."""
     try:
-        if re.fullmatch(r"-?[0-9]{1,19}", text) and unit and _fits(int(text), 64):
-            micros = int(text) // 1_000 if unit == "nanos" else int(text) * _MICROS[unit]
+        if re.fullmatch(r"-?[0-9]{1,19}", text) and unit in _UNITS and _fits(int(text), 64):
+            micros = int(text) // 1_000 if unit == "nanos" else int(text) * _MICROS[unit or ""]
             return _EPOCH + timedelta(microseconds=micros)
         found = _MOMENT.fullmatch(text)
         if not found:
             return None
         year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
         micros = int(f"{found[7] or '':0<6}"[:6])
-        wall = datetime(
-            year, month, day, hour=hour, minute=minute, second=second, microsecond=micros, tzinfo=_offset(found[8])
-        )
-        return wall.astimezone(UTC)
+        # Python has no year 0, but it may end before the first hour of year 1 in UTC. Year 4 has the same days.
+        wall = datetime(year or 4, month, day, hour=hour, minute=minute, second=second, microsecond=micros)
+        zone = _offset(found[8]).utcoffset(None)
+        return (wall - zone - timedelta(days=0 if year else _DAYS_OF_YEARS_0_TO_3)).replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # no such day, or one beyond the years 1 to 9999
         return None
 
@@ -159,11 +199,7 @@ def _offset(text: str | None) -> timezone:
 
 
 def _base64(text: str) -> str | None:
-    try:
-        base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error):
-        return None
-    return str(text)
+    return str(text) if _BASE64.fullmatch(text) else None
 
 
 def _json(node: Any) -> str:

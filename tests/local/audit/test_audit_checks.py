@@ -8,6 +8,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
+from include.audit.audited_table import Audited, Reach
 from include.audit.batches import (
     batch_findings,
     beside_findings,
@@ -16,8 +17,9 @@ from include.audit.batches import (
     foreign_findings,
     foreign_on_record,
 )
+from include.audit.changes import TARGET
+from include.audit.expected_rows import compare_rows
 from include.audit.reach import may_be_of_gone_topic
-from include.audit.recompute import _compare
 from include.lake.table_log import LogEntry
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
@@ -175,11 +177,16 @@ def test_what_a_replay_wrote_of_a_topic_that_was_created_anew_is_beyond_reach(
         "deleted: false} AS _lakemark FROM range(1, 5) r(id)"
     )
     database.execute(
-        "CREATE TABLE expected AS SELECT id, 1 AS seq, CASE id WHEN 1 THEN 'right' ELSE 'another' END AS v, "
-        "'t' AS _topic, 0 AS _partition, id AS _offset, false AS _deleted FROM range(1, 3) r(id)"
+        "CREATE TABLE changes AS SELECT id AS c0, 1 AS c1, CASE id WHEN 1 THEN 'right' ELSE 'another' END AS c2, "
+        "{o0: 1::BIGINT, topic: 't', partition: 0, \"offset\": id} AS _order, false AS _deleted, "
+        "NULL::VARCHAR[] AS _absent, -2 AS _route FROM range(1, 3) r(id)"
     )
+    database.execute("CREATE TABLE records AS SELECT 't' AS topic, 0 AS partition, n AS \"offset\" FROM range(10) r(n)")
     replayed = may_be_of_gone_topic(state, [], source({("t", 0): (0, 10)}))
     pipeline = Pipeline.model_validate({"name": "p", **sections})
-    _compare(database, pipeline, held=ranges, purged={}, gone="false", replayed=replayed)
+    reach = Reach(held=ranges, replayed=replayed)
+    table = Audited(pipeline, "lake://silver/p", "target", is_history=False, route=TARGET, reach=reach)
+    table.take(database, "target")
+    compare_rows(database, table)
     found = database.execute("SELECT key, verdict FROM compared").fetchall()
     assert {int(key.strip("(,)")): verdict for key, verdict in found} == verdicts

@@ -62,7 +62,7 @@ def test_the_example_and_a_rerun_of_it_with_the_version_that_was_pinned(world: W
     counts = world.counts(pipeline)
     assert (counts.read, counts.added, counts.applied, counts.superseded) == (5, 1, 2, 1)
     assert (counts.filtered, counts.quarantined) == (2, 1)  # no line with a price; no line at all
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_python_filters_derives_and_leaves_deletes_alone(world: World) -> None:
@@ -79,7 +79,7 @@ def transform(changes, references):
     world.run_batch(pipeline)
     assert {row["name"] for row in as_dict(world.rows(pipeline)).values()} == {"N1", "N2"}
     assert world.counts(pipeline).filtered == 1
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_i9_a_transforms_keys_are_exactly_what_they_are_declared_to_be(world: World) -> None:

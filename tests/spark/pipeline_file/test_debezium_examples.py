@@ -37,7 +37,7 @@ def test_postgresql(world: World) -> None:
     send(world, pipeline, (keys[3], postgres("u", 45, None, order(3, "late"))))  # does not bring it back
     world.run_batch(pipeline)
     assert visible(world, pipeline, "id") == [("1",), ("2",)]
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
     # A truncate lands nothing and asks a person, who decides to go on without it.
     send(world, pipeline, (None, postgres("t", 60)), (keys[1], postgres("u", 70, None, order(1, "Anna"))))
@@ -48,7 +48,7 @@ def test_postgresql(world: World) -> None:
     path.write_text(path.read_text().replace("change:\n", "change:\n  truncates: ignore\n"))
     world.run_batch(world.load("postgresql"))
     assert ("1", "Anna") in visible(world, pipeline, "id", "customer")
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_mysql(world: World) -> None:
@@ -117,7 +117,7 @@ def test_both(world: World) -> None:
     assert visible(world, pipeline, "id", "owner") == [("7", "Anne")]
     current = [row["id"] for row in read_table(history) if row["is_current"]]
     assert current == [7]
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_truncated(world: World) -> None:
@@ -133,4 +133,4 @@ def test_truncated(world: World) -> None:
     send(world, pipeline, cart("c", 4, 4), cart("c", 7, 5), cart("t", 7))
     world.run_batch(pipeline)
     assert visible(world, pipeline, "id") == []
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()

@@ -75,7 +75,7 @@ def test_history(world: World) -> None:
     send(world, pipeline, customer(2, 20, "Turku"), customer(2, 5, "Rauma"))  # back again; and late, before it went
     world.run_batch(pipeline)
     assert states(2) == [("Turku", 3, 5, False), ("Rauma", 5, 8, False), ("Turku", 20, None, True)]
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_patches(world: World) -> None:
@@ -102,7 +102,7 @@ def test_patches(world: World) -> None:
     send(world, pipeline, (None, {"id": "a", "seq": 20, "gone": True}), (None, {"id": "a", "seq": 21, "name": "new"}))
     world.run_batch(pipeline)
     assert ("a", "new", "None", "None") in visible(world, pipeline, *columns)
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_rescued(world: World) -> None:
@@ -112,7 +112,7 @@ def test_rescued(world: World) -> None:
     world.run_batch(pipeline)
     rows = {row["id"]: (row["kind"], row["_rescued"]) for row in world.rows(pipeline)}
     assert rows == {1: ("a", None), 2: ('["b"]', '{"new":"{\\"x\\":1}"}')}
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_csv(world: World) -> None:
@@ -143,7 +143,7 @@ def test_archived(world: World) -> None:
     archive = str(world.coordinator(pipeline).tables.archive)
     assert archive is not None
     assert len(read_table(archive)) == 2
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_every_example_is_run() -> None:

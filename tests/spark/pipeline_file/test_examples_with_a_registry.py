@@ -27,7 +27,7 @@ def test_the_examples_with_a_registry(world: World, registry: RegistryServer) ->
         keys, values_of = zip(*records, strict=True)
         world.produce(topic, values_of, 1, keys=keys)
         world.run_batch(pipeline)
-        assert audit(world.settings, pipeline).findings == ()
+        assert audit(world.settings, pipeline, deep=True).findings == ()
         return sorted(world.rows(pipeline), key=lambda row: row["id"])
 
     amount = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}

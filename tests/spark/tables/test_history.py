@@ -40,7 +40,7 @@ def test_i11_history_of_an_attempt_that_got_no_further_is_made_as_the_next_one_d
     left = [record for record in world.sent if not record.value["name"].startswith("between")]
     assert as_states(read_table(history)) == states_by_key(left)
     assert as_dict(world.rows(pipeline)) == newest_by_key(left)
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_a_backfill_writes_history_anew_and_a_reset_changes_nothing(world: World
     assert done.returncode == 0, done.stderr + done.stdout
     assert as_states(world.rows(pipeline)) == states_by_key(world.sent)
     assert {row["place"] for row in world.rows(pipeline)} == set(range(8))
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
     done = world.lakemark("reset", "as_target", "--from", "earliest", "--reason", "test")
     assert done.returncode == 0, done.stderr
@@ -71,4 +71,4 @@ def test_a_backfill_writes_history_anew_and_a_reset_changes_nothing(world: World
     counts = world.counts(pipeline)
     assert (counts.applied, counts.stale) == (0, 8)
     assert as_states(world.rows(pipeline)) == states_by_key(world.sent)
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()

@@ -74,7 +74,7 @@ def test_every_change_goes_where_its_route_says_and_bare_deletes_to_all(world: W
     world.run_batch(pipeline)
     assert where_ids_are(world, pipeline) == [{3, 4}, {5, 8}, {9}]
     assert markers(world, pipeline) == [1, 1, 1]
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_i11_a_job_that_is_killed_between_two_tables_is_completed(world: World) 
     assert done.returncode == 0, done.stderr
     assert where_ids_are(world, pipeline) == [{3, 4}, {5, 8}, {9}]
     assert markers(world, pipeline) == [1, 1, 1]
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_a_key_that_moves_leaves_every_table_and_a_bare_delete_reaches_all(world: World) -> None:
@@ -120,4 +120,4 @@ def test_a_key_that_moves_leaves_every_table_and_a_bare_delete_reaches_all(world
     world.produce(topic, moves, 1)
     world.run_batch(pipeline)
     assert where_ids_are(world, pipeline) == [{8, 11}, {12}]
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()

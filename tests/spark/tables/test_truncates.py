@@ -129,4 +129,4 @@ def test_a_truncate_as_a_user_sees_it(world: World) -> None:
     world.produce(topic, [a_record("u", 9, 1, "later still", "x")], 1, keys=[{"id": 1}])
     world.run_batch(pipeline)
     assert shown(world.rows(pipeline)) == {2: ("new", None)}
-    assert audit(world.settings, pipeline).findings == ()
+    assert audit(world.settings, pipeline, deep=True).findings == ()

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from include.pipeline_file import load_pipeline
-from include.sources.duckdb_json import decoded, load
+from include.sources.duckdb_records import decoded, load
 from include.sources.kafka_records import Record
 
 FILE: dict[str, Any] = {
@@ -32,7 +32,7 @@ def rows(folder: Path, schema: str, values: list[bytes], keys: Sequence[bytes | 
     database.execute("SET TimeZone = 'UTC'")
     at = datetime(2026, 1, 1, tzinfo=UTC)
     pairs = zip(keys or [None] * len(values), values, strict=True)
-    load(database, [[Record("orders", 0, n, at, key, value, []) for n, (key, value) in enumerate(pairs)]])
+    load(database, pipeline, [[Record("orders", 0, n, at, key, value, []) for n, (key, value) in enumerate(pairs)]])
     return database.sql(f"SELECT * FROM ({decoded(pipeline, 'records')}) ORDER BY _offset").to_arrow_table().to_pylist()
 
 
@@ -78,6 +78,7 @@ def test_numbers_are_moments_by_their_unit(tmp_path: Path, unit: str | None, cou
         ("2024-06-01T12:00:00.1+18:00", datetime(2024, 5, 31, 18, 0, 0, 100_000)),
         ("9999-12-31T23:59:59.999999Z", datetime(9999, 12, 31, 23, 59, 59, 999_999)),
         ("0001-01-01", datetime(1, 1, 1)),
+        ("0000-12-31T23:59:00-00:01", datetime(1, 1, 1)),
         ("0001-01-01T00:00:00+01:00", None),
         ("2024-06-01T12:00:00+18:01", None),
         ("2024-06-01T24:00:00", None),

@@ -1,0 +1,179 @@
+"""Makes changes from decoded records, in DuckDB's SQL: what docs/semantics.md says about filters, deletes, keys that
+change and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import duckdb
+
+from include.audit.report import NotRecomputed
+from include.audit.spark_sql import condition
+from include.lake.sql import sql_name, sql_text
+from include.pipeline_file import LINEAGE, OrderField, Pipeline
+from include.pipeline_file.debezium import INSTANTS
+from include.protocol.ranges import OffsetRange
+from include.sources.duckdb_records import duckdb_type
+
+PLACE = ("_topic", "_partition", "_offset")
+ALL_TABLES, TARGET = -1, -2  # as a route; others are places in the file's list
+_DELETES = "('delete', 'truncate', 'tombstone')"
+
+
+def make_changes(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, made: str) -> None:
+    """Makes the table `changes`: one row for every change, and one for every old key that a change deletes.
+
+    Columns: c0, c1 ... are the target's columns in order (null in a delete, except the keys); `_order` a struct that
+    orders the changes; `_deleted`; `_absent`, names of columns that it leaves out; `_valid_at`, from when it is valid;
+    `_route`, the route that takes it.
+
+    Args:
+        made: a query with the columns of `duckdb_records.decoded`, without undecodable records; after a transform, with
+            its columns in the place of the source's.
+
+    Raises:
+        NotRecomputed: a condition cannot be computed here.
+    """
+    judged = f"SELECT *, {_says(pipeline)} AS _says FROM ({made}) d"
+    judged = f"SELECT *, {_bare(pipeline)} AS _bare, {_deleted(pipeline)} AS _deleted FROM ({judged}) d"
+    judged = f"SELECT *, {_kept(pipeline)} AS _kept, {_route(pipeline)} AS _route FROM ({judged}) d"
+    names = [column.name for column in pipeline.columns]
+    order = f"{order_struct(pipeline, dict(_order_values(pipeline)))} AS _order"
+    valid_at = f"{_valid_at(pipeline)} AS _valid_at"
+    columns = (
+        f"{name if n in pipeline.change.keys else f'CASE WHEN NOT _deleted THEN {name} END'} AS c{place}"
+        for place, (n, name) in enumerate((name, sql_name(name)) for name in names)
+    )
+    # A delete leaves out nothing: it sets all columns to null.
+    own = (
+        f"SELECT {', '.join(columns)}, {order}, _deleted, CASE WHEN NOT _deleted THEN _absent END AS _absent, "
+        f"{valid_at}, _route FROM judged WHERE _kept"
+    )
+    parts = [own]
+    if old := _old_keys(pipeline):
+        gone = (f"{old.get(name, 'NULL')} AS c{place}" for place, name in enumerate(names))
+        differs = " OR ".join(f"{value} <> {sql_name(name)}" for name, value in old.items())
+        parts.append(
+            f"SELECT {', '.join(gone)}, {order}, true AS _deleted, NULL AS _absent, {valid_at}, "
+            f"{ALL_TABLES} AS _route FROM judged WHERE _kind IN ('upsert', 'delete') AND coalesce({differs}, false)"
+        )
+    try:
+        database.execute(f"CREATE TABLE changes AS WITH judged AS MATERIALIZED ({judged}) {' UNION ALL '.join(parts)}")
+    except duckdb.Error as error:
+        raise NotRecomputed(f"DuckDB cannot compute its changes: {str(error).splitlines()[0]}") from error
+
+
+def order_struct(pipeline: Pipeline, values: dict[str, str]) -> str:
+    """SQL for the struct that orders changes: the first of two fields that differ decides.
+
+    Args:
+        values: SQL by the names of the order's fields, and of PLACE.
+    """
+    types = {order.name: duckdb_type(order.type) for order in pipeline.order}
+    types |= dict(zip(PLACE, ("VARCHAR", "INTEGER", "BIGINT"), strict=True))
+    fields = (f"{sql_name(name)} := CAST({values[of]} AS {types[of]})" for of, name in _order_names(pipeline))
+    return f"struct_pack({', '.join(fields)})"
+
+
+def is_for(route: int) -> str:
+    """SQL condition: a table gets a change."""
+    return f"_route IN ({route}, {ALL_TABLES})"
+
+
+def within(ranges: Iterable[OffsetRange], topic: str, partition: str, offset: str) -> str:
+    """SQL condition: a place is in one of the ranges."""
+    parts = (
+        f"({topic} = {sql_text(r.topic)} AND {partition} = {r.partition} AND {offset} >= {r.start_offset} "
+        f"AND {offset} < {r.end_offset})"
+        for r in ranges
+    )
+    return f"({' OR '.join(parts) or 'false'})"
+
+
+def row_order(pipeline: Pipeline, struct: str = f"t.{LINEAGE}.change_order") -> str:
+    """SQL for the same struct of a table's row."""
+    names = [order.name for order in pipeline.order]
+    return order_struct(pipeline, {name: f"{struct}.{sql_name(name)}" for name in (*names, *PLACE)})
+
+
+def is_wanted(pipeline: Pipeline) -> str:
+    """SQL condition: `source.filter` leaves a record in."""
+    return f"coalesce({condition(pipeline.source.filter)}, false)" if pipeline.source.filter else "true"
+
+
+def is_none(pipeline: Pipeline) -> str:
+    """SQL condition: a record changes no row."""
+    kinds = ["'none'"]
+    kinds += [] if pipeline.change.truncates == "apply" else ["'truncate'"]
+    kinds += ["'tombstone'"] if pipeline.tombstones == "ignore" else []
+    return f"_kind IN ({', '.join(kinds)})"
+
+
+def _order_names(pipeline: Pipeline) -> Sequence[tuple[str, str]]:
+    """The names of the order's fields, each with its name in the struct."""
+    own = [(order.name, f"o{place}") for place, order in enumerate(pipeline.order)]
+    return [*own, *((name, name[1:]) for name in PLACE)]
+
+
+def _order_values(pipeline: Pipeline) -> Iterable[tuple[str, str]]:
+    for order in pipeline.order:
+        yield order.name, _value(pipeline, order)
+    yield from ((name, name) for name in PLACE)
+
+
+def _value(pipeline: Pipeline, order: OrderField) -> str:
+    if order.of == "field" and pipeline.transform is not None:
+        return ".".join(map(sql_name, order.name.split(".")))
+    return sql_name(order.name)
+
+
+def _valid_at(pipeline: Pipeline) -> str:
+    if not pipeline.keeps_history:
+        return "NULL"
+    order = pipeline.valid_from
+    return "_at" if order.of == "position" and order.name in INSTANTS else _value(pipeline, order)
+
+
+def _says(pipeline: Pipeline) -> str:
+    deletes = pipeline.change.delete_when
+    return f"coalesce({condition(deletes)}, false)" if deletes else "false"
+
+
+def _bare(pipeline: Pipeline) -> str:
+    """A delete that holds only its key."""
+    others = " AND ".join(f"{sql_name(name)} IS NULL" for name in pipeline.beyond_deletes) or "true"
+    return f"(_kind IN {_DELETES} OR (_says AND {others}))"
+
+
+def _deleted(pipeline: Pipeline) -> str:
+    tombstones = ", 'tombstone'" if pipeline.tombstones == "delete" else ""
+    return f"(_kind IN ('delete', 'truncate'{tombstones}) OR _says)"
+
+
+def _kept(pipeline: Pipeline) -> str:
+    """Whether a record is a change. A transform's rows have been filtered before it."""
+    wanted = "true" if pipeline.transform is not None else is_wanted(pipeline)
+    return f"(NOT {is_none(pipeline)} AND (_bare OR {wanted}))"
+
+
+def _route(pipeline: Pipeline) -> str:
+    if not pipeline.target.routes:
+        return str(TARGET)
+    takes = (
+        condition(route.when) if route.when else f"_topic IN ({', '.join(map(sql_text, route.topics))})"
+        for route in pipeline.target.routes
+    )
+    cases = " ".join(f"WHEN coalesce({take}, false) THEN {place}" for place, take in enumerate(takes))
+    return f"CASE WHEN _bare THEN {ALL_TABLES} {cases} ELSE {TARGET} END"
+
+
+def _old_keys(pipeline: Pipeline) -> dict[str, str]:
+    """SQL for the key that the row had before, by column; none if keys do not change."""
+    keys, named = pipeline.change.keys, pipeline.change.previous_keys
+    before = {key: sql_name(column) for key, column in named.items()}
+    if not named and pipeline.moves_keys:
+        columns = {column.name for column in pipeline.source.value_columns}
+        before = {key: f"_old.{sql_name(key)}" for key in keys if key in columns}
+    if not before:
+        return {}
+    return {key: f"coalesce({before[key]}, {sql_name(key)})" if key in before else sql_name(key) for key in keys}

@@ -1,0 +1,83 @@
+"""A SELECT means the same to DuckDB as to Spark, or the audit says that it cannot compute it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import duckdb
+import pytest
+
+from include.audit.report import NotRecomputed
+from include.audit.spark_sql import condition, select
+from include.audit.transforming import Pinned, transformed, verify_sql
+from include.pipeline_file import Pipeline
+from include.protocol.ranges import OffsetRange
+from include.settings import Settings
+from include.sources.duckdb_records import decoded, load
+from include.sources.kafka_records import Record
+
+PIPELINE: dict[str, Any] = {
+    "name": "p",
+    "source": {"bootstrap_servers": "k:1", "topics": ["t"], "schema": "id BIGINT, seq BIGINT, tags ARRAY<STRING>"},
+    "transform": {"file": "t.sql", "schema": "id BIGINT, tag STRING, seq BIGINT"},
+    "change": {"keys": ["id", "tag"], "order_by": ["seq"]},
+    "target": {"table": "lake://silver/p"},
+}
+
+
+def made(folder: Path, sql: str, **transform: str) -> list[tuple[Any, ...]]:
+    (folder / "t.sql").write_text(sql)
+    pipeline = Pipeline.model_validate({**PIPELINE, "transform": {**PIPELINE["transform"], **transform}})
+    database = duckdb.connect()
+    values = [
+        b'{"id": 1, "seq": 5, "tags": ["a", "b", null]}',
+        b'{"id": 2, "seq": 6, "tags": []}',
+        b'{"id": 3, "seq": 7}',
+    ]
+    load(database, pipeline, [[Record("t", 0, n, None, None, value, None) for n, value in enumerate(values)]])
+    pinned = Pinned({(): [OffsetRange("t", 0, 0, 10)]})
+    settings = cast("Settings", SimpleNamespace(transforms=folder))
+    query = transformed(database, settings, pipeline, decoded=decoded(pipeline, "records"), pinned=pinned)
+    return database.execute(f"SELECT id, tag, seq, _offset FROM ({query}) ORDER BY ALL NULLS LAST").fetchall()
+
+
+@pytest.mark.parametrize(
+    "rows", ["(SELECT *, explode(tags) AS tag FROM changes)", "changes LATERAL VIEW explode(tags) x AS tag"]
+)
+def test_a_record_may_become_several_rows_and_each_says_where_it_is_from(tmp_path: Path, rows: str) -> None:
+    sql = f"-- a comment\nSELECT id, tag, seq + 1 AS seq, _lakemark FROM {rows}"
+    assert made(tmp_path, sql) == [(1, "a", 6, 0), (1, "b", 6, 0), (1, None, 6, 0)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("SELECT id, my_function(tags) AS tag, seq, _lakemark FROM changes", "MY_FUNCTION"),
+        ("SELECT id, 'x' AS tag, seq / 2 AS seq, _lakemark FROM changes", "seq / 2"),
+        ("SELECT id, CAST(seq AS STRING) AS tag, seq, _lakemark FROM changes", "CAST"),
+        ("SELECT id, tag, seq, _lakemark FROM changes LATERAL VIEW OUTER explode(tags) x AS tag", "OUTER"),
+        ("SELECT id, explode_outer(tags) AS tag, seq, _lakemark FROM changes", "explode_outer"),
+        ("SELECT id, 'x' AS tag, _lakemark FROM changes", "makes no column seq"),
+        ("SELECT id, 'x' AS tag, 1.5 AS seq, _lakemark FROM changes", "of seq, which is BIGINT: only Spark casts it"),
+        ("SELECT id, 'x' AS tag, other AS seq, _lakemark FROM changes", "DuckDB cannot compute"),
+        ("SELECT id, FROM WHERE", "cannot be computed outside Spark"),
+    ],
+)
+def test_what_may_mean_something_else_is_named(tmp_path: Path, sql: str, says: str) -> None:
+    with pytest.raises(NotRecomputed) as why:
+        made(tmp_path, sql)
+    assert says.lower() in str(why.value).lower()
+
+
+def test_python_is_for_spark() -> None:
+    with pytest.raises(NotRecomputed, match=r"t\.py is Python"):
+        verify_sql("t.py")
+
+
+def test_names_and_texts_are_translated() -> None:
+    assert condition("`a b` = 'it\\'s'") == "\"a b\" = 'it''s'"
+    assert select("SELECT * FROM changes;", "t").lower() == "select * from changes"
+    with pytest.raises(NotRecomputed):
+        condition("a = = b")
