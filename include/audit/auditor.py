@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from include.audit.batches import (
+    archived_findings,
     batch_findings,
     beside_findings,
     chain_findings,
@@ -24,6 +25,7 @@ from include.lake.delta_tables import file_of_int96, query
 from include.lake.table_log import LogEntry, TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_state import LedgerState
@@ -46,7 +48,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         state = coordinator.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
         log = TableLog.open(coordinator.tables.target)
         entries = log.entries(pipeline.name) if log else []
-        quarantined = _quarantined(coordinator.tables.quarantine)
+        quarantined = _rows_by_batch(coordinator.tables.quarantine)
         aside_log = TableLog.open(coordinator.tables.quarantine)
         aside = list(aside_log.landed_commits(pipeline.name)) if aside_log else []
     except LakemarkError as error:
@@ -61,6 +63,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *foreign_findings(pipeline.name, entries),
         *set_aside_findings(by_key.values(), aside),
         *_beside_findings(coordinator, state),
+        *_archived_findings(Catalog.of(pipeline).point, pipeline.name, coordinator.tables.target, entries),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
@@ -135,6 +138,7 @@ def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
             found = NOWHERE if log is None else log.position(name, state.generation, state.form)
             entries = [] if log is None else log.entries(name)
             yield from beside_findings(name, state, participant.name, found=found, entries=entries)
+            yield from _archived_findings(participant, name, participant.uri(coordinator.settings), entries)
         except LakemarkError as error:
             yield _finding(error)
 
@@ -186,8 +190,16 @@ def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
             yield f"topic {topic} was re-created; what the old one held and no batch had read is gone ({who})"
 
 
-def _quarantined(uri: LakeUri) -> dict[tuple[int, int], int]:
-    """Records in the quarantine by generation and batch id."""
+def _archived_findings(
+    participant: Participant, pipeline: str, uri: LakeUri, entries: list[LogEntry]
+) -> Iterator[Finding]:
+    """Batches of which an archive holds other records than their commits say."""
+    if participant.takes == "records":
+        yield from archived_findings(f"{pipeline}, {participant.name}", _rows_by_batch(uri), entries)
+
+
+def _rows_by_batch(uri: LakeUri) -> dict[tuple[int, int], int]:
+    """Rows of a table of records, by generation and batch id."""
     log = TableLog.open(uri)
     sql = "select generation, batch_id, count(*) as records from t group by 1, 2"
     return {(r["generation"], r["batch_id"]): r["records"] for r in query(log.table, sql)} if log else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from include.audit.report import Finding
@@ -117,6 +117,25 @@ def beside_findings(
             counts_of(commit, f"{commit.metadata.batch}, {table} version {commit.table_version}")
         except LakemarkError as error:
             yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
+
+
+def archived_findings(
+    where: str, rows: Mapping[tuple[int, int], int], entries: Sequence[LogEntry]
+) -> Iterator[Finding]:
+    """Batches of which an archive holds other records than their newest commits say (I8).
+
+    Args:
+        rows: in the archive, by generation and batch id. entries: of its log, oldest first.
+    """
+    newest = {entry.landed.metadata.batch.key: entry.landed for entry in entries if entry.landed}
+    for key, commit in sorted(newest.items()):
+        held, counted = rows.get(key, 0), commit.metadata.counts.read
+        if held != counted and not _is_on_record(commit, entries):
+            yield Finding(
+                f"the archive holds {held} records of the batch, its commit says {counted}",
+                f"{where}, {commit.metadata.batch}, version {commit.table_version}",
+                "rows were removed or added by hand: restore them from an older version of the table",
+            )
 
 
 def counts_on_record(entries: Sequence[LogEntry]) -> Iterator[str]:

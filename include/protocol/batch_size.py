@@ -28,6 +28,6 @@ def offsets_at_most(state: LedgerState, seconds: float | None, records_max: int)
 
 def _offsets_per_second(state: LedgerState) -> float | None:
     for record in reversed(state.batches):
-        if record.commit is not None and record.commit.attempt_seconds:
+        if record.batch.ranges and record.commit is not None and record.commit.attempt_seconds:
             return record.batch.width / record.commit.attempt_seconds
     return None

@@ -72,9 +72,10 @@ class Landing:
             LandedMeanwhileError: the whole batch has landed. TargetBehindLedger: the table lacks batches.
         """
         uri = participant.uri(self.settings)
-        if part.is_empty and TableLog.open(uri) is None:
+        if not part.is_empty:
+            writer_of(participant.spec).ensure(self.spark, uri, participant.spec)
+        elif TableLog.open(uri) is None:
             return NOWHERE
-        writer_of(participant.spec).ensure(self.spark, uri, participant.spec)
         step = self._chunk if self.work.batch.is_chunk else self._live
 
         def land(rows: DataFrame) -> Position:

@@ -10,6 +10,7 @@ import pytest
 
 from include.audit.audited_table import Audited, Reach
 from include.audit.batches import (
+    archived_findings,
     batch_findings,
     beside_findings,
     chain_findings,
@@ -149,6 +150,16 @@ def test_a_table_beside_the_target_that_lacks_a_batch_or_does_not_add_up_is_foun
     assert list(beside_findings("p", state, "history", named, since)) == []
     [told] = counts_on_record(since)
     assert "the MERGE counted other rows" in told
+
+
+def test_an_archive_that_lacks_records_of_a_batch_is_found() -> None:
+    good = landed(batch(1))
+    log = [replace(entry(good.table_version), own=True, landed=good)]
+    read = good.metadata.counts.read
+    assert list(archived_findings("p, archive", {(1, 1): read, (-1, 0): 5}, log)) == []
+    [found] = archived_findings("p, archive", {(1, 1): read - 1}, log)
+    assert f"holds {read - 1} records of the batch, its commit says {read}" in found.what
+    assert list(archived_findings("p, archive", {}, [*log, entry(9, begun=SECOND)])) == []  # it is on record
 
 
 @pytest.mark.parametrize(

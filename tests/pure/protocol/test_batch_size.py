@@ -62,6 +62,9 @@ def test_a_time_that_nobody_told_is_passed_over() -> None:
         BatchRecord(lost, (), committed(lost)),
     )
     assert offsets_at_most(LedgerState(batches=records), 6, MAX) == 60_000
+    repair = replace(batch(1), ranges=(), mends=("history",))
+    after = BatchRecord(repair, (), replace(committed(repair), attempt_seconds=2.0))
+    assert offsets_at_most(LedgerState(batches=(records[0], after)), 6, MAX) == 60_000
 
 
 def test_settle_records_how_long_the_attempt_took_whose_commit_it_is() -> None:

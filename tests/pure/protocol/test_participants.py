@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from include.protocol.batch import Batch, BatchKey
+from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.errors import RetryableError, TargetBehindLedger, TerminalError
+from include.protocol.generations import after_a_loss
+from include.protocol.ledger_events import BatchPlanned, Rollback
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_rows import from_row, to_row
+from include.protocol.participants import (
+    NOWHERE,
+    REVISIONS,
+    Land,
+    Leave,
+    Overtaken,
+    Position,
+    Replace,
+    Stamp,
+    base_of,
+    chunk_may_land,
+    decide,
+    positions_to_begin_with,
+    repair_due,
+)
+from include.protocol.planning import Idle, NewBatch, plan_next
+from tests.support.batches import COUNTS, batch, committed, source
+
+CHAIN = Position(1, 3, 0, "d3", version=7, identity="t")
+NEXT = BatchKey(1, 4)
+
+
+@pytest.mark.parametrize(
+    ("found", "decision"),
+    [
+        (CHAIN, Land(Stamp(4))),
+        (replace(CHAIN, version=9, digest=None), Land(Stamp(4))),  # maintained, and the log was cleaned
+        (replace(CHAIN, marker=4, digest="mine"), Leave()),
+        (replace(CHAIN, marker=4, digest="other"), Replace(Stamp(4, 1), CHAIN)),
+        (replace(CHAIN, marker=4, digest=None), Replace(Stamp(4, 1), CHAIN)),  # nobody knows what it holds
+        (replace(CHAIN, marker=4, revision=6, digest="other"), Replace(Stamp(4, 7), CHAIN)),
+        (replace(CHAIN, revision=1), Replace(Stamp(4), CHAIN)),  # a zombie wrote batch 3 anew after the point
+        (replace(CHAIN, marker=5), Overtaken()),
+        (replace(CHAIN, generation=2, marker=0), Overtaken()),
+    ],
+)
+def test_i11_what_an_attempt_does_follows_from_the_position(found: Position, decision: object) -> None:
+    assert decide(found, CHAIN, NEXT, digest="mine", where="") == decision
+
+
+@pytest.mark.parametrize("found", [replace(CHAIN, marker=2), replace(CHAIN, identity="other"), NOWHERE])
+def test_i3_a_table_that_lacks_what_the_last_batch_left_is_refused(found: Position) -> None:
+    with pytest.raises(TargetBehindLedger):
+        decide(found, CHAIN, NEXT, digest="mine", where="")
+    with pytest.raises(TargetBehindLedger):
+        plan(heads={"h": found})
+    assert positions_to_begin_with({"h": CHAIN}, {"h": found}) == {"h": found}  # a person has looked at it
+
+
+def test_a_table_that_nobody_names_is_accepted_as_it_is() -> None:
+    assert decide(CHAIN, None, NEXT, digest="mine", where="") == Land(Stamp(4))
+    retried = replace(CHAIN, marker=4, digest="other")
+    assert decide(retried, None, NEXT, digest="mine", where="") == Replace(Stamp(4, 1), None)
+    assert base_of(None, [(2, BatchKey(1, 2)), (5, NEXT), (6, NEXT)], NEXT) == 4
+
+
+def test_a_stamp_counts_batches_and_revisions_and_no_further() -> None:
+    assert Stamp.of(Stamp(4, 7).number) == Stamp(4, 7)
+    assert Stamp(4, REVISIONS - 1).number < Stamp(5).number
+    last = replace(CHAIN, marker=4, revision=REVISIONS - 1, digest="other")
+    with pytest.raises(TerminalError, match="anew too often"):
+        decide(last, CHAIN, NEXT, digest="mine", where="")
+
+
+def test_a_replace_starts_before_the_first_live_commit_after_the_chain() -> None:
+    assert base_of(CHAIN, [(7, BatchKey(1, 3)), (10, NEXT), (12, NEXT)], NEXT) == 9  # 8 and 9 are a chunk's, say
+    assert base_of(NOWHERE, [(0, NEXT)], NEXT) is None
+    assert base_of(NOWHERE, [(1, NEXT)], NEXT) == 0
+    with pytest.raises(TerminalError, match="no longer tells"):
+        base_of(CHAIN, [], NEXT)
+
+
+def test_a_chunk_lands_only_where_no_live_batch_has_begun() -> None:
+    assert chunk_may_land(replace(CHAIN, version=9), CHAIN)
+    assert not chunk_may_land(replace(CHAIN, marker=4), CHAIN)
+    assert chunk_may_land(CHAIN, None)
+
+
+def plan(heads: dict[str, Position], end: int = 10) -> object:
+    """The plan after batch 0, which left the table `h` at CHAIN."""
+    state = fold([BatchPlanned(batch(0)), replace(committed(batch(0)), positions={"h": CHAIN})])
+    return plan_next("p", state, source({("t", 0): (0, end)}), 50, heads=heads)
+
+
+def test_i11_a_repair_is_planned_although_the_source_is_idle() -> None:
+    assert plan({"h": CHAIN}) == Idle()
+    off = replace(CHAIN, revision=1)
+    found = plan({"h": off, "new": NOWHERE})
+    assert isinstance(found, NewBatch)
+    assert (found.batch.ranges, found.batch.mends, found.lag_records) == ((), ("h",), 0)
+    assert found.stands_on == {"h": CHAIN, "new": NOWHERE}
+    with_records = plan({"h": off}, end=12)
+    assert isinstance(with_records, NewBatch)
+    assert (with_records.batch.width, with_records.batch.mends) == (2, ("h",))
+    assert repair_due({"h": CHAIN}, {"h": CHAIN, "new": off}) == []
+
+
+def test_i2_a_fresh_ledger_plans_nothing_over_tables_that_know_batches() -> None:
+    with pytest.raises(RetryableError, match="other tables hold batches"):
+        plan_next("p", fold([]), source({("t", 0): (0, 9)}), 50, heads={"h": CHAIN})
+    started = after_a_loss(3, "lost", "plan")
+    assert fold([started]).generation == 4
+
+
+def test_what_is_new_in_events_and_commits_comes_back_as_it_was_written() -> None:
+    one = replace(batch(1), mends=("h",), pins={"rates": 3})
+    positions = {"h": CHAIN, "q": NOWHERE}
+    commit = replace(committed(one), positions=positions, rollback=Rollback(5, 2))
+    events = [BatchPlanned(one, positions), commit, replace(after_a_loss(1, "r", "w"), positions=positions)]
+    assert [from_row({**to_row(e), "attempt_id": "a"}) for e in events] == events
+    metadata = replace(CommitMetadata.of(one, "target", COUNTS, {}, "a", "v"), positions=positions, made_from=-1)
+    assert CommitMetadata.loads(metadata.dumps()) == metadata
+
+
+def test_i3_pins_are_part_of_what_a_batch_is() -> None:
+    one = replace(batch(0), pins={"rates": 3})
+    assert one.fingerprint != replace(batch(0), pins={"rates": 4}).fingerprint
+    old = replace(one, form=1)
+    assert old.fingerprint == replace(batch(0), form=1).fingerprint  # as Lakemark 0.1.0 wrote it
+    assert Batch.from_json(old.to_json()) == old
+    assert "form" not in old.to_json()
+
+
+def test_a_batch_without_ranges_mends_something() -> None:
+    with pytest.raises(ValueError, match="at least one unless it mends"):
+        replace(batch(0), ranges=())
