@@ -26,9 +26,9 @@ from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
-from include.protocol.batch import FENCE
+from include.protocol.batch import FENCE, BatchKey
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
-from include.protocol.json_data import JsonObject
+from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row
 from include.protocol.ledger_state import LedgerState
@@ -159,9 +159,22 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
+        if role in {p.name for p in self._catalog.before} and (waits := self._waits_since_long_ago()) is not None:
+            return [f"left VACUUM: {waits} may need older files"]
         verify_alone(self._places[role])  # another table in this folder is not ours to remove
         table, hours = spark_table(self._places[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {table} RETAIN {hours:g} HOURS")
+
+    def _waits_since_long_ago(self) -> str | None:
+        """The planned batch, if it was planned so long ago that VACUUM would remove what tables held then. An attempt
+        at it may have to make a table anew from that."""
+        rows = Ledger(self._tables.ledger).rows()
+        pending = fold(map(from_row, rows)).pending
+        if pending is None:
+            return None
+        [planned] = [row["recorded_at"] for row in rows if _is_plan_of(row, pending.batch.key)]
+        kept = timedelta(hours=self._rules.vacuum_after_hours)
+        return str(pending.batch) if planned < datetime.now(UTC) - kept else None
 
     def _purge(self) -> list[str]:
         """Purges old tombstones. Before that, it records what it is about to purge.
@@ -281,3 +294,7 @@ class Maintenance:
     @property
     def _catalog(self) -> Catalog:
         return Catalog.of(self.pipeline)
+
+
+def _is_plan_of(row: JsonMapping, key: BatchKey) -> bool:
+    return row["event"] == "planned" and BatchKey(row["generation"], row["batch_id"]) == key
