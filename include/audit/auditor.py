@@ -26,7 +26,7 @@ from include.lake.table_log import LogEntry, TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant
-from include.pipeline_file import Pipeline
+from include.pipeline_file import LANDING, Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE
@@ -63,7 +63,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *foreign_findings(pipeline.name, entries),
         *set_aside_findings(by_key.values(), aside),
         *_beside_findings(coordinator, state),
-        *_archived_findings(Catalog.of(pipeline).point, pipeline.name, coordinator.tables.target, entries),
+        *_archived_findings(Catalog.of(pipeline).point, pipeline.name, coordinator.tables.target),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
@@ -138,7 +138,7 @@ def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
             found = NOWHERE if log is None else log.position(name, state.generation, state.form)
             entries = [] if log is None else log.entries(name)
             yield from beside_findings(name, state, participant.name, found=found, entries=entries)
-            yield from _archived_findings(participant, name, participant.uri(coordinator.settings), entries)
+            yield from _archived_findings(participant, name, participant.uri(coordinator.settings))
         except LakemarkError as error:
             yield _finding(error)
 
@@ -190,11 +190,12 @@ def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
             yield f"topic {topic} was re-created; what the old one held and no batch had read is gone ({who})"
 
 
-def _archived_findings(
-    participant: Participant, pipeline: str, uri: LakeUri, entries: list[LogEntry]
-) -> Iterator[Finding]:
-    """Batches of which an archive holds other records than their commits say."""
-    if participant.takes == "records":
+def _archived_findings(participant: Participant, pipeline: str, uri: LakeUri) -> Iterator[Finding]:
+    """Batches of which an archive holds other records than their commits say. A pipeline and its landing may both have
+    written it, one after the other."""
+    if participant.takes == "records" and (log := TableLog.open(uri)) is not None:
+        merging = pipeline.removesuffix(LANDING)
+        entries = [log.entries(name) for name in (merging, f"{merging}{LANDING}")]
         yield from archived_findings(f"{pipeline}, {participant.name}", _rows_by_batch(uri), entries)
 
 

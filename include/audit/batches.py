@@ -120,20 +120,23 @@ def beside_findings(
 
 
 def archived_findings(
-    where: str, rows: Mapping[tuple[int, int], int], entries: Sequence[LogEntry]
+    where: str, rows: Mapping[tuple[int, int], int], entries: Sequence[Sequence[LogEntry]]
 ) -> Iterator[Finding]:
     """Batches of which an archive holds other records than their newest commits say (I8).
 
     Args:
-        rows: in the archive, by generation and batch id. entries: of its log, oldest first.
+        rows: in the archive, by generation and batch id. entries: of its log, oldest first, as each pipeline sees them
+            that has written it.
     """
-    newest = {entry.landed.metadata.batch.key: entry.landed for entry in entries if entry.landed}
-    for key, commit in sorted(newest.items()):
-        held, counted = rows.get(key, 0), commit.metadata.counts.read
-        if held != counted and not _is_on_record(commit, entries):
+    newest = [{e.landed.metadata.batch.key: e.landed for e in of_one if e.landed} for of_one in entries]
+    fence = max(map(_last_fence, entries), default=-1)
+    for key in sorted({key for of_one in newest for key in of_one}):
+        commits = [of_one[key] for of_one in newest if key in of_one]
+        held, counted = rows.get(key, 0), sum(commit.metadata.counts.read for commit in commits)
+        if held != counted and max(commit.table_version for commit in commits) > fence:
             yield Finding(
                 f"the archive holds {held} records of the batch, its commit says {counted}",
-                f"{where}, {commit.metadata.batch}, version {commit.table_version}",
+                f"{where}, {commits[0].metadata.batch}, version {commits[0].table_version}",
                 "rows were removed or added by hand: restore them from an older version of the table",
             )
 

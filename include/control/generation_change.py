@@ -18,6 +18,7 @@ from include.lake.delta_tables import OpenedTable, commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.heads import heads_to_begin_with, logs_before, newest_heads
 from include.participants.participant import Participant
 from include.protocol.batch import FENCE, FORM, app_id, ended_id
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
@@ -25,11 +26,12 @@ from include.protocol.generations import fence_metadata, rebuild
 from include.protocol.ledger_events import FIRST_GENERATION, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
-from include.protocol.participants import NOWHERE, Position, Stamp, positions_to_begin_with
+from include.protocol.participants import Position, Stamp, positions_to_begin_with
 from include.protocol.planning import SourceExtent
 from include.protocol.settlement import verify_ledger_not_behind
 
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
+Then = Callable[[LedgerState, GenerationStarted], list[Event]]
 Commit = Callable[[OpenedTable, Mapping[str, int], str], bool]
 _RACES_MAX = 20
 
@@ -56,8 +58,11 @@ class GenerationChange:
             self._verify_not_purged(log, state, started)
         return started
 
-    def begin(self, decide: DecideStart) -> tuple[GenerationStarted, bool]:
+    def begin(self, decide: DecideStart, then: Then | None = None) -> tuple[GenerationStarted, bool]:
         """Ends the ledger's generation and begins the one that `decide` returns.
+
+        Args:
+            then: more events that the ledger records together with the beginning.
 
         Returns:
             How the new generation begins; and whether `decide` decided it. False: an interrupted change was completed
@@ -76,8 +81,10 @@ class GenerationChange:
             assert log is not None
             marker = log.marker(self._name, state.generation)
             if marker == FENCE:
-                if (begun := log.begun_after(self._name, state.generation)) is not None and self._fence(log, begun):
-                    self._record(begun)
+                if (begun := log.begun_after(self._name, state.generation)) is not None and self._fence(
+                    log, begun, state.form
+                ):
+                    self._record(begun, then)
                     return begun, False
                 # Else the fence's metadata has expired: decide again; the fence stays.
             elif marker is not None and marker > state.committed_through:
@@ -85,11 +92,18 @@ class GenerationChange:
                 continue  # a batch landed after the settling: settle it
             started = self._completed(decide(state, self.settler.source(state)), log, state)
             self._verify_not_purged(log, state, started)
-            if self._fence(log, started):
+            if self._fence(log, started, state.form):
                 fault_point("generation.fenced")
-                self._record(started)
+                self._record(started, then)
                 return started, True
         raise self._lost_every_race()
+
+    def begin_without_target(self, decide: DecideStart, then: Then) -> None:
+        """Begins a generation after one of which nothing can have landed, because there is no target yet."""
+        state = self.settler.ledger.state()
+        started = replace(decide(state, self.settler.source(state)), positions=self._heads(state))
+        self.fence_before(started, state.form)
+        self._record(started, then)
 
     def rebuild(self, reason: str, started_by: str) -> tuple[GenerationStarted, LakeUri | None]:
         """Rebuilds a lost or damaged ledger from the target's commits, or from its rows if the commits have expired.
@@ -132,15 +146,20 @@ class GenerationChange:
                 started_by=started_by,
             )
             named = landed.metadata.positions if landed is not None else started.positions
-            heads = self._heads(generation)
+            form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
+            heads = newest_heads(self.settler.settings, self.settler.pipeline, generation, form)
+            tables = [log, *logs_before(self.settler.settings, self.settler.pipeline)]
+            known = [table.newest_generation_after(self._name, generation) for table in tables]
+            newest = max(generation, *known, *(head.generation for head in heads.values()))
             started = replace(
                 started,
+                generation=newest + 1,
                 target_version=log.version,
                 table_id=log.table_id,
                 positions=positions_to_begin_with(named or {}, heads),
             )
-            events = told.events_before(started)  # before anything is fenced or moved aside
-            if self._fence(log, started):
+            events = told.events_before(started, generation)  # before anything is fenced or moved aside
+            if self._fence(log, started, form):
                 break
             log = self._target_log()
             assert log is not None
@@ -154,7 +173,7 @@ class GenerationChange:
 
     def _completed(self, started: GenerationStarted, log: TableLog, state: LedgerState) -> GenerationStarted:
         """The decision, with what the tables say: its number is above all that they know."""
-        tables = [log, *self._logs_before()]
+        tables = [log, *logs_before(self.settler.settings, self.settler.pipeline)]
         newest = max(table.newest_generation_after(self._name, state.generation) for table in tables)
         restored = log.view(self._name, state.generation, state.target_version).restored
         rollback = state.last_commit.rollback if state.last_commit is not None else None
@@ -163,21 +182,12 @@ class GenerationChange:
             generation=max(newest, state.generation) + 1,
             target_version=log.version,
             table_id=log.table_id,
-            positions=positions_to_begin_with(state.positions, self._heads(state.generation, state.form)),
+            positions=positions_to_begin_with(state.positions, self._heads(state)),
             restored_to=restored[1] if restored else rollback.back_to if rollback else None,
         )
 
-    def _heads(self, generation: int, form: int = FORM) -> dict[str, Position]:
-        """Where the tables before the point stand, also if they know a later generation."""
-        found: dict[str, Position] = {}
-        for participant in self._before:
-            log = TableLog.open(participant.uri(self.settler.settings))
-            found[participant.name] = NOWHERE if log is None else log.newest_position(self._name, generation, form)
-        return found
-
-    def _logs_before(self) -> list[TableLog]:
-        found = (TableLog.open(participant.uri(self.settler.settings)) for participant in self._before)
-        return [log for log in found if log is not None]
+    def _heads(self, state: LedgerState) -> dict[str, Position]:
+        return heads_to_begin_with(self.settler.settings, self.settler.pipeline, state)
 
     @property
     def _before(self) -> tuple[Participant, ...]:
@@ -219,18 +229,21 @@ class GenerationChange:
             instead = BackfillPlanner(self.settler).instead_of_reading_again
             verify_reset_not_purged(self._name, state, started, marks=marks, back_to=back_to, instead=instead)
 
-    def _fence(self, log: TableLog, started: GenerationStarted) -> bool:
+    def _fence(self, log: TableLog, started: GenerationStarted, form: int) -> bool:
         """Fences all tables; False if a batch of the ended generation landed in the target after `log` was opened."""
         if not self._fenced(log, started, self.fence_target):
             return False
         # An ended generation may not add anything to other tables either. What its attempts have left there, and no
         # batch has landed, the next generation's first batch takes away.
-        self.fence_before(started)
+        self.fence_before(started, form)
         return True
 
-    def fence_before(self, started: GenerationStarted) -> None:
-        """Fences the tables before the point."""
-        form = self.settler.ledger.recent().form
+    def fence_before(self, started: GenerationStarted, form: int) -> None:
+        """Fences the tables before the point.
+
+        Args:
+            form: of the batches of the generation that ends.
+        """
         for participant in self._before:
             uri = participant.uri(self.settler.settings)
             while (table := TableLog.open(uri)) and not self._fenced(table, started, commit_markers, form):
@@ -251,9 +264,11 @@ class GenerationChange:
                     markers[ended_id(self._name, generation)] = stood.number
         return not markers or commit(log.table, markers, fence_metadata(self._name, started))
 
-    def _record(self, started: GenerationStarted) -> None:
+    def _record(self, started: GenerationStarted, then: Then | None) -> None:
         def decide(state: LedgerState) -> list[Event]:
-            return [started] if state.generation < started.generation else []
+            if state.generation >= started.generation:
+                return []
+            return [started, *(then(state, started) if then is not None else [])]
 
         self.settler.ledger.append(decide)
 

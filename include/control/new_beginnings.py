@@ -10,12 +10,13 @@ from include.control.generation_change import GenerationChange
 from include.control.settling import Settler
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
-from include.protocol.batch import FORM, Batch
+from include.protocol.batch import FORM
+from include.protocol.errors import LedgerBehindTarget
 from include.protocol.generations import after_a_loss, restart
-from include.protocol.ledger_events import FIRST_GENERATION, UPGRADE, BatchPlanned, Event, GenerationStarted
+from include.protocol.ledger_events import FIRST_GENERATION, LOSS, UPGRADE, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position
-from include.protocol.planning import SourceExtent
+from include.protocol.planning import SourceExtent, verify_topics
 
 
 def continue_after_a_loss(settler: Settler) -> None:
@@ -24,22 +25,43 @@ def continue_after_a_loss(settler: Settler) -> None:
     Otherwise the new ledger's first generation would take the lost one's markers for its own. The first batch makes the
     target.
     """
-    if not settler.ledger.recent().is_fresh:
-        return
+    state = settler.ledger.recent()
+    if state.is_fresh and (started := _after_a_loss(settler)) is not None:
+        state = settler.ledger.append(lambda now: [started] if now.is_fresh else [])
+    begun = state.generations[-1] if state.generations else None
+    if begun is not None and begun.origin == LOSS and state.committed_through < 0:
+        # After the record, which decides between planners; and again if this was killed in between.
+        GenerationChange(settler, lambda: None).fence_before(begun, FORM)
+
+
+def _after_a_loss(settler: Settler) -> GenerationStarted | None:
+    """The generation that a fresh ledger begins with; None: there was no loss.
+
+    Raises:
+        LedgerBehindTarget: only the ledger was lost.
+    """
     name, target = settler.pipeline.name, TableLog.open(settler.tables.target)
-    if target is not None and target.marker(name, FIRST_GENERATION) is not None:
-        return  # the plan will say that the ledger was lost
     heads: dict[str, Position] = {}
+    newest = 0
     for participant in Catalog.of(settler.pipeline).before:
         log = TableLog.open(participant.uri(settler.settings))
         heads[participant.name] = NOWHERE if log is None else log.newest_position(name, FIRST_GENERATION)
-    newest = max((head.generation for head in heads.values()), default=0)
+        known = 0 if log is None else log.newest_generation_after(name, FIRST_GENERATION) - 1
+        newest = max(newest, known, heads[participant.name].generation)
     if not newest:
-        return
+        return None
+    of_target = [g for g in range(FIRST_GENERATION, newest + 1) if target and target.marker(name, g) is not None]
+    if of_target:
+        raise LedgerBehindTarget(
+            what="the target has a history that the ledger does not know",
+            where=f"{name}, generations {', '.join(map(str, of_target))}",
+            expected="a ledger with the batches and generations of the target",
+            found="a ledger without any batch",
+            action=f"the ledger was lost: `lakemark ledger rebuild {name}` makes it again from the target's own "
+            "commits",
+        )
     reason = "the ledger and the target were lost, and other tables hold earlier batches"
-    started = replace(after_a_loss(newest, reason, "plan"), positions=heads)
-    GenerationChange(settler, lambda: None).fence_before(started)
-    settler.ledger.append(lambda state: [started] if state.is_fresh else [])
+    return replace(after_a_loss(newest, reason, "plan"), positions=heads)
 
 
 def continue_in_the_new_form(settler: Settler, create_target: Callable[[], None]) -> None:
@@ -49,17 +71,17 @@ def continue_in_the_new_form(settler: Settler, create_target: Callable[[], None]
     Args:
         create_target: called if there is no target.
     """
-    if settler.ledger.recent().form == FORM:
+    state = settler.ledger.recent()
+    if state.form == FORM:
         return
-    planned: Batch | None = None
+    name = settler.pipeline.name
 
     def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
-        nonlocal planned
         if state.form == FORM:
             raise _NotNeededError  # another planner was faster
-        planned = state.pending.batch if state.pending else None
+        verify_topics(name, state.topic_ids, state.cluster_id, source)
         started = restart(
-            settler.pipeline.name,
+            name,
             state,
             source,
             origin="committed",
@@ -69,15 +91,19 @@ def continue_in_the_new_form(settler: Settler, create_target: Callable[[], None]
         )
         return replace(started, origin=UPGRADE)
 
-    def again(state: LedgerState) -> list[Event]:
-        if planned is None or state.generation != started.generation or state.batches:
+    def planned_again(state: LedgerState, started: GenerationStarted) -> list[Event]:
+        if state.pending is None:
             return []
-        batch = replace(planned, generation=started.generation, batch_id=0, form=FORM)
+        batch = replace(state.pending.batch, generation=started.generation, batch_id=0, form=FORM)
         return [BatchPlanned(batch, started.positions or {})]
 
+    change = GenerationChange(settler, create_target)
+    is_first = state.generation == FIRST_GENERATION and state.committed_through < 0
     with suppress(_NotNeededError):
-        started, _ = GenerationChange(settler, create_target).begin(decide)
-        settler.ledger.append(again)
+        if is_first and TableLog.open(settler.tables.target) is None:
+            change.begin_without_target(decide, planned_again)
+        else:
+            change.begin(decide, planned_again)
 
 
 class _NotNeededError(Exception):

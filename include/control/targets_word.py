@@ -24,19 +24,23 @@ class TargetsWord:
     pipeline: Pipeline
     log: TableLog
 
-    def events_before(self, started: GenerationStarted) -> list[Event]:
+    def events_before(self, started: GenerationStarted, generation: int) -> list[Event]:
         """The new ledger's events, up to the generation that it begins with. If the history in the log contradicts
-        itself, only that generation's start."""
+        itself, only that generation's start.
+
+        Args:
+            generation: the target's newest, which ends.
+        """
         try:
-            events = [*self._history(started.generation), started]
+            events = [*self._history(generation), started]
             fold(events)
         except LakemarkError:
             return [started]
         return events
 
-    def _history(self, before_generation: int) -> list[Event]:
-        """The previous generation's batches if the log has all of them, and its beginning if it was not the first."""
-        name, generation = self.pipeline.name, before_generation - 1
+    def _history(self, generation: int) -> list[Event]:
+        """A generation's batches if the log has all of them, and its beginning if it was not the first."""
+        name = self.pipeline.name
         commits = sorted(self.log.landed_commits(name, generation), key=lambda c: c.metadata.batch.batch_id)
         if [c.metadata.batch.batch_id for c in commits] != list(range(len(commits))):
             return []

@@ -143,6 +143,13 @@ class TableLog:
         landed = self.landed(batch)
         return landed.metadata.digest if landed is not None else None
 
+    def attempt_at(self, version: int) -> str | None:
+        """The attempt that made the commit of a version; None if there is no such commit, or no attempt made it."""
+        for entry in newest_infos(self.uri, version, 1):
+            metadata = CommitMetadata.loads(entry.get("userMetadata"))
+            return metadata.attempt_id if metadata is not None else None
+        return None
+
     def live_commits(self, pipeline: str, after: int) -> list[tuple[int, BatchKey]]:
         """The commits of live batches after a version, with their versions, oldest first."""
         commits = self.landed_commits(pipeline, limit=self.version - after)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
@@ -24,3 +26,39 @@ def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict
         log = TableLog.open(participant.uri(settings))
         found[participant.name] = NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
     return found
+
+
+def newest_heads(settings: Settings, pipeline: Pipeline, generation: int, form: int) -> dict[str, Position]:
+    """The same, if the tables may know later generations than this one.
+
+    Args:
+        generation: one that has existed. form: of its batches.
+    """
+    found = {}
+    for participant in Catalog.of(pipeline).before:
+        log = TableLog.open(participant.uri(settings))
+        found[participant.name] = NOWHERE if log is None else log.newest_position(pipeline.name, generation, form)
+    return found
+
+
+def heads_to_begin_with(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict[str, Position]:
+    """The same, for the generation after `state`'s. Batches of the first form name no positions: where one is planned
+    and has begun to land, its tables must stand where they were before it."""
+    heads = newest_heads(settings, pipeline, state.generation, state.form)
+    if state.form > 1 or state.pending is None:
+        return heads
+    key = state.pending.batch.key
+    for participant in Catalog.of(pipeline).before:
+        log, head = TableLog.open(participant.uri(settings)), heads[participant.name]
+        if log is None or head.batch != key:
+            continue
+        first = next((version for version, live in log.live_commits(pipeline.name, -1) if live == key), None)
+        if first is not None:
+            heads[participant.name] = replace(head, marker=key.batch_id - 1, version=first - 1)
+    return heads
+
+
+def logs_before(settings: Settings, pipeline: Pipeline) -> list[TableLog]:
+    """The logs of all tables before the point that exist."""
+    found = (TableLog.open(participant.uri(settings)) for participant in Catalog.of(pipeline).before)
+    return [log for log in found if log is not None]

@@ -95,6 +95,9 @@ class Landing:
 
     def _live(self, participant: Participant, part: Part, rows: DataFrame, log: TableLog, prunes: bool) -> Position:
         batch, where = self.work.batch, f"{self.work.batch}, {participant.name}"
+        if log.marker_of(batch) == FENCE:
+            self.verify_not_landed()
+            raise fenced(where, batch.generation)
         found = log.position(batch.pipeline, batch.generation)
         if found.batch == batch.key:
             found = replace(found, digest=log.digest_of(batch))
@@ -125,7 +128,14 @@ class Landing:
         else:
             write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
         commit(self.spark, write, metadata, number, succeeds=log.version)
+        self._verify_mine(log)
         return self._after(log, decision.stamp, part)
+
+    def _verify_mine(self, log: TableLog) -> None:
+        """Checks that this attempt has made the commit after the version of this log. If another attempt had just set
+        the marker, Delta skips the write without an error."""
+        if log.attempt_at(log.version + 1) != self.attempt_id:
+            raise _OvertakenError("LAKEMARK_OVERTAKEN")
 
     def _after(self, log: TableLog, stamp: Stamp, part: Part) -> Position:
         """Where the table stands after a commit that succeeded the version of this log."""
@@ -145,6 +155,8 @@ class Landing:
             writer = writer_of(participant.spec)
             write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
             commit(self.spark, write, metadata, batch.batch_id if marker is None else None, succeeds=log.version)
+            if marker is None:  # with a marker that is there, a write that changes nothing makes no commit
+                self._verify_mine(log)
         return NOWHERE
 
     def _quiet(self, participant: Participant, log: TableLog) -> TableLog:
@@ -156,13 +168,13 @@ class Landing:
         name, deadline = self.work.batch.pipeline, time.monotonic() + _WAIT_SECONDS
         chain: Positions = self.work.stands_on
         generation = self.work.generation
-        while not chunk_may_land(log.position(name, generation), chain.get(participant.name)):
+        while not _is_quiet(log, name, generation, chain.get(participant.name)):
             if time.monotonic() > deadline:
                 raise RetryableError(
                     what="a batch of the live pipeline has begun to land here, and has not ended",
                     where=f"{self.work.batch}, {participant.name}",
                     expected=f"the table as the last landed batch has left it, within {_WAIT_SECONDS:.0f} seconds",
-                    found=log.position(name, generation).in_words,
+                    found=log.newest_position(name, generation).in_words,
                     action=f"`lakemark run {name}` ends it; then rerun the chunk",
                 )
             time.sleep(_LOOK_SECONDS)
@@ -230,6 +242,12 @@ class Landing:
             digest=part.digest,
             revision=revision or None,
         )
+
+
+def _is_quiet(log: TableLog, pipeline: str, generation: int, chain: Position | None) -> bool:
+    """Whether a chunk may land now. Where the generation has just ended, the ledger says so soon."""
+    is_fenced = log.marker(pipeline, generation) == FENCE
+    return not is_fenced and chunk_may_land(log.position(pipeline, generation), chain)
 
 
 def _opened(uri: LakeUri) -> TableLog:

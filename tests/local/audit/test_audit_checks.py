@@ -156,10 +156,11 @@ def test_an_archive_that_lacks_records_of_a_batch_is_found() -> None:
     good = landed(batch(1))
     log = [replace(entry(good.table_version), own=True, landed=good)]
     read = good.metadata.counts.read
-    assert list(archived_findings("p, archive", {(1, 1): read, (-1, 0): 5}, log)) == []
-    [found] = archived_findings("p, archive", {(1, 1): read - 1}, log)
+    assert list(archived_findings("p, archive", {(1, 1): read, (-1, 0): 5}, [log])) == []
+    [found] = archived_findings("p, archive", {(1, 1): read - 1}, [log, []])
     assert f"holds {read - 1} records of the batch, its commit says {read}" in found.what
-    assert list(archived_findings("p, archive", {}, [*log, entry(9, begun=SECOND)])) == []  # it is on record
+    assert list(archived_findings("p, archive", {(1, 1): 2 * read}, [log, log])) == []  # the landing has one, too
+    assert list(archived_findings("p, archive", {}, [[*log, entry(9, begun=SECOND)]])) == []  # it is on record
 
 
 @pytest.mark.parametrize(
