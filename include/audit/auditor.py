@@ -70,7 +70,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
             for finding in batch_findings(records.get(key), by_key.get(key), entries, quarantined.get(key, 0))
         ),
     ]
-    places = {p.name: p.uri(settings) for p in Catalog.of(pipeline).participants}
+    catalog = Catalog.of(pipeline)
+    places = {p.name: p.uri(settings) for p in (catalog.point, *catalog.before)}
     other_times = {role: list(_int96_findings(pipeline, {role: uri})) for role, uri in places.items()}
     findings += [finding for found in other_times.values() for finding in found]
     recomputed = Recomputation(None, (), ())
