@@ -22,7 +22,8 @@ from include.audit.report import AuditReport, Finding
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96, query
-from include.lake.table_log import LogEntry, TableLog
+from include.lake.log_entry import LogEntry
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant

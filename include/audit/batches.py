@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from include.audit.report import Finding
-from include.lake.table_log import LogEntry
+from include.lake.log_entry import LogEntry
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import GenerationStarted

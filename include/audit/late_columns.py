@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from include.lake.delta_tables import open_table
-from include.lake.table_log import LogEntry, TableLog
+from include.lake.log_entry import LogEntry
+from include.lake.table_log import TableLog
 from include.pipeline_file import LINEAGE
 from include.protocol.errors import LakemarkError
 

@@ -18,7 +18,7 @@ from include.lake.delta_tables import OpenedTable, commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.heads import heads_to_begin_with, logs_before, newest_heads
+from include.participants.heads import heads_to_begin_with, logs_before, newest_heads, positions_to_begin_with
 from include.participants.participant import Participant
 from include.protocol.batch import FENCE, FORM, app_id, ended_id
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
@@ -26,7 +26,7 @@ from include.protocol.generations import fence_metadata, rebuild
 from include.protocol.ledger_events import FIRST_GENERATION, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
-from include.protocol.participants import Position, Stamp, positions_to_begin_with
+from include.protocol.participants import Position, Positions, Stamp
 from include.protocol.planning import SourceExtent
 from include.protocol.settlement import verify_ledger_not_behind
 
@@ -156,7 +156,7 @@ class GenerationChange:
                 generation=newest + 1,
                 target_version=log.version,
                 table_id=log.table_id,
-                positions=positions_to_begin_with(named or {}, heads),
+                positions=self._positions(named or {}, heads),
             )
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
             if self._fence(log, started, form):
@@ -182,9 +182,12 @@ class GenerationChange:
             generation=max(newest, state.generation) + 1,
             target_version=log.version,
             table_id=log.table_id,
-            positions=positions_to_begin_with(state.positions, self._heads(state)),
+            positions=self._positions(state.positions, self._heads(state)),
             restored_to=restored[1] if restored else rollback.back_to if rollback else None,
         )
+
+    def _positions(self, named: Positions, heads: Positions) -> dict[str, Position]:
+        return positions_to_begin_with(self.settler.settings, self.settler.pipeline, named, heads)
 
     def _heads(self, state: LedgerState) -> dict[str, Position]:
         return heads_to_begin_with(self.settler.settings, self.settler.pipeline, state)

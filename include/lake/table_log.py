@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from include.lake.delta_tables import OpenedTable, open_table
+from include.lake.log_entry import LogEntry
 from include.lake.log_tail import LogTail, newest_infos
+from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE, FORM, Batch, BatchKey, app_id, ended_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
@@ -19,44 +21,6 @@ from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
 from include.protocol.participants import NOWHERE, Position, Stamp
 from include.protocol.settlement import LandedCommit, TargetView
-
-# These operations change no row that a reader sees.
-_CHANGE_NO_ROW = (
-    "ADD COLUMNS",
-    "ADD CONSTRAINT",
-    "ADD FEATURE",
-    "ANALYZE",
-    "CHANGE COLUMN",
-    "CLUSTER BY",
-    "COMPUTE STATS",
-    "CREATE TABLE",
-    "DROP CONSTRAINT",
-    "DROP FEATURE",
-    "OPTIMIZE",
-    "REORG",
-    "SET TBLPROPERTIES",
-    "UNSET TBLPROPERTIES",
-    "UPGRADE PROTOCOL",
-    "VACUUM",
-)
-
-
-@dataclass(frozen=True)
-class LogEntry:
-    """One commit of a table's log."""
-
-    version: int
-    at: str  # ISO 8601, UTC
-    operation: str
-    engine: str
-    own: bool  # it carries Lakemark's metadata
-    landed: LandedCommit | None  # if it is a batch's commit
-    begun: GenerationStarted | None  # if it is a fence: the generation that it starts
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether another writer changed rows. Lakemark's guarantees do not cover these."""
-        return not self.own and not self.operation.startswith(_CHANGE_NO_ROW)
 
 
 @dataclass(frozen=True)
@@ -149,6 +113,10 @@ class TableLog:
             metadata = CommitMetadata.loads(entry.get("userMetadata"))
             return metadata.attempt_id if metadata is not None else None
         return None
+
+    def reaches_back_to(self, version: int) -> bool:
+        """Whether log clean-up has left all commits after a version."""
+        return version >= self.version or log_store_of(self.uri).has(version + 1)
 
     def live_commits(self, pipeline: str, after: int) -> list[tuple[int, BatchKey]]:
         """The commits of live batches after a version, with their versions, oldest first."""

@@ -7,7 +7,8 @@ import json
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import Row, open_table, query
-from include.lake.table_log import LogEntry, TableLog
+from include.lake.log_entry import LogEntry
+from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.json_data import JsonObject

@@ -8,7 +8,8 @@ from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position
+from include.protocol.participants import NOWHERE, Position, Positions
+from include.protocol.participants import positions_to_begin_with as to_begin_with
 from include.settings import Settings
 
 
@@ -56,6 +57,24 @@ def heads_to_begin_with(settings: Settings, pipeline: Pipeline, state: LedgerSta
         if first is not None:
             heads[participant.name] = replace(head, marker=key.batch_id - 1, version=first - 1)
     return heads
+
+
+def positions_to_begin_with(
+    settings: Settings, pipeline: Pipeline, named: Positions, heads: Positions
+) -> dict[str, Position]:
+    """Where a new generation's tables must stand (see `protocol.participants`).
+
+    Where log clean-up has removed what came after a position, nobody can make the table anew from there. Such a table
+    is accepted as it is.
+    """
+    found = to_begin_with(named, heads)
+    for participant in Catalog.of(pipeline).before:
+        name, log = participant.name, TableLog.open(participant.uri(settings))
+        version = found[name].version
+        after = -1 if version is None else version
+        if log is not None and not found[name].is_at(heads[name]) and not log.reaches_back_to(after):
+            found[name] = heads[name]
+    return found
 
 
 def logs_before(settings: Settings, pipeline: Pipeline) -> list[TableLog]:

@@ -114,7 +114,8 @@ class Landing:
         metadata = self.metadata(participant, part, decision.stamp.revision)
         number, writer = decision.stamp.number, writer_of(participant.spec)
         if isinstance(decision, Replace):
-            live = log.live_commits(batch.pipeline, -1 if chain is None or chain.version is None else chain.version)
+            after = -1 if chain is None or chain.version is None else chain.version
+            live = log.live_commits(batch.pipeline, after) if chain is None or log.reaches_back_to(after) else []
             base = base_of(decision.chain, live, batch.key)
             metadata = replace(metadata, made_from=-1 if base is None else base)
             touched = [key for version, key in live if base is None or version > base]

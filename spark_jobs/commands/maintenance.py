@@ -24,11 +24,12 @@ from include.lake.table_log import TableLog
 from include.lake.upkeep import keep_appended, shape_of
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.heads import heads_of
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
-from include.protocol.batch import FENCE, BatchKey
+from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
-from include.protocol.json_data import JsonMapping, JsonObject
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row
 from include.protocol.ledger_state import LedgerState
@@ -159,22 +160,17 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
-        if role in {p.name for p in self._catalog.before} and (waits := self._waits_since_long_ago()) is not None:
-            return [f"left VACUUM: {waits} may need older files"]
+        if self._is_mended_soon(role):
+            return ["left VACUUM: the next batch may need older files"]
         verify_alone(self._places[role])  # another table in this folder is not ours to remove
         table, hours = spark_table(self._places[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {table} RETAIN {hours:g} HOURS")
 
-    def _waits_since_long_ago(self) -> str | None:
-        """The planned batch, if it was planned so long ago that VACUUM would remove what tables held then. An attempt
-        at it may have to make a table anew from that."""
-        rows = Ledger(self._tables.ledger).rows()
-        pending = fold(map(from_row, rows)).pending
-        if pending is None:
-            return None
-        [planned] = [row["recorded_at"] for row in rows if _is_plan_of(row, pending.batch.key)]
-        kept = timedelta(hours=self._rules.vacuum_after_hours)
-        return str(pending.batch) if planned < datetime.now(UTC) - kept else None
+    def _is_mended_soon(self, role: str) -> bool:
+        """Whether a table holds what no landed batch has left there: making it anew needs the files from before."""
+        state = self._state()
+        named, heads = state.positions.get(role), heads_of(self.settings, self.pipeline, state)
+        return named is not None and role in heads and not heads[role].is_at(named)
 
     def _purge(self) -> list[str]:
         """Purges old tombstones. Before that, it records what it is about to purge.
@@ -294,7 +290,3 @@ class Maintenance:
     @property
     def _catalog(self) -> Catalog:
         return Catalog.of(self.pipeline)
-
-
-def _is_plan_of(row: JsonMapping, key: BatchKey) -> bool:
-    return row["event"] == "planned" and BatchKey(row["generation"], row["batch_id"]) == key

@@ -21,7 +21,7 @@ from include.audit.batches import (
 from include.audit.changes import TARGET
 from include.audit.expected_rows import compare_rows
 from include.audit.reach import may_be_of_gone_topic
-from include.lake.table_log import LogEntry
+from include.lake.log_entry import LogEntry
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch

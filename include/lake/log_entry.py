@@ -1,0 +1,46 @@
+"""One commit of a table's log, and what it says about a pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.settlement import LandedCommit
+
+# These operations change no row that a reader sees.
+_CHANGE_NO_ROW = (
+    "ADD COLUMNS",
+    "ADD CONSTRAINT",
+    "ADD FEATURE",
+    "ANALYZE",
+    "CHANGE COLUMN",
+    "CLUSTER BY",
+    "COMPUTE STATS",
+    "CREATE TABLE",
+    "DROP CONSTRAINT",
+    "DROP FEATURE",
+    "OPTIMIZE",
+    "REORG",
+    "SET TBLPROPERTIES",
+    "UNSET TBLPROPERTIES",
+    "UPGRADE PROTOCOL",
+    "VACUUM",
+)
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One commit of a table's log."""
+
+    version: int
+    at: str  # ISO 8601, UTC
+    operation: str
+    engine: str
+    own: bool  # it carries Lakemark's metadata
+    landed: LandedCommit | None  # if it is a batch's commit
+    begun: GenerationStarted | None  # if it is a fence: the generation that it starts
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another writer changed rows. Lakemark's guarantees do not cover these."""
+        return not self.own and not self.operation.startswith(_CHANGE_NO_ROW)
