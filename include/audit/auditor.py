@@ -49,8 +49,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         state = coordinator.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
         log = TableLog.open(coordinator.tables.target)
         entries = log.entries(pipeline.name) if log else []
-        quarantined = _rows_by_batch(coordinator.tables.quarantine)
         aside_log = TableLog.open(coordinator.tables.quarantine)
+        quarantined = _rows_by_batch(aside_log)
         aside = list(aside_log.landed_commits(pipeline.name)) if aside_log else []
     except LakemarkError as error:
         return AuditReport(pipeline.name, findings=(_finding(error),))
@@ -64,7 +64,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *foreign_findings(pipeline.name, entries),
         *set_aside_findings(by_key.values(), aside),
         *_beside_findings(coordinator, state),
-        *_archived_findings(Catalog.of(pipeline).point, pipeline.name, coordinator.tables.target),
+        *_archived_findings(Catalog.of(pipeline).point, pipeline.name, log),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
@@ -140,7 +140,7 @@ def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
             found = NOWHERE if log is None else log.position(name, state.generation, state.form)
             entries = [] if log is None else log.entries(name)
             yield from beside_findings(name, state, participant.name, found=found, entries=entries)
-            yield from _archived_findings(participant, name, participant.uri(coordinator.settings))
+            yield from _archived_findings(participant, name, log)
         except LakemarkError as error:
             yield _finding(error)
 
@@ -192,17 +192,16 @@ def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
             yield f"topic {topic} was re-created; what the old one held and no batch had read is gone ({who})"
 
 
-def _archived_findings(participant: Participant, pipeline: str, uri: LakeUri) -> Iterator[Finding]:
+def _archived_findings(participant: Participant, pipeline: str, log: TableLog | None) -> Iterator[Finding]:
     """Batches of which an archive holds other records than their commits say. A pipeline and its landing may both have
     written it, one after the other."""
-    if participant.takes == "records" and (log := TableLog.open(uri)) is not None:
+    if participant.takes == "records" and log is not None:
         merging = pipeline.removesuffix(LANDING)
         entries = [log.entries(name) for name in (merging, f"{merging}{LANDING}")]
-        yield from archived_findings(f"{pipeline}, {participant.name}", _rows_by_batch(uri), entries)
+        yield from archived_findings(f"{pipeline}, {participant.name}", _rows_by_batch(log), entries)
 
 
-def _rows_by_batch(uri: LakeUri) -> dict[tuple[int, int], int]:
-    """Rows of a table of records, by generation and batch id."""
-    log = TableLog.open(uri)
+def _rows_by_batch(log: TableLog | None) -> dict[tuple[int, int], int]:
+    """Rows of a table of records, by generation and batch id; empty if there is no table."""
     sql = "select generation, batch_id, count(*) as records from t group by 1, 2"
     return {(r["generation"], r["batch_id"]): r["records"] for r in query(log.table, sql)} if log else {}

@@ -21,12 +21,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import OffsetsExpired, TargetBehindLedger
 from include.protocol.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
-from include.protocol.ledger_events import (
-    BatchPlanned,
-    Event,
-    GenerationStarted,
-    TopicsStarted,
-)
+from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import (
     Idle,
@@ -85,8 +80,8 @@ class Coordinator(Settler):
 
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
-        continue_after_a_loss(self)
-        continue_in_the_new_form(self, self._verify_there_is_a_target)
+        state = continue_after_a_loss(self, self.ledger.recent())
+        continue_in_the_new_form(self, state, self._verify_there_is_a_target)
         self._continue_after_what_is_merged()
         found = self._decide_and_record(None, ignore_merge_every)
         while isinstance(found, BatchKey):  # a batch is pending: the target says whether it has landed (I6)

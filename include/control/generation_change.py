@@ -18,15 +18,14 @@ from include.lake.delta_tables import OpenedTable, commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.heads import heads_to_begin_with, logs_before, newest_heads, positions_to_begin_with
-from include.participants.participant import Participant
+from include.participants.heads import Logs, heads_to_begin_with, logs_before, newest_heads, positions_to_begin_with
 from include.protocol.batch import FENCE, FORM, app_id, ended_id
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.generations import fence_metadata, rebuild
 from include.protocol.ledger_events import FIRST_GENERATION, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
-from include.protocol.participants import Position, Positions, Stamp
+from include.protocol.participants import Positions, Stamp
 from include.protocol.planning import SourceExtent
 from include.protocol.settlement import verify_ledger_not_behind
 
@@ -101,7 +100,8 @@ class GenerationChange:
     def begin_without_target(self, decide: DecideStart, then: Then) -> None:
         """Begins a generation after one of which nothing can have landed, because there is no target yet."""
         state = self.settler.ledger.state()
-        started = replace(decide(state, self.settler.source(state)), positions=self._heads(state))
+        heads = heads_to_begin_with(self._name, self._logs_before(), state)
+        started = replace(decide(state, self.settler.source(state)), positions=heads)
         self.fence_before(started, state.form)
         self._record(started, then)
 
@@ -147,16 +147,10 @@ class GenerationChange:
             )
             named = landed.metadata.positions if landed is not None else started.positions
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
-            heads = newest_heads(self.settler.settings, self.settler.pipeline, generation, form)
-            tables = [log, *logs_before(self.settler.settings, self.settler.pipeline)]
-            known = [table.newest_generation_after(self._name, generation) for table in tables]
-            newest = max(generation, *known, *(head.generation for head in heads.values()))
-            started = replace(
-                started,
-                generation=newest + 1,
-                target_version=log.version,
-                table_id=log.table_id,
-                positions=self._positions(named or {}, heads),
+            logs = self._logs_before()
+            heads = newest_heads(self._name, logs, generation, form)
+            started = self._above_all(
+                started, log, logs, generation=generation, positions=positions_to_begin_with(logs, named or {}, heads)
             )
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
             if self._fence(log, started, form):
@@ -172,29 +166,33 @@ class GenerationChange:
         return started, aside
 
     def _completed(self, started: GenerationStarted, log: TableLog, state: LedgerState) -> GenerationStarted:
-        """The decision, with what the tables say: its number is above all that they know."""
-        tables = [log, *logs_before(self.settler.settings, self.settler.pipeline)]
-        newest = max(table.newest_generation_after(self._name, state.generation) for table in tables)
+        """The decision, with what the tables say."""
+        logs = self._logs_before()
+        heads = heads_to_begin_with(self._name, logs, state)
+        positions = positions_to_begin_with(logs, state.positions, heads)
         restored = log.view(self._name, state.generation, state.target_version).restored
         rollback = state.last_commit.rollback if state.last_commit is not None else None
         return replace(
-            started,
-            generation=max(newest, state.generation) + 1,
-            target_version=log.version,
-            table_id=log.table_id,
-            positions=self._positions(state.positions, self._heads(state)),
+            self._above_all(started, log, logs, generation=state.generation, positions=positions),
             restored_to=restored[1] if restored else rollback.back_to if rollback else None,
         )
 
-    def _positions(self, named: Positions, heads: Positions) -> dict[str, Position]:
-        return positions_to_begin_with(self.settler.settings, self.settler.pipeline, named, heads)
+    def _above_all(
+        self, started: GenerationStarted, log: TableLog, logs: Logs, generation: int, positions: Positions
+    ) -> GenerationStarted:
+        """The decision as it follows this version of the target. Its number is above all that any table knows."""
+        tables = filter(None, (log, *logs.values()))
+        newest = max(table.newest_generation_after(self._name, generation) for table in tables)
+        return replace(
+            started,
+            generation=newest + 1,
+            target_version=log.version,
+            table_id=log.table_id,
+            positions=positions,
+        )
 
-    def _heads(self, state: LedgerState) -> dict[str, Position]:
-        return heads_to_begin_with(self.settler.settings, self.settler.pipeline, state)
-
-    @property
-    def _before(self) -> tuple[Participant, ...]:
-        return Catalog.of(self.settler.pipeline).before
+    def _logs_before(self) -> Logs:
+        return logs_before(self.settler.settings, self.settler.pipeline)
 
     @property
     def _name(self) -> str:
@@ -247,7 +245,7 @@ class GenerationChange:
         Args:
             form: of the batches of the generation that ends.
         """
-        for participant in self._before:
+        for participant in Catalog.of(self.settler.pipeline).before:
             uri = participant.uri(self.settler.settings)
             while (table := TableLog.open(uri)) and not self._fenced(table, started, commit_markers, form):
                 pass
@@ -263,8 +261,7 @@ class GenerationChange:
         if form is not None:
             for generation in ended:
                 if (number := log.marker(self._name, generation)) is not None:
-                    stood = Stamp(number) if form == 1 else Stamp.of(number)
-                    markers[ended_id(self._name, generation)] = stood.number
+                    markers[ended_id(self._name, generation)] = Stamp.of(number, form).number
         return not markers or commit(log.table, markers, fence_metadata(self._name, started))
 
     def _record(self, started: GenerationStarted, then: Then | None) -> None:

@@ -9,29 +9,28 @@ from dataclasses import replace
 from include.control.generation_change import GenerationChange
 from include.control.settling import Settler
 from include.lake.table_log import TableLog
-from include.participants.catalog import Catalog
+from include.participants.heads import logs_before, newest_heads
 from include.protocol.batch import FORM
-from include.protocol.errors import LedgerBehindTarget
 from include.protocol.generations import after_a_loss, restart
 from include.protocol.ledger_events import FIRST_GENERATION, LOSS, UPGRADE, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position
 from include.protocol.planning import SourceExtent, verify_topics
+from include.protocol.settlement import ledger_lost
 
 
-def continue_after_a_loss(settler: Settler) -> None:
+def continue_after_a_loss(settler: Settler, state: LedgerState) -> LedgerState:
     """Begins above all generations that the tables know, if this ledger and the target know none of them (I2).
 
     Otherwise the new ledger's first generation would take the lost one's markers for its own. The first batch makes the
-    target.
+    target. Returns the ledger's state after that.
     """
-    state = settler.ledger.recent()
     if state.is_fresh and (started := _after_a_loss(settler)) is not None:
         state = settler.ledger.append(lambda now: [started] if now.is_fresh else [])
     begun = state.generations[-1] if state.generations else None
     if begun is not None and begun.origin == LOSS and state.committed_through < 0:
         # After the record, which decides between planners; and again if this was killed in between.
         GenerationChange(settler, lambda: None).fence_before(begun, FORM)
+    return state
 
 
 def _after_a_loss(settler: Settler) -> GenerationStarted | None:
@@ -41,37 +40,26 @@ def _after_a_loss(settler: Settler) -> GenerationStarted | None:
         LedgerBehindTarget: only the ledger was lost.
     """
     name, target = settler.pipeline.name, TableLog.open(settler.tables.target)
-    heads: dict[str, Position] = {}
-    newest = 0
-    for participant in Catalog.of(settler.pipeline).before:
-        log = TableLog.open(participant.uri(settler.settings))
-        heads[participant.name] = NOWHERE if log is None else log.newest_position(name, FIRST_GENERATION)
-        known = 0 if log is None else log.newest_generation_after(name, FIRST_GENERATION) - 1
-        newest = max(newest, known, heads[participant.name].generation)
+    logs = logs_before(settler.settings, settler.pipeline)
+    heads = newest_heads(name, logs, FIRST_GENERATION)
+    fenced = [log.newest_generation_after(name, FIRST_GENERATION) - 1 for log in logs.values() if log is not None]
+    newest = max([0, *fenced, *(head.generation for head in heads.values())])
     if not newest:
         return None
     of_target = [g for g in range(FIRST_GENERATION, newest + 1) if target and target.marker(name, g) is not None]
     if of_target:
-        raise LedgerBehindTarget(
-            what="the target has a history that the ledger does not know",
-            where=f"{name}, generations {', '.join(map(str, of_target))}",
-            expected="a ledger with the batches and generations of the target",
-            found="a ledger without any batch",
-            action=f"the ledger was lost: `lakemark ledger rebuild {name}` makes it again from the target's own "
-            "commits",
-        )
+        raise ledger_lost(name, f"{name}, generations {', '.join(map(str, of_target))}")
     reason = "the ledger and the target were lost, and other tables hold earlier batches"
     return replace(after_a_loss(newest, reason, "plan"), positions=heads)
 
 
-def continue_in_the_new_form(settler: Settler, create_target: Callable[[], None]) -> None:
+def continue_in_the_new_form(settler: Settler, state: LedgerState, create_target: Callable[[], None]) -> None:
     """Begins a generation if this one was begun by an older Lakemark. Its jobs are fenced, and all markers that follow
     have the new form (I5). A batch that was planned keeps its ranges and its pins (I1).
 
     Args:
         create_target: called if there is no target.
     """
-    state = settler.ledger.recent()
     if state.form == FORM:
         return
     name = settler.pipeline.name

@@ -33,9 +33,7 @@ RESOLUTIONS = pa.schema(
         pa.field("resolved_by", pa.string(), nullable=False),
         pa.field("resolved_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("topic_id", pa.string()),  # null: an older Lakemark wrote it, and it is about any topic of the name
-        pa.field(
-            "table_version", pa.int64()
-        ),  # the target's, with the replayed record; null: not known, or not replayed
+        pa.field("table_version", pa.int64()),  # the target's, with the replayed record; null: not known
     ]
 )
 _LANDED = {"generation": pa.int64(), "batch_id": pa.int64(), "place": pa.int64()}

@@ -83,7 +83,7 @@ class TableLog:
             if number == FENCE:
                 number = self._marker(ended_id(pipeline, g))
             if number is not None:
-                stamp = Stamp(number) if g == generation and form == 1 else Stamp.of(number)
+                stamp = Stamp.of(number, form if g == generation else FORM)
                 return Position(g, *stamp, version=self.version, identity=self.table_id)
         return replace(NOWHERE, version=self.version, identity=self.table_id)
 

@@ -45,10 +45,5 @@ class Catalog:
         [found] = self._at("point")
         return found
 
-    @property
-    def after(self) -> tuple[Participant, ...]:
-        """Those that follow the point."""
-        return self._at("after")
-
     def _at(self, place: Place) -> tuple[Participant, ...]:
         return tuple(p for p in self.participants if p.place == place)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
+from include.protocol.batch import FORM
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position, Positions
 from include.protocol.participants import positions_to_begin_with as to_begin_with
 from include.settings import Settings
+
+Logs = Mapping[str, TableLog | None]  # of the tables before the point, by name; None: there is no such table
+
+
+def logs_before(settings: Settings, pipeline: Pipeline) -> Logs:
+    """Opens all tables before the point. Raises TableDamaged: see there."""
+    return {p.name: TableLog.open(p.uri(settings)) for p in Catalog.of(pipeline).before}
 
 
 def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict[str, Position]:
@@ -22,62 +31,49 @@ def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict
     Raises:
         LedgerBehindTarget: a table says that the generation has ended. TableDamaged: see there.
     """
-    found = {}
-    for participant in Catalog.of(pipeline).before:
-        log = TableLog.open(participant.uri(settings))
-        found[participant.name] = NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
-    return found
+    return {
+        name: NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
+        for name, log in logs_before(settings, pipeline).items()
+    }
 
 
-def newest_heads(settings: Settings, pipeline: Pipeline, generation: int, form: int) -> dict[str, Position]:
+def newest_heads(pipeline: str, logs: Logs, generation: int, form: int = FORM) -> dict[str, Position]:
     """The same, if the tables may know later generations than this one.
 
     Args:
         generation: one that has existed. form: of its batches.
     """
-    found = {}
-    for participant in Catalog.of(pipeline).before:
-        log = TableLog.open(participant.uri(settings))
-        found[participant.name] = NOWHERE if log is None else log.newest_position(pipeline.name, generation, form)
-    return found
+    return {
+        name: NOWHERE if log is None else log.newest_position(pipeline, generation, form) for name, log in logs.items()
+    }
 
 
-def heads_to_begin_with(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict[str, Position]:
+def heads_to_begin_with(pipeline: str, logs: Logs, state: LedgerState) -> dict[str, Position]:
     """The same, for the generation after `state`'s. Batches of the first form name no positions: where one is planned
     and has begun to land, its tables must stand where they were before it."""
-    heads = newest_heads(settings, pipeline, state.generation, state.form)
+    heads = newest_heads(pipeline, logs, state.generation, state.form)
     if state.form > 1 or state.pending is None:
         return heads
     key = state.pending.batch.key
-    for participant in Catalog.of(pipeline).before:
-        log, head = TableLog.open(participant.uri(settings)), heads[participant.name]
-        if log is None or head.batch != key:
+    for name, log in logs.items():
+        if log is None or heads[name].batch != key:
             continue
-        first = next((version for version, live in log.live_commits(pipeline.name, -1) if live == key), None)
+        first = next((version for version, live in log.live_commits(pipeline, -1) if live == key), None)
         if first is not None:
-            heads[participant.name] = replace(head, marker=key.batch_id - 1, version=first - 1)
+            heads[name] = replace(heads[name], marker=key.batch_id - 1, version=first - 1)
     return heads
 
 
-def positions_to_begin_with(
-    settings: Settings, pipeline: Pipeline, named: Positions, heads: Positions
-) -> dict[str, Position]:
+def positions_to_begin_with(logs: Logs, named: Positions, heads: Positions) -> dict[str, Position]:
     """Where a new generation's tables must stand (see `protocol.participants`).
 
     Where log clean-up has removed what came after a position, nobody can make the table anew from there. Such a table
     is accepted as it is.
     """
     found = to_begin_with(named, heads)
-    for participant in Catalog.of(pipeline).before:
-        name, log = participant.name, TableLog.open(participant.uri(settings))
+    for name, log in logs.items():
         version = found[name].version
         after = -1 if version is None else version
         if log is not None and not found[name].is_at(heads[name]) and not log.reaches_back_to(after):
             found[name] = heads[name]
     return found
-
-
-def logs_before(settings: Settings, pipeline: Pipeline) -> list[TableLog]:
-    """The logs of all tables before the point that exist."""
-    found = (TableLog.open(participant.uri(settings)) for participant in Catalog.of(pipeline).before)
-    return [log for log in found if log is not None]

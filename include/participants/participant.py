@@ -42,8 +42,3 @@ class Participant:
     def spec(self) -> TableSpec | AppendSpec:
         """What the table is."""
         return self.make_spec()
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The columns that tell its rows apart, or nearly so."""
-        return self.spec.keys

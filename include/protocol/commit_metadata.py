@@ -109,7 +109,7 @@ class CommitMetadata:
                 attempt_id=data["attempt_id"],
                 code_version=data["code_version"],
                 **{name: data.get(name) for name in _OPTIONAL},
-                positions=None if data.get("positions") is None else positions_from_json(data["positions"]),
+                positions=positions_from_json(data.get("positions")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise TableDamaged(

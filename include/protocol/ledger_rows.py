@@ -23,7 +23,7 @@ from include.protocol.ledger_events import (
     Rollback,
     TopicsStarted,
 )
-from include.protocol.participants import Positions, positions_from_json, positions_to_json
+from include.protocol.participants import positions_from_json, positions_to_json
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
 
 EventName = Literal[
@@ -95,7 +95,7 @@ def from_row(row: JsonMapping) -> Event:
             starts = offsets_from_json(details["start_offsets"])
             return TopicsStarted(*key, **{**details, "start_offsets": starts})
         case "planned":
-            return BatchPlanned(Batch.from_json(details), positions_from_json(details.get("stands_on", {})))
+            return BatchPlanned(Batch.from_json(details), positions_from_json(details.get("stands_on")) or {})
         case "attempt_started":
             return AttemptStarted(*key, row["attempt_id"], **details)
         case "attempt_ended":
@@ -136,7 +136,7 @@ def _commit_to_json(event: BatchCommitted) -> JsonObject:
         "settle_seconds": event.settle_seconds,
         "attempt_seconds": event.attempt_seconds,
         "quality": event.quality,
-        "positions": None if event.positions is None else positions_to_json(event.positions),
+        "positions": positions_to_json(event.positions),
         "rollback": event.rollback and asdict(event.rollback),
     }
 
@@ -144,15 +144,10 @@ def _commit_to_json(event: BatchCommitted) -> JsonObject:
 def _commit_from_json(generation: int, batch_id: int, data: JsonMapping) -> BatchCommitted:
     made = {
         "counts": data["counts"] and BatchCounts(**data["counts"]),
-        "positions": _positions_from(data),
+        "positions": positions_from_json(data.get("positions")),
         "rollback": (rollback := data.get("rollback")) and Rollback(**rollback),
     }
     return BatchCommitted(generation, batch_id, **{**data, **made})
-
-
-def _positions_from(data: JsonMapping) -> Positions | None:
-    found = data.get("positions")
-    return None if found is None else positions_from_json(found)
 
 
 def generation_to_json(event: GenerationStarted) -> JsonObject:
@@ -168,7 +163,7 @@ def generation_to_json(event: GenerationStarted) -> JsonObject:
         "recreated": list(event.recreated),
         "skipped": [r.to_json() for r in event.skipped],
         "table_id": event.table_id,
-        "positions": None if event.positions is None else positions_to_json(event.positions),
+        "positions": positions_to_json(event.positions),
         "restored_to": event.restored_to,
         "form": event.form,
     }
@@ -180,7 +175,7 @@ def generation_from_json(generation: int, data: JsonMapping) -> GenerationStarte
         "start_offsets": starts,
         "recreated": tuple(data["recreated"]),
         "skipped": tuple(OffsetRange.from_json(r) for r in data["skipped"]),
-        "positions": _positions_from(data),
+        "positions": positions_from_json(data.get("positions")),
         "form": data.get("form", 1),
     }
     return GenerationStarted(generation, **{**data, **made})

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
-from include.protocol.batch import BatchKey
+from include.protocol.batch import FORM, BatchKey
 from include.protocol.errors import TargetBehindLedger, TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
 
@@ -37,9 +37,9 @@ class Stamp(NamedTuple):
         return self.marker * REVISIONS + self.revision
 
     @classmethod
-    def of(cls, number: int) -> Self:
-        """The inverse of `number`."""
-        return cls(*divmod(number, REVISIONS))
+    def of(cls, number: int, form: int = FORM) -> Self:
+        """The inverse of `number`. In the first form of batches, a marker is the batch id."""
+        return cls(*divmod(number, REVISIONS)) if form > 1 else cls(number)
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,15 @@ NOWHERE = Position(0, NEVER, 0)  # of a table that no batch has written
 Positions = Mapping[str, Position]  # by the participant's name
 
 
-def positions_to_json(positions: Positions) -> JsonObject:
+def positions_to_json(positions: Positions | None) -> JsonObject | None:
+    if positions is None:
+        return None
     return {name: position.to_json() for name, position in sorted(positions.items())}
 
 
-def positions_from_json(data: JsonMapping) -> dict[str, Position]:
-    return {name: Position.from_json(position) for name, position in data.items()}
+def positions_from_json(data: JsonMapping | None) -> dict[str, Position] | None:
+    """The inverse. None, which says nothing, is not the same as no positions."""
+    return None if data is None else {name: Position.from_json(position) for name, position in data.items()}
 
 
 @dataclass(frozen=True)

@@ -163,13 +163,7 @@ def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | No
     where = f"{pipeline} generation {state.generation}"
     rebuild = f"`lakemark ledger rebuild {pipeline}` makes it again from the target's own commits"
     if marker == FENCE and (state.generation, state.next_batch_id) == (FIRST_GENERATION, 0):
-        raise LedgerBehindTarget(
-            what="the target has a history that the ledger does not know",
-            where=where,
-            expected="a ledger with the batches and generations of the target",
-            found="a ledger without any batch",
-            action=f"the ledger was lost: {rebuild}",
-        )
+        raise ledger_lost(pipeline, where)
     if marker == FENCE:
         raise FencedGeneration(
             what="the target says that the ledger's generation has ended",
@@ -187,6 +181,18 @@ def verify_ledger_not_behind(pipeline: str, state: LedgerState, marker: int | No
             found=f"marker {marker}",
             action=f"the ledger was lost or replaced: {rebuild}",
         )
+
+
+def ledger_lost(pipeline: str, where: str) -> LedgerBehindTarget:
+    """The error of a ledger without any batch, beside a target that has some."""
+    return LedgerBehindTarget(
+        what="the target has a history that the ledger does not know",
+        where=where,
+        expected="a ledger with the batches and generations of the target",
+        found="a ledger without any batch",
+        action=f"the ledger was lost: `lakemark ledger rebuild {pipeline}` makes it again from the target's own "
+        "commits",
+    )
 
 
 def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetView | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -58,7 +58,6 @@ class Content:
     phases: Phases
     records: DataFrame
     read: Volume
-    _kept: dict[str, Part] = field(default_factory=dict)
 
     def part(self, participant: Participant) -> Part:
         """What goes into a table. Records are decoded and judged before the first table that needs it.
@@ -92,7 +91,6 @@ class Content:
         rows = self._judged.where("reason IS NOT NULL").select(
             *("topic", "partition", "offset", "timestamp", "key", "value", "reason", *more), *self._own_batch
         )
-        part = self._of_changes(found)
         digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
         return Part(
             rows,
@@ -101,7 +99,7 @@ class Content:
             digest,
             is_empty=not found.counts.quarantined,
             set_aside=found.set_aside,
-            quality=part.quality,
+            quality=self._verdict,
         )
 
     def _of_changes(self, reduced: Reduced) -> Part:
@@ -123,14 +121,18 @@ class Content:
             F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
         ]
 
-    @cached_property
+    @property
     def _judge(self) -> Judge | None:
         """Judges the batch; None if there is no suite. A batch without ranges holds nothing to judge."""
-        return judge_of(self.settings, self.work.pipeline) if self.work.batch.ranges else None
+        return self._suites_judge if self.work.batch.ranges else None
+
+    @cached_property
+    def _suites_judge(self) -> Judge | None:
+        return judge_of(self.settings, self.work.pipeline)
 
     @cached_property
     def _program(self) -> str:
-        judge = judge_of(self.settings, self.work.pipeline)
+        judge = self._suites_judge
         return program_of(self.settings, self.work.pipeline, None if judge is None else judge.suite.fingerprint)
 
     @cached_property

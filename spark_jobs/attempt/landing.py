@@ -197,10 +197,7 @@ class Landing:
             commit(self.spark, write, metadata, batch.batch_id)
             return True
 
-        def landed() -> None:
-            self.verify_not_landed()
-
-        self._tried(part, land, landed)
+        self._tried(part, land, self.verify_not_landed)
 
     def _tried(self, part: Part, land: Callable[[DataFrame], T], landed: Callable[[], T | None]) -> T:
         """Calls `land` until it succeeds: again after a conflict with other work, and without the hint once memory was
@@ -227,7 +224,6 @@ class Landing:
 
     def metadata(self, participant: Participant, part: Part, revision: int) -> CommitMetadata:
         """What a commit says of itself."""
-        is_history = getattr(participant.spec, "kind", None) == "scd2"
         return CommitMetadata(
             batch=self.work.batch,
             fingerprint=self.work.batch.fingerprint,
@@ -238,7 +234,7 @@ class Landing:
             code_version=self.settings.code_version,
             quality=None if part.quality is None else part.quality.to_json(),
             set_aside=part.set_aside,
-            history="scd2" if is_history else None,
+            history="scd2" if participant.spec.kind == "scd2" else None,
             truncated=(part.truncated and participant.place == "point") or None,
             digest=part.digest,
             revision=revision or None,

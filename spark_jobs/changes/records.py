@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.uri import LakeUri
+from include.participants.records import HEADERS
 from include.pipeline_file import Source
 from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
@@ -20,7 +21,6 @@ from include.sources.kafka_options import spark_options
 from spark_jobs.engine.rows import first_row
 from spark_jobs.formats.moments import within_years
 
-HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 # In the error of Spark's Kafka source about, for instance, a timestamp in nanoseconds.
 _TIMESTAMP_TOO_LARGE = "overflows when converting to Spark's microsecond-precision"
 # Everything to read is in Kafka already. But before Spark sees a partition's end, a fetch waits there for new records:

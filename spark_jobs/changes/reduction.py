@@ -27,7 +27,7 @@ from spark_jobs.changes.dispositions import (
     tallied,
 )
 from spark_jobs.changes.records import Volume
-from spark_jobs.engine.rows import first_row
+from spark_jobs.engine.rows import comparable, first_row
 from spark_jobs.engine.session import tagged
 
 _BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that is sent to every executor
@@ -149,8 +149,5 @@ def _by_disposition(folded: DataFrame, pipeline: Pipeline, with_content: bool) -
 
 
 def _row_digest(folded: DataFrame) -> Column:
-    """The digest of one change. Spark has none of maps."""
-    fields = [field for field in folded.schema.fields if field.name not in OF_DISPOSITION]
-    columns = {field.name: F.col(spark_name(field.name)) for field in fields}
-    maps = {field.name for field in fields if "map<" in field.dataType.simpleString()}
-    return F.xxhash64(*(F.to_json(F.struct(c)) if name in maps else c for name, c in columns.items()))
+    """The digest of one change."""
+    return F.xxhash64(*comparable(folded.drop(*OF_DISPOSITION).schema))

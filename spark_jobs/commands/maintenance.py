@@ -146,7 +146,7 @@ class Maintenance:
 
     def _keys(self, role: str) -> Sequence[str]:
         """Columns that tell the table's rows apart, or nearly so."""
-        [keys] = [p.keys for p in self._catalog.participants if p.name == role]
+        [keys] = [p.spec.keys for p in self._catalog.participants if p.name == role]
         return keys
 
     def _optimize(self, role: str) -> list[str]:
@@ -168,9 +168,10 @@ class Maintenance:
 
     def _is_mended_soon(self, role: str) -> bool:
         """Whether a table holds what no landed batch has left there: making it anew needs the files from before."""
-        state = self._state()
-        named, heads = state.positions.get(role), heads_of(self.settings, self.pipeline, state)
-        return named is not None and role in heads and not heads[role].is_at(named)
+        state = Ledger(self._tables.ledger).recent()
+        if (named := state.positions.get(role)) is None:
+            return False
+        return not heads_of(self.settings, self.pipeline, state)[role].is_at(named)
 
     def _purge(self) -> list[str]:
         """Purges old tombstones. Before that, it records what it is about to purge.

@@ -7,17 +7,10 @@ from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.sql import SparkSession
 
-from include.protocol.commit_metadata import CommitMetadata
-
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _SUCCEEDS = "spark.lakemark.commit.succeeds"  # for `PosixLogStore`
-
-
-def marked_write(spark: SparkSession, metadata: CommitMetadata) -> AbstractContextManager[None]:
-    """The one Delta write in the block lands with the batch's marker and metadata in its commit, or not at all."""
-    return marked(spark, metadata.batch.app_id, metadata.batch.batch_id, metadata.dumps())
 
 
 @contextmanager

@@ -1,8 +1,12 @@
-"""Rows that a query brings to the driver."""
+"""Rows: those that a query brings to the driver, and how rows are compared."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from include.lake.sql import spark_name
 
 
 def first_row(frame: DataFrame) -> Row:
@@ -10,3 +14,17 @@ def first_row(frame: DataFrame) -> Row:
     row = frame.first()
     assert row is not None, "the query has at least one row"
     return row
+
+
+def comparable(schema: StructType, of: str = "") -> list[Column]:
+    """All columns of a schema in a form that can be compared and digested: Spark does neither with maps.
+
+    Args:
+        of: what stands before each name: a struct that holds them, and a dot.
+    """
+
+    def form(name: str, type_: str) -> Column:
+        value = F.col(f"{of}{spark_name(name)}")
+        return F.to_json(F.struct(value)) if "map<" in type_ else value
+
+    return [form(field.name, field.dataType.simpleString()) for field in schema.fields]

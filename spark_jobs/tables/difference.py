@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE
 from include.pipeline_file.table_spec import TableSpec
+from spark_jobs.engine.rows import comparable
 
 DIFFERENCE = "lakemark_difference"  # the view that the MERGE reads
 _GONE = f"{LINEAGE}_gone"
@@ -29,20 +30,20 @@ def difference(head: DataFrame, wanted: DataFrame, spec: TableSpec) -> DataFrame
     """
     if spec.kind == "scd2":
         head, wanted = (rows.where(F.col(_ORDER).isNotNull()) for rows in (head, wanted))
-    names = head.columns
-    there = head.select(*_identity(spec), F.struct(*map(spark_name, names)).alias("was"))
-    must = wanted.select(*_identity(spec), F.struct(*map(spark_name, names)).alias("is"))
-    same = reduce(and_, (F.col(f"h.{name}").eqNullSafe(F.col(f"w.{name}")) for name in _names(spec)))
+    names, identity = head.columns, _identity(spec)
+    told_apart = [F.col(column).alias(name) for name, column in identity.items()]
+    there = head.select(*told_apart, F.struct(*map(spark_name, names)).alias("was"))
+    must = wanted.select(*told_apart, F.struct(*map(spark_name, names)).alias("is"))
+    same = reduce(and_, (F.col(f"h.{name}").eqNullSafe(F.col(f"w.{name}")) for name in identity))
     both = there.alias("h").join(must.alias("w"), same, "full_outer")
-    maps = {field.name for field in head.schema.fields if "map<" in field.dataType.simpleString()}
-    differs = ~_comparable("was", names, maps).eqNullSafe(_comparable("is", names, maps))
+    was, now = (F.struct(*comparable(head.schema, f"{of}.")) for of in ("was", "is"))
+    differs = ~was.eqNullSafe(now)
     is_gone = F.col("is").isNull()
     rows = both.where(differs | F.col("was").isNull() | is_gone).select(
         F.coalesce("is", "was").alias("row"), is_gone.alias(_GONE)
     )
     # Another writer may have put several rows under one key.
-    once = rows.select("row.*", _GONE).select("*", *_identity(spec)).dropDuplicates(_names(spec))
-    return once.drop(*_names(spec))
+    return rows.select("row.*", _GONE).select("*", *told_apart).dropDuplicates([*identity]).drop(*identity)
 
 
 def difference_statement(table: str, names: Sequence[str], spec: TableSpec) -> str:
@@ -51,8 +52,7 @@ def difference_statement(table: str, names: Sequence[str], spec: TableSpec) -> s
     Args:
         names: the table's columns.
     """
-    keys = [spark_name(key) for key in spec.keys] + ([_ORDER] if spec.kind == "scd2" else [])
-    on = " AND ".join(f"target.{key} <=> source.{key}" for key in keys)
+    on = " AND ".join(f"target.{key} <=> source.{key}" for key in _identity(spec).values())
     columns = [spark_name(name) for name in names]
     return (
         f"MERGE INTO {table} AS target USING {DIFFERENCE} AS source ON {on} "
@@ -63,17 +63,7 @@ def difference_statement(table: str, names: Sequence[str], spec: TableSpec) -> s
     )
 
 
-def _names(spec: TableSpec) -> list[str]:
-    """Columns that no table has, for what tells rows apart."""
-    return [f"{LINEAGE}_key_{n}" for n in range(len(spec.keys) + (spec.kind == "scd2"))]
-
-
-def _identity(spec: TableSpec) -> list[Column]:
+def _identity(spec: TableSpec) -> dict[str, str]:
+    """What tells rows apart, in SQL, by names that no table's column has."""
     columns = [*map(spark_name, spec.keys), *([_ORDER] if spec.kind == "scd2" else [])]
-    return [F.col(column).alias(name) for column, name in zip(columns, _names(spec), strict=True)]
-
-
-def _comparable(of: str, names: Sequence[str], maps: set[str]) -> Column:
-    """All columns in a form that can be compared: Spark cannot compare maps."""
-    columns = {name: F.col(f"{of}.{spark_name(name)}") for name in names}
-    return F.struct(*(F.to_json(F.struct(c)) if name in maps else c for name, c in columns.items()))
+    return {f"{LINEAGE}_key_{n}": column for n, column in enumerate(columns)}
