@@ -20,11 +20,8 @@ FaultPoint = Literal[
     "plan.recorded",  # the answer is lost
     "attempt.before_read",
     "attempt.after_read",
-    "attempt.archive_landed",  # but nothing else
-    "attempt.judged",  # and recorded; nothing has landed
-    "attempt.quarantine_landed",  # but not the target
-    "attempt.history_landed",  # but not the target
-    "attempt.route_landed",  # but not the target
+    "attempt.judged",  # and recorded; nothing that was decoded has landed
+    "attempt.part_landed",  # a table before the point (with @N: the Nth), but not the point
     "attempt.before_merge",
     "attempt.landed",  # the answer is lost
     "settle.begins",

@@ -20,6 +20,7 @@ from include.audit.batches import (
 from include.audit.recompute import Recomputation, Tables, recompute
 from include.audit.report import AuditReport, Finding
 from include.control.coordinator import Coordinator
+from include.control.deliveries import undelivered
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96, query
 from include.lake.log_entry import LogEntry
@@ -65,6 +66,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *set_aside_findings(by_key.values(), aside),
         *_beside_findings(coordinator, state),
         *_archived_findings(Catalog.of(pipeline).point, pipeline.name, log),
+        *_delivery_findings(settings, pipeline),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
@@ -141,6 +143,21 @@ def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
             entries = [] if log is None else log.entries(name)
             yield from beside_findings(name, state, participant.name, found=found, entries=entries)
             yield from _archived_findings(participant, name, log)
+        except LakemarkError as error:
+            yield _finding(error)
+
+
+def _delivery_findings(settings: Settings, pipeline: Pipeline) -> Iterator[Finding]:
+    """Commits that a system after the point lacks, or that it alone knows."""
+    for follower in Catalog.of(pipeline).after:
+        try:
+            found = follower.position()
+            if waiting := undelivered(settings, pipeline, follower, found):
+                yield Finding(
+                    f"{len(waiting)} commits wait for delivery: the first one is {waiting[0].metadata.batch}",
+                    f"{pipeline.name}, {follower.name}",
+                    f"`lakemark run {pipeline.name}` delivers them, or its log says why it cannot",
+                )
         except LakemarkError as error:
             yield _finding(error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from include.control.deliveries import deliver
 from include.fault_points import fault_point
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
@@ -57,6 +58,7 @@ class Settler:
                 found="a lower one",
                 action=f"run the batch: clear its merge task, or `lakemark run {self.pipeline.name}`",
             )
+        deliver(self.settings, self.pipeline)
         return committed
 
     def settle_run(self, run: RunPlan) -> list[BatchRecord]:

@@ -103,9 +103,14 @@ class TableLog:
         return generation
 
     def digest_of(self, batch: Batch) -> str | None:
-        """The digest of the batch's newest commit here; None if log clean-up has removed it."""
-        landed = self.landed(batch)
-        return landed.metadata.digest if landed is not None else None
+        """The digest of the batch's newest commit here; None if log clean-up has removed it, or a RESTORE its rows."""
+        for entry in self._history():
+            metadata = CommitMetadata.loads(entry.get("userMetadata"))
+            if metadata is not None and (metadata.batch.pipeline, metadata.batch.key) == (batch.pipeline, batch.key):
+                return metadata.digest
+            if _restores(entry):
+                return None
+        return None
 
     def attempt_at(self, version: int) -> str | None:
         """The attempt that made the commit of a version; None if there is no such commit, or no attempt made it."""
@@ -212,17 +217,21 @@ class TableLog:
         return TargetView(marker, self.table_id, self.restored(since_version, self.version), is_fenced)
 
     def restored(self, since_version: int | None, until_version: int) -> tuple[int, int | None] | None:
-        """The newest RESTORE after a version, up to another one; and the version that it went back to, if it says so.
+        """The newest RESTORE after a version, up to another one, that took away what that version held; and the version
+        that it went back to, if it says so. One that was taken back by another RESTORE took nothing away.
 
         Args:
             since_version: None: there is no search.
         """
-        if since_version is None or since_version >= until_version:
-            return None
-        for entry in newest_infos(self.uri, until_version, until_version - since_version):
-            if entry.get("operation") == "RESTORE":
-                back_to = (entry.get("operationParameters") or {}).get("version")
-                return entry["version"], int(back_to) if back_to not in (None, "null", "") else None
+        while since_version is not None and since_version < until_version:
+            restores = (e for e in newest_infos(self.uri, until_version, until_version - since_version) if _restores(e))
+            if (entry := next(restores, None)) is None:
+                return None
+            said = (entry.get("operationParameters") or {}).get("version")
+            back_to = int(said) if said not in (None, "null", "") else None
+            if back_to is None or back_to < since_version:
+                return entry["version"], back_to
+            until_version = back_to
         return None
 
     def _landed_commit(self, entry: JsonObject, metadata: CommitMetadata) -> LandedCommit:
@@ -261,6 +270,10 @@ def _ended(pipeline: str, generation: int, uri: LakeUri) -> LedgerBehindTarget:
         action="the ledger and the target were lost, or restored from a copy: bring the right ones back; or "
         f"`lakemark reset {pipeline} --from earliest --reason ...` begins a generation after all that the tables know",
     )
+
+
+def _restores(entry: JsonObject) -> bool:
+    return entry.get("operation") == "RESTORE"
 
 
 def _moment(entry: JsonObject) -> str:

@@ -11,11 +11,12 @@ from itertools import chain
 from typing import Self
 
 from include.participants import changes, records
+from include.participants.follower import Follower
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
 from include.protocol.participants import Place
 
-KINDS: list[Callable[[Pipeline], Iterator[Participant]]] = [
+KINDS: list[Callable[[Pipeline], Iterator[Participant | Follower]]] = [
     records.archive,  # first: it does not depend on decoding
     records.quarantine,
     changes.history,
@@ -28,11 +29,16 @@ KINDS: list[Callable[[Pipeline], Iterator[Participant]]] = [
 class Catalog:
     """What a pipeline's batch writes."""
 
-    participants: tuple[Participant, ...]  # in the order in which they are written
+    participants: tuple[Participant, ...]  # the tables, in the order in which they are written
+    after: tuple[Follower, ...]  # the systems that follow the point's log
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Self:
-        return cls(tuple(chain.from_iterable(kind(pipeline) for kind in KINDS)))
+        found = tuple(chain.from_iterable(kind(pipeline) for kind in KINDS))
+        return cls(
+            tuple(entry for entry in found if isinstance(entry, Participant)),
+            tuple(entry for entry in found if not isinstance(entry, Participant)),
+        )
 
     @property
     def before(self) -> tuple[Participant, ...]:

@@ -94,8 +94,10 @@ def parts(pipeline: Pipeline) -> list[Part]:
         "Kafka has lost stops the pipeline",
     )
     waits_in = [Catalog.of(pipeline.landing).point] if pipeline.landing else []
-    written = (*waits_in, *Catalog.of(pipeline).participants)
-    return [source, *(Part(p.in_words, "exactly_once", p.because) for p in written)]
+    catalog = Catalog.of(pipeline)
+    written = (*waits_in, *catalog.participants)
+    parts = [Part(p.in_words, "exactly_once", p.because) for p in written]
+    return [source, *parts, *(Part(f.in_words, f.level, f.because) for f in catalog.after)]
 
 
 def markdown(pipeline: Pipeline) -> str:

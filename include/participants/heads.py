@@ -10,7 +10,7 @@ from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position, Positions
+from include.protocol.participants import NOWHERE, Position, Positions, verify_not_rolled_back
 from include.protocol.participants import positions_to_begin_with as to_begin_with
 from include.settings import Settings
 
@@ -30,11 +30,27 @@ def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict
 
     Raises:
         LedgerBehindTarget: a table says that the generation has ended. TableDamaged: see there.
+        TargetBehindLedger: a RESTORE has rolled a table back.
     """
+    logs = logs_before(settings, pipeline)
+    verify_none_rolled_back(pipeline.name, logs, state.positions)
     return {
         name: NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
-        for name, log in logs_before(settings, pipeline).items()
+        for name, log in logs.items()
     }
+
+
+def verify_none_rolled_back(pipeline: str, logs: Logs, named: Positions) -> None:
+    """Raises TargetBehindLedger if a RESTORE has taken from a table what the last landed batch has left in it."""
+    for name in logs.keys() & named.keys():
+        verify_not_rolled_back(named[name], restored_since(logs[name], named[name]), f"{pipeline}, {name}")
+
+
+def restored_since(log: TableLog | None, named: Position) -> tuple[int, int | None] | None:
+    """The RESTORE that has taken from a table what it held at a position, if there was one: see `TableLog.restored`."""
+    if log is None or log.table_id != named.identity:
+        return None
+    return log.restored(named.version, log.version)
 
 
 def newest_heads(pipeline: str, logs: Logs, generation: int, form: int = FORM) -> dict[str, Position]:
@@ -68,12 +84,13 @@ def positions_to_begin_with(logs: Logs, named: Positions, heads: Positions) -> d
     """Where a new generation's tables must stand (see `protocol.participants`).
 
     Where log clean-up has removed what came after a position, nobody can make the table anew from there. Such a table
-    is accepted as it is.
+    is accepted as it is; so is one that a RESTORE has rolled back.
     """
     found = to_begin_with(named, heads)
     for name, log in logs.items():
         version = found[name].version
         after = -1 if version is None else version
-        if log is not None and not found[name].is_at(heads[name]) and not log.reaches_back_to(after):
+        is_out_of_reach = log is not None and not found[name].is_at(heads[name]) and not log.reaches_back_to(after)
+        if is_out_of_reach or restored_since(log, found[name]) is not None:
             found[name] = heads[name]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from include.protocol.batch import Batch
 from include.protocol.counts import SourceCounts
@@ -17,7 +17,7 @@ from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_t
 FORMAT = 1
 # Fields that may be missing.
 _OPTIONAL = ("quality", "set_aside", "history", "truncated", "digest", "revision", "made_from")
-Role = Literal["target", "archive", "quarantine", "history", "route"]
+Role = str  # of a participant: see `include.participants`
 FENCE_ROLE = "fence"  # the commit that ends a generation (see `generations`)
 CANCEL_ROLE = "backfill cancelled"  # after this commit, no chunk of the backfill can land
 MAINTENANCE_ROLE = "maintenance"  # this commit changes no row that a reader sees

@@ -191,6 +191,29 @@ def verify_not_behind(found: Position, named: Position, where: str) -> None:
     )
 
 
+def verify_not_rolled_back(named: Position, restored: tuple[int, int | None] | None, where: str) -> None:
+    """Checks for a RESTORE, which removes rows and leaves markers as they are.
+
+    Args:
+        named: as the last landed batch has left the table. restored: the version of a RESTORE since then, and the one
+            that it went back to; None: there was none.
+
+    Raises:
+        TargetBehindLedger: see above.
+    """
+    if restored is None:
+        return
+    raise TargetBehindLedger(
+        what="a RESTORE rolled back a table that batches write beside the target, which removes rows and leaves "
+        "markers as they are",
+        where=f"{where}, version {restored[0]}",
+        expected=f"the rows of version {named.version}",
+        found="the rows of an earlier time" if restored[1] is None else f"the rows of version {restored[1]}",
+        action="`lakemark reset NAME --from earliest --reason ...` fills it again (changes are order-proof); or "
+        f"restore version {restored[0] - 1}; or, to go on with the table as it is, `lakemark reset NAME --reason ...`",
+    )
+
+
 def _is_behind(found: Position, named: Position) -> bool:
     same_table = named.identity in (None, found.identity)
     return not same_table or (found.batch, found.revision) < (named.batch, named.revision)

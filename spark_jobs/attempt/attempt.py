@@ -160,7 +160,7 @@ class Attempt:
                     positions[participant.name] = landing.before(
                         participant, part, participant.uri(self.settings) in large
                     )
-                fault_point(f"attempt.{participant.role}_landed")
+                fault_point("attempt.part_landed")
             point = content.part(catalog.point)
             with phases.phase(catalog.point.phase, commits=True):
                 landing.point(catalog.point, point, positions, work.target in large)

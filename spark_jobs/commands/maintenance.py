@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.control.deliveries import undelivered
 from include.control.spent_tables import remove_spent_tables
 from include.lake.delta_tables import file_of_int96, open_table, verify_alone
 from include.lake.ledger import Ledger
@@ -160,14 +161,20 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
-        if self._is_mended_soon(role):
-            return ["left VACUUM: the next batch may need older files"]
+        if self._is_needed(role):
+            return ["left VACUUM: the next batch or delivery may need older files"]
         verify_alone(self._places[role])  # another table in this folder is not ours to remove
         table, hours = spark_table(self._places[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {table} RETAIN {hours:g} HOURS")
 
-    def _is_mended_soon(self, role: str) -> bool:
-        """Whether a table holds what no landed batch has left there: making it anew needs the files from before."""
+    def _is_needed(self, role: str) -> bool:
+        """Whether somebody still needs files of earlier versions: to make a table anew, where it holds what no landed
+        batch has left there; or to deliver what the point's commits have changed."""
+        if role == self._catalog.point.name:
+            return any(
+                undelivered(self.settings, self.pipeline, follower, follower.position())
+                for follower in self._catalog.after
+            )
         state = Ledger(self._tables.ledger).recent()
         if (named := state.positions.get(role)) is None:
             return False

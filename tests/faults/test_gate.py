@@ -20,8 +20,7 @@ from tests.support.stopped import resumed, stopped
 from tests.support.world import LAKEMARK, World, as_dict
 
 # Those that `lakemark run` passes. One in every run; all of them in `make test-all`.
-_OF_OTHER_PIPELINES = ("attempt.archive_landed", "attempt.history_landed", "attempt.route_landed")
-_POINTS = [p for p in FAULT_POINTS if p.startswith(("plan.", "attempt.", "settle.")) and p not in _OF_OTHER_PIPELINES]
+_POINTS = [p for p in FAULT_POINTS if p.startswith(("plan.", "attempt.", "settle."))]
 _ALWAYS = {"attempt.judged"}
 
 

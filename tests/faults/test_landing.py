@@ -25,7 +25,7 @@ _BOTH = (
     "settle.decided",
     "settle.recorded",
 )
-_MERGING = (*_BOTH, "attempt.judged", "attempt.quarantine_landed", "attempt.before_merge")
+_MERGING = (*_BOTH, "attempt.judged", "attempt.part_landed", "attempt.before_merge")
 _ALWAYS = {("merging", "attempt.landed")}
 _CASES = [
     pytest.param(half, point, marks=() if (half, point) in _ALWAYS else pytest.mark.slow)

@@ -148,7 +148,7 @@ def bookings(world: World) -> None:
     send(world, "bookings", [booking(1, "sale"), booking(2, "refund"), booking(3, "sale"), (None, b"no")])
     run(world, pipeline)
     send(world, "bookings", [booking(4, "refund"), booking(5, "sale"), ({"id": 2}, None), ({"id": 3}, None)])
-    killed(world, "run", "bookings", LAKEMARK_TEST_FAULT="attempt.route_landed=kill")
+    killed(world, "run", "bookings", LAKEMARK_TEST_FAULT="attempt.part_landed=kill@2")
 
 
 def booking(number: int, kind: str) -> tuple[dict, dict]:

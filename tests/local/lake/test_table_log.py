@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.ledger_events import BatchCommitted
-from tests.support.batches import batch, source
+from tests.support.batches import batch, landed, source
 from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target
 
 
@@ -64,3 +67,32 @@ def test_no_code_asks_deltalake_for_a_history() -> None:
     files = [file for folder in folders for file in (root / folder).rglob("*.py")]
     assert len(files) > 100
     assert [str(file) for file in files if ".history(" in file.read_text()] == []
+
+
+def test_i3_a_restore_that_another_one_takes_back_took_nothing_away(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    for n in range(3):
+        write_deltalake(place, pa.table({"id": [n]}), mode="append")
+
+    def found(since: int) -> tuple[int, int | None] | None:
+        log = TableLog.open(LakeUri(place))
+        assert log is not None
+        return log.restored(since, log.version)
+
+    assert found(1) is None
+    DeltaTable(place).restore(0)
+    assert (found(1), found(0), found(3)) == ((3, 0), None, None)
+    DeltaTable(place).restore(2)
+    assert found(1) is None
+    DeltaTable(place).restore(3)
+    assert found(1) == (3, 0), "it went back to what the first one had made"
+
+
+def test_i11_the_digest_of_rows_that_a_restore_has_taken_away_says_nothing(tmp_path: Path) -> None:
+    coordinator = coordinator_of(tmp_path)
+    target = make_target(coordinator)
+    metadata = replace(landed(batch(0)).metadata, digest="d")
+    commit(target, 1, metadata.dumps(), {batch(0).app_id: 0})
+    assert TableLog.open(LakeUri(str(target))).digest_of(batch(0)) == "d"
+    DeltaTable(target).restore(0)
+    assert TableLog.open(LakeUri(str(target))).digest_of(batch(0)) is None

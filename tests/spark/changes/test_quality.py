@@ -175,7 +175,7 @@ def test_i8_i11_a_suite_changed_between_two_attempts_loses_nothing(world: World)
     """The first attempt dies after it has set a record aside; the second one sets another one aside."""
     pipeline = with_suite(world, NAMED)
     send(world, pipeline, {"id": 1}, {"id": 2, "name": None}, {"id": 3, "price": 500})
-    killed = world.lakemark("run", pipeline.name, LAKEMARK_TEST_FAULT="attempt.quarantine_landed=kill")
+    killed = world.lakemark("run", pipeline.name, LAKEMARK_TEST_FAULT="attempt.part_landed=kill")
     assert "killed by SIGKILL" in killed.stderr
     assert [row["offset"] for row in world.quarantine(pipeline)] == [1]
     world.run_batch(with_suite(world, CHEAP, again=pipeline))

@@ -1,0 +1,162 @@
+"""The checks: pipelines, one per kind of participant, and one with all that go together.
+
+A check says what its pipeline file holds. What readers must then see, `oracle` knows by the participants' roles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from include.participants.catalog import Catalog
+from include.pipeline_file import Pipeline
+from include.protocol.batch import BatchKey
+from include.protocol.planning import Idle
+from tests.matrix import oracle
+from tests.support.world import World, read_table
+
+SUITE = [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}]
+_KEYS = 12
+
+
+@dataclass(frozen=True)
+class Check:
+    """A pipeline of the matrix. In the sections, `NAME` stands for the pipeline's name."""
+
+    name: str
+    sections: dict[str, Any] = field(default_factory=dict)
+    parts: int = 1  # tables before the point; the quarantine is one, also before it has a record
+    deletes: bool = True  # among the changes
+    noted: bool = False  # it has the tests' own participants
+
+    def full_name(self, number: int) -> str:
+        """The pipeline's name. Args: number: tells it apart from those before."""
+        return f"{'noted_' if self.noted else ''}{self.name}_{number}"
+
+
+def _of(name: str, parts: int, deletes: bool = True, noted: bool = False, **sections: Any) -> Check:
+    return Check(name, sections, parts, deletes, noted)
+
+
+_ROUTES = {
+    "routes": [
+        {"table": "lake://silver/NAME_0", "when": "id % 3 = 0"},
+        {"table": "lake://silver/NAME_1", "when": "id % 3 = 1"},
+    ]
+}
+_HISTORY = {"history_table": "lake://silver/NAME_history"}
+CHECKS = [
+    _of("target", 1, change={"delete_when": "op = 'd'"}),
+    _of("archive", 2, archive="lake://bronze/NAME"),
+    _of("quarantine", 1, quality={"suite": "named"}),
+    _of("history", 2, target=_HISTORY, deletes=False),
+    _of("routes", 3, target=_ROUTES, quality={"suite": "named"}, change={"delete_when": "op = 'd'"}),
+    _of("versions", 1, change={"history": "scd2"}, deletes=False),
+    _of("landing", 1, archive="lake://bronze/NAME", merge_every=2),
+    _of("notes", 2, noted=True),
+    _of(
+        "everything",
+        4,
+        archive="lake://bronze/NAME",
+        quality={"suite": "named"},
+        target=_HISTORY,
+        deletes=False,
+        noted=True,
+    ),
+]
+
+
+@dataclass
+class Case:
+    """The pipeline of a check, and all that it has been through."""
+
+    world: World
+    check: Check
+    pipeline: Pipeline
+    batches_sent: int = 0
+    is_sound: bool = True
+
+    @classmethod
+    def of(cls, world: World, check: Check, number: int) -> Case:
+        """A pipeline with two batches in its tables. Args: number: see `Check.full_name`."""
+        world.write_suite("named", SUITE)
+        case = cls(world, check, written(world, check, check.full_name(number), world.topic()))
+        for _ in range(2):
+            case.change()
+            case.run()
+        case.verify()
+        return case
+
+    def change(self) -> None:
+        """Sends the records of one batch: new keys, newer and late changes, and what cannot be applied."""
+        self.batches_sent += 1
+        step = 100 * self.batches_sent
+        moves = [(n * 7 % _KEYS, step - 130 * (n % 5 == 0) + n) for n in range(18)]
+        changes = [{"id": id_, "seq": seq, "name": f"n{seq % 4}", "op": "u"} for id_, seq in moves]
+        if self.check.deletes:
+            changes[3]["op"] = "d"
+        nameless = {"id": _KEYS, "seq": step, "name": None, "op": "u"}
+        self.world.produce(self.topic, [*changes, {**changes[1], "id": _KEYS + self.batches_sent}, b"{", nameless])
+
+    def use_another_program(self) -> None:
+        """The pipeline file leaves out records from now on."""
+        self.pipeline = written(self.world, self.check, self.name, self.topic, {"filter": "seq % 2 = 0"})
+
+    def use_its_own_program(self) -> None:
+        self.pipeline = written(self.world, self.check, self.name, self.topic)
+
+    def run(self) -> None:
+        """Runs until the pipeline is caught up."""
+        for half in self.pipeline.halves:
+            while not isinstance(plan := self.world.coordinator(half).plan(ignore_merge_every=True), Idle):
+                self.world.attempt(half, plan.batch.batch_id)
+                self.world.settle(half, plan.batch.batch_id)
+
+    def planned(self) -> BatchKey:
+        """Lands what can land, and plans the batch that merges it."""
+        for half in self.pipeline.halves[:-1]:
+            self.world.drain(half)  # a landing waits for nothing
+        return self.world.coordinator(self.pipeline).plan(ignore_merge_every=True).batch.key
+
+    def verify(self) -> None:
+        """Every participant is as the oracle says."""
+        for half in self.pipeline.halves:
+            catalog = Catalog.of(half)
+            for participant in catalog.participants:
+                rows = read_table(participant.uri(self.world.settings))
+                oracle.assert_table_is_right(participant, rows, self.sent, half)
+            for recorder in catalog.after:
+                oracle.assert_followed(self.world, half, recorder)
+
+    def verify_after_a_restart(self) -> None:
+        """A process that knows nothing of what happened finds nothing wrong."""
+        self.verify()
+        done = self.world.lakemark("audit", self.name, "--deep")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    @property
+    def name(self) -> str:
+        return self.pipeline.name
+
+    @property
+    def topic(self) -> str:
+        return self.pipeline.source.topics[0]
+
+    @property
+    def sent(self) -> list:
+        return self.world.sent_to(self.pipeline)
+
+
+def written(world: World, check: Check, name: str, topic: str, source: dict[str, Any] | None = None) -> Pipeline:
+    """The check's pipeline, as its file says. Args: source: more of that section."""
+    sections = _named(check.sections, name)
+    return world.pipeline(topic, name, source=source or {}, **sections)
+
+
+def _named(value: Any, name: str) -> Any:
+    """A copy of sections with the pipeline's name in it."""
+    if isinstance(value, dict):
+        return {key: _named(inner, name) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_named(inner, name) for inner in value]
+    return value.replace("NAME", name) if isinstance(value, str) else value
