@@ -246,10 +246,14 @@ def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch:
     return first - 1 if first > 0 else None
 
 
-def chunk_may_land(found: Position, chain: Position | None) -> bool:
+def chunk_may_land(found: Position, chain: Position | None, generation: int) -> bool:
     """Whether a chunk of a backfill may write a table before the point. Where a live batch has begun to land, a Replace
-    may still take back everything since its base, and the chunk with it."""
-    return chain is None or found.is_at(chain)
+    may still take back everything since its base, and the chunk with it.
+
+    Args:
+        chain: as for `decide`. If no landed batch names the table, none of this generation may have begun there.
+    """
+    return found.generation != generation if chain is None else found.is_at(chain)
 
 
 def repair_due(named: Positions, heads: Positions) -> list[str]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from include.protocol.batch import Batch
-from include.protocol.errors import OffsetsExpired, RetryableError, TopicRecreated
+from include.protocol.batch import Batch, BatchKey
+from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, RetryableError, TopicRecreated
 from include.protocol.ledger_events import TopicsStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NEVER, Positions, repair_due, standing, verify_not_behind
+from include.protocol.participants import NEVER, Position, Positions, repair_due, standing, verify_not_behind
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 
@@ -110,6 +110,7 @@ def plan_next(
     Raises:
         OffsetsExpired, TopicRecreated: Kafka no longer holds what comes next (I7).
         TargetBehindLedger: a table lacks what the last batch has left in it.
+        LedgerBehindTarget: a table holds a batch that the ledger never planned.
     """
     if state.is_fresh and (held := sorted(name for name, head in heads.items() if head.marker != NEVER)):
         raise RetryableError(
@@ -122,6 +123,8 @@ def plan_next(
     for name, head in heads.items():
         if (named := state.positions.get(name)) is not None:
             verify_not_behind(head, named, f"{pipeline}, {name}")
+        if head.batch >= BatchKey(state.generation, state.next_batch_id):
+            raise _never_planned(f"{pipeline}, {name}", state, head)
     if state.pending is not None:
         verify_source(state.pending.batch, source)
         return PendingBatch(state.pending.batch)
@@ -143,6 +146,17 @@ def plan_next(
         mends=tuple(mends),
     )
     return NewBatch(batch, sum(lags.values()) - batch.width, standing(state.positions, heads))
+
+
+def _never_planned(where: str, state: LedgerState, head: Position) -> LedgerBehindTarget:
+    return LedgerBehindTarget(
+        what="a table holds a batch that the ledger never planned, and the target does not",
+        where=where,
+        expected=f"at most generation {state.generation} batch {state.next_batch_id - 1}",
+        found=head.in_words,
+        action="the ledger and the target were restored from a copy, or lost: bring the right ones back; or "
+        "`lakemark reset NAME --from earliest --reason ...` begins a generation after all that the tables know",
+    )
 
 
 def next_offsets(pipeline: str, state: LedgerState, source: SourceExtent) -> dict[TopicPartition, int]:

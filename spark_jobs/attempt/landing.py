@@ -248,7 +248,7 @@ class Landing:
 def _is_quiet(log: TableLog, pipeline: str, generation: int, chain: Position | None) -> bool:
     """Whether a chunk may land now. Where the generation has just ended, the ledger says so soon."""
     is_fenced = log.marker(pipeline, generation) == FENCE
-    return not is_fenced and chunk_may_land(log.position(pipeline, generation), chain)
+    return not is_fenced and chunk_may_land(log.position(pipeline, generation), chain, generation)
 
 
 def _opened(uri: LakeUri) -> TableLog:

@@ -124,7 +124,7 @@ class Beside:
         for name, table in self.tables.items():
             if table.markers.get(state.generation) == FENCE:
                 return
-            if not chunk_may_land(table.position(state.generation), state.positions.get(name)):
+            if not chunk_may_land(table.position(state.generation), state.positions.get(name), state.generation):
                 return
             table.versions.append(Version(None, table.versions[-1].rows | {row}))
             if killed:

@@ -84,9 +84,10 @@ def test_a_replace_starts_before_the_first_live_commit_after_the_chain() -> None
 
 
 def test_a_chunk_lands_only_where_no_live_batch_has_begun() -> None:
-    assert chunk_may_land(replace(CHAIN, version=9), CHAIN)
-    assert not chunk_may_land(replace(CHAIN, marker=4), CHAIN)
-    assert chunk_may_land(CHAIN, None)
+    assert chunk_may_land(replace(CHAIN, version=9), CHAIN, CHAIN.generation)
+    assert not chunk_may_land(replace(CHAIN, marker=4), CHAIN, CHAIN.generation)
+    assert chunk_may_land(CHAIN, None, CHAIN.generation + 1), "no batch of this generation has begun here"
+    assert not chunk_may_land(CHAIN, None, CHAIN.generation)
 
 
 def plan(heads: dict[str, Position], end: int = 10) -> object:

@@ -168,7 +168,7 @@ def steps_of_chunk(chunk: Chunk, world: World, guards: Guards) -> Iterator[tuple
     yield world, ended
     match chunk.step:
         case "decide":
-            if not guards.chunk_looks_first or chunk_may_land(world.found, world.named):
+            if not guards.chunk_looks_first or chunk_may_land(world.found, world.named, 1):
                 yield world, Chunk("commit", len(world.table) - 1)
         case "commit":
             if chunk.seen == len(world.table) - 1 or not guards.succeeds_what_it_saw:
