@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -52,7 +53,13 @@ _EMPTY_QUARANTINE = (
 )
 
 
-_Landed = tuple[BatchKey, Sequence[OffsetRange], Mapping[str, str]]  # ranges that it read whole, ids of its topics
+class _Landed(NamedTuple):
+    """A landed batch or chunk, and what it judged."""
+
+    key: BatchKey
+    ranges: Sequence[OffsetRange]  # that it read whole
+    topic_ids: Mapping[str, str]
+    set_aside: int | None = None  # records; None: nobody knows
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class QuarantineStates:
         - replay-...: a record that this replay reads (registered under the replay's own name, when it is needed)
         - resolved: a resolution; or a record that was applied by a replay whose end is not recorded
         - landed: a batch or chunk that has landed, with its place in the order
-        - reads: a range that such a batch read whole
+        - reads: a range that such a batch read whole, if the quarantine still holds all that it set aside
         - topics: a topic of such a batch, with its id: a re-created topic has other records at the same positions
         """
         database = duckdb.connect()
@@ -99,10 +106,14 @@ class QuarantineStates:
                 ]
         database.execute(f"CREATE TABLE resolved AS {' UNION ALL '.join(resolved)}")
         landed = [*self._landed_before(database), *self._landed()]
-        database.register("landed", _table(_LANDED, [(*key, place) for place, (key, *_) in enumerate(landed)]))
-        reads = [(*key, *r.as_tuple()) for key, ranges, _ in landed for r in ranges]
+        database.register("landed", _table(_LANDED, [(*one.key, place) for place, one in enumerate(landed)]))
+        # Where rows of a batch are gone from the quarantine (by a RESTORE, say), a record that is not there may be bad.
+        counted = database.execute("SELECT generation, batch_id, count(*) FROM aside GROUP BY ALL").fetchall()
+        held = {BatchKey(*key): count for *key, count in counted}
+        proven = [one for one in landed if one.set_aside is None or held.get(one.key, 0) >= one.set_aside]
+        reads = [(*one.key, *r.as_tuple()) for one in proven for r in one.ranges]
         database.register("reads", _table(_READS, reads))
-        topics = [(*key, *topic) for key, _, ids in landed for topic in {**self.state.topic_ids, **ids}.items()]
+        topics = [(*one.key, *t) for one in landed for t in {**self.state.topic_ids, **one.topic_ids}.items()]
         database.register("topics", _table(_TOPICS, topics))
         # Columns that not every quarantine has.
         optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}
@@ -177,9 +188,10 @@ class QuarantineStates:
         for commit in self._target_log.landed_commits(self.pipeline) if self._target_log else ():
             batch = commit.metadata.batch
             if batch.generation not in known:
-                told[batch.key] = (batch.key, () if batch.is_chunk else batch.ranges, batch.topic_ids)
+                ranges = () if batch.is_chunk else batch.ranges
+                told[batch.key] = _Landed(batch.key, ranges, batch.topic_ids, commit.metadata.counts.quarantined)
         # Their topics are not known; the current ones are assumed.
-        yield from ((key, (), {}) for key in unknown if key not in told)
+        yield from (_Landed(key, (), {}) for key in unknown if key not in told)
         yield from reversed(told.values())
 
     def _landed(self) -> Iterator[_Landed]:
@@ -191,10 +203,16 @@ class QuarantineStates:
                     planned[batch.key] = batch
                 case BatchCommitted():
                     batch = planned[event.generation, event.batch_id]
-                    yield batch.key, batch.ranges, batch.topic_ids
+                    set_aside = event.counts.quarantined if event.counts is not None else None
+                    yield _Landed(batch.key, batch.ranges, batch.topic_ids, set_aside)
                 case BackfillPlanned(backfill) if backfill.into == "same" or self._is_swapped(backfill):
                     for batch in self.landed_chunks(backfill):  # a replay reads single records of its ranges
-                        yield batch.key, batch.ranges if backfill.records is None else (), batch.topic_ids
+                        yield self._landed_chunk(batch, reads_whole=backfill.records is None)
+
+    def _landed_chunk(self, batch: Batch, reads_whole: bool) -> _Landed:
+        landed = self._target_log.landed(batch) if reads_whole and self._target_log else None
+        set_aside = landed.metadata.counts.quarantined if landed is not None else None
+        return _Landed(batch.key, batch.ranges if reads_whole else (), batch.topic_ids, set_aside)
 
     def landed_chunks(self, backfill: Backfill) -> list[Batch]:
         """The chunks of a backfill that have landed, by their markers in the target."""

@@ -53,3 +53,16 @@ def test_records_of_an_old_and_a_new_topic_at_one_position_are_replayed_in_diffe
     frozen = DeltaTable(str(tmp_path / "frozen")).to_pyarrow_table().to_pylist()
     found = sorted((row["chunk"], row["offset"], row["timestamp"]) for row in frozen)
     assert found == [(0, 0, second), (0, 1, second), (1, 2, second), (2, 0, first)]
+
+
+def test_i8_a_batch_whose_rows_are_gone_from_the_quarantine_proves_no_record_good(tmp_path: Path) -> None:
+    """A RESTORE has taken away what the first generation set aside; the second one set it aside again."""
+    tables = coordinator_of(tmp_path).tables
+    first, second = (replace(batch(0), generation=n, topic_ids={"t": "id"}) for n in (1, 2))
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    row = {"topic": "t", "partition": 0, "offset": 4, "timestamp": at, "key": None, "value": b"{", "reason": "no JSON"}
+    write_deltalake(str(tables.quarantine), pa.Table.from_pylist([{**row, "generation": 2, "batch_id": 0}], _SCHEMA))
+    events = list(chain.from_iterable((BatchPlanned(of), committed(of)) for of in (second, first)))
+    assert committed(first).counts.quarantined == 1
+    quarantine = Quarantine("p", tables, events, LedgerState(topic_ids={"t": "id"}))
+    assert [row["offset"] for row in quarantine.set_aside().to_pylist()] == [4]
