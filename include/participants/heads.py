@@ -9,6 +9,7 @@ from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM
+from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position, Positions
 from include.protocol.participants import positions_to_begin_with as to_begin_with
@@ -29,12 +30,44 @@ def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict
         state: the ledger's.
 
     Raises:
-        LedgerBehindTarget: a table says that the generation has ended. TableDamaged: see there.
+        LedgerBehindTarget: a table says that the generation has ended. TargetBehindLedger: a RESTORE rolled one back.
+        TableDamaged: see there.
     """
-    return {
-        name: NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
-        for name, log in logs_before(settings, pipeline).items()
-    }
+    heads = {}
+    for name, log in logs_before(settings, pipeline).items():
+        heads[name] = NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
+        verify_not_rolled_back(log, state.positions.get(name), f"{pipeline.name}, {name}")
+    return heads
+
+
+def verify_not_rolled_back(log: TableLog | None, named: Position | None, where: str) -> None:
+    """Checks for a RESTORE since a table stood at a position. It removes rows and leaves markers as they are, so a head
+    that is at its position proves nothing.
+
+    Args:
+        named: None: the table is accepted as it is.
+
+    Raises:
+        TargetBehindLedger: there was one.
+    """
+    restored = _restored_since(log, named)
+    if restored is None:
+        return
+    version, back_to = restored
+    raise TargetBehindLedger(
+        what="a RESTORE rolled a table back that batches write beside the target",
+        where=f"{where}, version {version}",
+        expected="the rows of every committed batch",
+        found=f"the rows of version {back_to}" if back_to is not None else "the rows of an earlier time",
+        action="`lakemark reset NAME --from earliest --reason ...` fills it again (changes are order-proof); or, to go "
+        "on with the table as it is, `lakemark reset NAME --reason ...`",
+    )
+
+
+def _restored_since(log: TableLog | None, named: Position | None) -> tuple[int, int | None] | None:
+    if log is None or named is None:
+        return None
+    return log.restored(-1 if named.version is None else named.version, log.version)
 
 
 def newest_heads(pipeline: str, logs: Logs, generation: int, form: int = FORM) -> dict[str, Position]:
@@ -68,12 +101,13 @@ def positions_to_begin_with(logs: Logs, named: Positions, heads: Positions) -> d
     """Where a new generation's tables must stand (see `protocol.participants`).
 
     Where log clean-up has removed what came after a position, nobody can make the table anew from there. Such a table
-    is accepted as it is.
+    is accepted as it is. So is one that a RESTORE rolled back: a person has looked at it.
     """
     found = to_begin_with(named, heads)
     for name, log in logs.items():
         version = found[name].version
         after = -1 if version is None else version
-        if log is not None and not found[name].is_at(heads[name]) and not log.reaches_back_to(after):
+        is_lost = log is not None and not found[name].is_at(heads[name]) and not log.reaches_back_to(after)
+        if is_lost or _restored_since(log, found[name]) is not None:
             found[name] = heads[name]
     return found

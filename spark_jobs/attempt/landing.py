@@ -19,6 +19,7 @@ from include.lake.delta_tables import commit_marker
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
@@ -103,6 +104,8 @@ class Landing:
             found = replace(found, digest=log.digest_of(batch))
         chain = self.work.stands_on.get(participant.name)
         decision = decide(found, chain, batch.key, digest=part.digest, where=where)
+        if not isinstance(decision, Overtaken):
+            verify_not_rolled_back(log, chain, where)
         match decision:
             case Leave():
                 return found

@@ -29,6 +29,7 @@ from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
+from include.protocol.errors import TargetBehindLedger
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row
@@ -167,11 +168,15 @@ class Maintenance:
         return self._commit(role, "VACUUM", f"VACUUM {table} RETAIN {hours:g} HOURS")
 
     def _is_mended_soon(self, role: str) -> bool:
-        """Whether a table holds what no landed batch has left there: making it anew needs the files from before."""
+        """Whether a table holds what no landed batch has left there, or was rolled back: making it anew, or bringing it
+        back, needs the files from before."""
         state = Ledger(self._tables.ledger).recent()
         if (named := state.positions.get(role)) is None:
             return False
-        return not heads_of(self.settings, self.pipeline, state)[role].is_at(named)
+        try:
+            return not heads_of(self.settings, self.pipeline, state)[role].is_at(named)
+        except TargetBehindLedger:
+            return True
 
     def _purge(self) -> list[str]:
         """Purges old tombstones. Before that, it records what it is about to purge.
