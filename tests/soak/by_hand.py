@@ -61,8 +61,7 @@ def rows_taken_out(role: str, victim: Victim) -> bool:
     assert any("another writer" not in f["what"] for f in named), f"rows were taken out of {role}: {said}"
     if role in ("quarantine", "archive") or victim.purges or victim.chance.random() < 0.5:
         _execute(victim, RESTORED, table, before)
-        if victim.do_as_told() == []:  # it is as it was; a person puts that on record, as the audit says
-            victim.command("reset", table.half.name, "--reason", "soak")
+        assert victim.do_as_told()[:1] == [_NOTICED], f"{role} was rolled back, and that was not noticed"
     else:
         victim.command("reset", table.half.name, "--from", "earliest", "--reason", "soak")
     return True
@@ -81,18 +80,20 @@ def suite_changed(victim: Victim) -> bool:
     victim.send(_FEW)
     if victim.pipeline.landing is not None:
         victim.command("run", victim.pipeline.landing.name)
+    sleeper = None
     if wakes_up:
         process = victim.run(LAKEMARK_TEST_FAULT="attempt.before_merge=stop")
         sleeper = stopped(process)
+        assert sleeper is not None, "the first attempt has ended"  # so nobody knows which suite has judged the batch
     else:
-        bit = dies_at("attempt.before_merge", victim)
+        assert dies_at("attempt.before_merge", victim), "the first attempt was not killed"
     victim.rejected += [name] if is_stricter else []
     victim.write_suite()
     victim.drain()
-    if wakes_up and sleeper is not None:
+    if sleeper is not None:
         sleeper.send_signal(signal.SIGCONT)
         process.communicate(timeout=RUN_SECONDS_MAX)
-    return sleeper is not None if wakes_up else bit
+    return True
 
 
 def _whole(change: dict[str, Any]) -> dict[str, Any]:

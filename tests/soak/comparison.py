@@ -60,7 +60,7 @@ def _differences(victim: Victim) -> Iterator[Difference]:
                 yield Difference(role, len(expected.aside), _either(held, expected.aside), "records")
             case "archive":
                 yield Difference(role, len(expected.records), _either(_archived(table), expected.records), "records")
-            case "history" | "target" if role == "history" or victim.pipeline.change.history:
+            case "history" | "target" if role == "history" or victim.pipeline.change.history == "scd2":
                 right = expected.states()
                 yield Difference(role, sum(map(len, right.values())), _unequal(_shown_states(table), right), "states")
             case _:

@@ -74,9 +74,10 @@ class Victim:
     @property
     def tables(self) -> dict[str, Table]:
         """All tables that its batches write, by role: target, archive, quarantine, history, route."""
+        named = {"target": self.pipeline.target.table, "history": self.pipeline.target.history_table}
         return {
             p.role: Table(
-                half, p.role, p.spec.table if p.role in ("target", "history") else p.name, p.uri(self.world.settings)
+                half, p.role, half.name if half.is_landing else named.get(p.role) or p.name, p.uri(self.world.settings)
             )
             for half in self.pipeline.halves
             for p in Catalog.of(half).participants
