@@ -27,6 +27,7 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
 from include.pipeline_file import LANDING, Pipeline
 from include.protocol.errors import LakemarkError
@@ -143,6 +144,7 @@ def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
             entries = [] if log is None else log.entries(name)
             yield from beside_findings(name, state, participant.name, found=found, entries=entries)
             yield from _archived_findings(participant, name, log)
+            verify_not_rolled_back(log, state.positions.get(participant.name), f"{name}, {participant.name}")
         except LakemarkError as error:
             yield _finding(error)
 

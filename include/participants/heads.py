@@ -10,7 +10,7 @@ from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position, Positions, verify_not_rolled_back
+from include.protocol.participants import NOWHERE, Position, Positions, rolled_back
 from include.protocol.participants import positions_to_begin_with as to_begin_with
 from include.settings import Settings
 
@@ -32,23 +32,30 @@ def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict
         LedgerBehindTarget: a table says that the generation has ended. TableDamaged: see there.
         TargetBehindLedger: a RESTORE has rolled a table back.
     """
-    logs = logs_before(settings, pipeline)
-    verify_none_rolled_back(pipeline.name, logs, state.positions)
-    return {
-        name: NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
-        for name, log in logs.items()
-    }
+    heads = {}
+    for name, log in logs_before(settings, pipeline).items():
+        heads[name] = NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
+        verify_not_rolled_back(log, state.positions.get(name), f"{pipeline.name}, {name}")
+    return heads
 
 
-def verify_none_rolled_back(pipeline: str, logs: Logs, named: Positions) -> None:
-    """Raises TargetBehindLedger if a RESTORE has taken from a table what the last landed batch has left in it."""
-    for name in logs.keys() & named.keys():
-        verify_not_rolled_back(named[name], restored_since(logs[name], named[name]), f"{pipeline}, {name}")
+def verify_not_rolled_back(log: TableLog | None, named: Position | None, where: str) -> None:
+    """Checks for a RESTORE since a table stood at a position. It removes rows and leaves markers as they are, so a head
+    that is at its position proves nothing.
+
+    Args:
+        named: None: the table is accepted as it is.
+
+    Raises:
+        TargetBehindLedger: there was one.
+    """
+    if named is not None and (restored := _restored_since(log, named)) is not None:
+        raise rolled_back(named, *restored, where)
 
 
-def restored_since(log: TableLog | None, named: Position) -> tuple[int, int | None] | None:
-    """The RESTORE that has taken from a table what it held at a position, if there was one: see `TableLog.restored`."""
-    if log is None or log.table_id != named.identity:
+def _restored_since(log: TableLog | None, named: Position) -> tuple[int, int | None] | None:
+    """The RESTORE that has taken from a table what it held at a position: see `TableLog.restored`."""
+    if log is None or named.version is None or log.version <= named.version or log.table_id != named.identity:
         return None
     return log.restored(named.version, log.version)
 
@@ -91,6 +98,6 @@ def positions_to_begin_with(logs: Logs, named: Positions, heads: Positions) -> d
         version = found[name].version
         after = -1 if version is None else version
         is_out_of_reach = log is not None and not found[name].is_at(heads[name]) and not log.reaches_back_to(after)
-        if is_out_of_reach or restored_since(log, found[name]) is not None:
+        if is_out_of_reach or _restored_since(log, found[name]) is not None:
             found[name] = heads[name]
     return found

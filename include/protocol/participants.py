@@ -191,26 +191,21 @@ def verify_not_behind(found: Position, named: Position, where: str) -> None:
     )
 
 
-def verify_not_rolled_back(named: Position, restored: tuple[int, int | None] | None, where: str) -> None:
-    """Checks for a RESTORE, which removes rows and leaves markers as they are.
+def rolled_back(named: Position, version: int, back_to: int | None, where: str) -> TargetBehindLedger:
+    """The error for a table that a RESTORE rolled back.
 
     Args:
-        named: as the last landed batch has left the table. restored: the version of a RESTORE since then, and the one
-            that it went back to; None: there was none.
-
-    Raises:
-        TargetBehindLedger: see above.
+        named: as the last landed batch has left it. version: that RESTORE made. back_to: it went back to; None: it does
+            not say.
     """
-    if restored is None:
-        return
-    raise TargetBehindLedger(
+    return TargetBehindLedger(
         what="a RESTORE rolled back a table that batches write beside the target, which removes rows and leaves "
         "markers as they are",
-        where=f"{where}, version {restored[0]}",
+        where=f"{where}, version {version}",
         expected=f"the rows of version {named.version}",
-        found="the rows of an earlier time" if restored[1] is None else f"the rows of version {restored[1]}",
+        found="the rows of an earlier time" if back_to is None else f"the rows of version {back_to}",
         action="`lakemark reset NAME --from earliest --reason ...` fills it again (changes are order-proof); or "
-        f"restore version {restored[0] - 1}; or, to go on with the table as it is, `lakemark reset NAME --reason ...`",
+        f"restore version {version - 1}; or, to go on with the table as it is, `lakemark reset NAME --reason ...`",
     )
 
 

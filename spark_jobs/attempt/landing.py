@@ -19,7 +19,7 @@ from include.lake.delta_tables import commit_marker
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
-from include.participants.heads import restored_since
+from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
@@ -37,7 +37,6 @@ from include.protocol.participants import (
     base_of,
     chunk_may_land,
     decide,
-    verify_not_rolled_back,
 )
 from include.settings import Settings
 from spark_jobs.attempt.content import Part
@@ -104,8 +103,7 @@ class Landing:
         if found.batch == batch.key:
             found = replace(found, digest=log.digest_of(batch))
         chain = self.work.stands_on.get(participant.name)
-        if chain is not None:
-            verify_not_rolled_back(chain, restored_since(log, chain), where)
+        verify_not_rolled_back(log, chain, where)
         decision = decide(found, chain, batch.key, digest=part.digest, where=where)
         match decision:
             case Leave():

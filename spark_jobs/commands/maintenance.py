@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.control.deliveries import undelivered
+from include.control import older_files
 from include.control.spent_tables import remove_spent_tables
 from include.lake.delta_tables import file_of_int96, open_table, verify_alone
 from include.lake.ledger import Ledger
@@ -25,7 +25,6 @@ from include.lake.table_log import TableLog
 from include.lake.upkeep import keep_appended, shape_of
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.heads import heads_of
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE
@@ -161,24 +160,11 @@ class Maintenance:
         shape = self._shape(role)
         if shape is None or not shape.removable_files:
             return []
-        if self._is_needed(role):
+        if older_files.are_needed(self.settings, self.pipeline, role):
             return ["left VACUUM: the next batch or delivery may need older files"]
         verify_alone(self._places[role])  # another table in this folder is not ours to remove
         table, hours = spark_table(self._places[role]), self._rules.vacuum_after_hours
         return self._commit(role, "VACUUM", f"VACUUM {table} RETAIN {hours:g} HOURS")
-
-    def _is_needed(self, role: str) -> bool:
-        """Whether somebody still needs files of earlier versions: to make a table anew, where it holds what no landed
-        batch has left there; or to deliver what the point's commits have changed."""
-        if role == self._catalog.point.name:
-            return any(
-                undelivered(self.settings, self.pipeline, follower, follower.position())
-                for follower in self._catalog.after
-            )
-        state = Ledger(self._tables.ledger).recent()
-        if (named := state.positions.get(role)) is None:
-            return False
-        return not heads_of(self.settings, self.pipeline, state)[role].is_at(named)
 
     def _purge(self) -> list[str]:
         """Purges old tombstones. Before that, it records what it is about to purge.

@@ -11,7 +11,7 @@ from include.audit.auditor import audit
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from tests.conftest import world_in
-from tests.faults.test_fault_points import is_good, more_records
+from tests.support.topics import Sent
 from tests.support.world import World, as_dict, newest_by_key, read_table
 
 _BOTH = (
@@ -46,6 +46,21 @@ def pipeline(world: World) -> Pipeline:
     return world.pipeline(
         world.topic(), "landed", quality={"suite": "named"}, archive="lake://bronze/landed", merge_every=3
     )
+
+
+KEYS = 40
+
+
+def more_records(world: World, pipeline: Pipeline) -> None:
+    """Records for one batch, most of them newer than what is there, three of them for the quarantine."""
+    [topic], base = pipeline.source.topics, len(world.sent)
+    changes = [{"id": i % KEYS, "seq": base + i * 7 % 90 - 20, "name": f"n{base}", "op": "u"} for i in range(60)]
+    nameless = {"id": KEYS, "seq": base, "op": "u"}
+    world.produce(topic, [*changes, b"{", None, nameless])
+
+
+def is_good(record: Sent) -> bool:
+    return isinstance(record.value, dict) and "name" in record.value
 
 
 def places(rows: list[dict]) -> list[tuple[str, int, int]]:

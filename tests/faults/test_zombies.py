@@ -66,33 +66,6 @@ def test_i5_a_jvm_that_stood_still_in_its_commit_changes_nothing(
     assert_right(world, pipeline, [2, 1, 0])
 
 
-@pytest.mark.slow
-def test_i5_an_attempt_that_slept_before_its_merge_changes_nothing(world: World, zombies: list) -> None:
-    topic, pipeline = two_batches(world)
-    process = job(world, pipeline, 1, LAKEMARK_TEST_FAULT="attempt.before_merge=stop")
-    zombies.append(process)
-    sleeper = stopped(process)
-    life_goes_on(world, pipeline, topic)
-    code, said = resumed(process, sleeper)
-    assert (code, '"already_applied"' in said) == (0, True), said
-    assert_right(world, pipeline, [2, 1, 0])
-
-
-@pytest.mark.slow
-def test_i5_an_attempt_of_a_generation_that_was_reset_wakes_up_to_a_fence(world: World, zombies: list) -> None:
-    _, pipeline = two_batches(world)
-    process = job(world, pipeline, 1, LAKEMARK_TEST_FAULT="attempt.before_merge=stop")
-    zombies.append(process)
-    sleeper = stopped(process)
-    assert world.lakemark("reset", pipeline.name, "--reason", "test").returncode == 0
-    code, said = resumed(process, sleeper)
-    assert (code, "FencedGeneration" in said) == (12, True), said
-    assert landed_commits(world, pipeline) == [0]
-    world.drain(pipeline)
-    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
-    assert audit(world.settings, pipeline, deep=True).findings == ()
-
-
 def test_i1_a_planner_that_slept_between_decision_and_record_makes_no_plan(world: World, zombies: list) -> None:
     topic, pipeline = two_batches(world)
     world.attempt(pipeline, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -29,40 +30,54 @@ HOSTILE = [
 
 
 ROUTES = 2  # tables of the pipeline whose keys move: the target is the first
+Order = tuple[int, str, int, int]  # seq, topic, partition, offset
+State = tuple[int, int | None, int, str, str]  # since when, until when (in seq; None: now); seq, name, op
 
 
 @dataclass
 class Expected:
-    """The right tables of one pipeline: the newest change of each key, and what belongs in the quarantine."""
+    """The right tables of one pipeline: the newest change of each key, every state of each key, what belongs in the
+    quarantine, and all records."""
 
     moves: bool = False  # keys move, between as many tables as there are routes
-    tables: list[dict[int, tuple[tuple, dict[str, Any]]]] = field(default_factory=list)
+    remembers: bool = False  # it has a table of history
+    tables: list[dict[int, tuple[Order, dict[str, Any]]]] = field(default_factory=list)
+    changes: dict[int, dict[Order, dict[str, Any]]] = field(default_factory=dict)  # all of them, for the history
     aside: set[tuple[str, int, int]] = field(default_factory=set)
+    records: set[tuple[str, int, int, bytes]] = field(default_factory=set)  # for the archive
     events: int = 0
 
     def __post_init__(self) -> None:
         self.tables = [{} for _ in range(ROUTES if self.moves else 1)]
 
-    def add(self, sent: Iterable[Sent]) -> None:
+    def add(self, sent: Iterable[Sent], rejected: bool = False) -> None:
+        """Takes records that the pipeline will read.
+
+        Args:
+            rejected: its suite sets them aside.
+        """
         for record in sent:
             self.events += 1
-            change = record.value
-            if not isinstance(change, dict):
-                self.aside.add((record.topic, record.partition, record.offset))
+            change, place = record.value, (record.topic, record.partition, record.offset)
+            self.records.add((*place, json.dumps(change).encode() if isinstance(change, dict) else change))
+            if rejected or not isinstance(change, dict):
+                self.aside.add(place)
                 continue
-            order = (change["seq"], record.topic, record.partition, record.offset)
+            order = (change["seq"], *place)
+            if self.remembers:
+                self.changes.setdefault(change["id"], {})[order] = change
             self._apply(self._tables_of(change), change["id"], order, change)
             before = change.get("old_id")
             if before not in (None, change["id"]):  # the row that it was is gone, wherever it was
                 self._apply(self.tables, before, order, {"op": "d"})
 
-    def _tables_of(self, change: dict[str, Any]) -> list[dict[int, tuple[tuple, dict[str, Any]]]]:
+    def _tables_of(self, change: dict[str, Any]) -> list[dict[int, tuple[Order, dict[str, Any]]]]:
         if not self.moves:
             return self.tables
         return self.tables if change["kind"] is None else [self.tables[change["kind"] == "b"]]
 
     @staticmethod
-    def _apply(tables: Iterable[dict], key: int, order: tuple, change: dict[str, Any]) -> None:
+    def _apply(tables: Iterable[dict], key: int, order: Order, change: dict[str, Any]) -> None:
         for newest in tables:
             if key not in newest or order > newest[key][0]:
                 newest[key] = (order, change)
@@ -70,6 +85,28 @@ class Expected:
     def rows(self) -> list[dict[int, dict[str, Any]]]:
         """What readers of each table see."""
         return [{k: change for k, (_, change) in newest.items() if change["op"] != "d"} for newest in self.tables]
+
+    def states(self) -> dict[int, list[State]]:
+        """What readers of the history see, by key, sorted."""
+        found = ((key, sorted(_states(changes), key=str)) for key, changes in self.changes.items())
+        return {key: states for key, states in found if states}
+
+
+def _states(changes: dict[Order, dict[str, Any]]) -> list[State]:
+    """The states of one key. A state holds until the next one begins, or until the key is deleted."""
+    states: list[State] = []
+    holds = False
+    for _, change in sorted(changes.items()):
+        since, values = change["seq"], (change["seq"], change["name"], change["op"])
+        deletes = change["op"] == "d"
+        if holds and not deletes and states[-1][2:] == values:
+            continue  # a change of nothing
+        if holds:
+            states[-1] = (states[-1][0], since, *states[-1][2:])
+        if not deletes:
+            states.append((since, None, *values))
+        holds = not deletes
+    return states
 
 
 def changes(chance: random.Random, count: int, keys: int, now: int, moves: bool = False) -> list[Any]:

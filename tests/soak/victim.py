@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from deltalake import DeltaTable
+
 from include.installation.stack import Stack
+from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
-from tests.soak.load import Expected
+from tests.soak.load import Expected, changes
+from tests.support.advice import advised
 from tests.support.world import LAKEMARK, World
 
 RUN_SECONDS_MAX = 300
 PARTITIONS = 3
 NEW_KEYS = 2 * 10**9  # no other change is of these
+_ERRORS_MAX = 6  # on the way out of one fault
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that the victim's batches write."""
+
+    half: Pipeline  # whose batches they are
+    role: str
+    name: str  # as findings of an audit name it
+    uri: LakeUri
+
+    @property
+    def version(self) -> int | None:
+        """None: there is no such table yet."""
+        return DeltaTable(str(self.uri)).version() if DeltaTable.is_deltatable(str(self.uri)) else None
 
 
 @dataclass
@@ -26,12 +48,19 @@ class Victim:
     pipeline: Pipeline
     expected: Expected
     chance: random.Random
-    forgets: bool = True  # Kafka may lose records of its topic
+    keys: int  # of its changes: from 0 up to this
+    forgets: bool  # Kafka may lose records of its topic
+    is_whole: bool = True  # what it reads from still holds all that was ever sent
+    rejected: list[str] = field(default_factory=list)  # names that its suite sets aside
 
     @property
     def more(self) -> dict[str, Any]:
         """Fields that its changes have beside those of all pipelines."""
         return {"kind": "a", "old_id": None} if self.expected.moves else {}
+
+    @property
+    def purges(self) -> bool:
+        return self.pipeline.maintenance.purge_tombstones_after_days is not None
 
     @property
     def topic(self) -> str:
@@ -41,6 +70,38 @@ class Victim:
     def reader(self) -> str:
         """The name of the half that reads Kafka."""
         return self.pipeline.halves[0].name
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """All tables that its batches write, by role: target, archive, quarantine, history, route."""
+        named = {"target": self.pipeline.target.table, "history": self.pipeline.target.history_table}
+        return {
+            p.role: Table(
+                half, p.role, half.name if half.is_landing else named.get(p.role) or p.name, p.uri(self.world.settings)
+            )
+            for half in self.pipeline.halves
+            for p in Catalog.of(half).participants
+        }
+
+    def send(self, count: int) -> str:
+        """Sends changes, and expects what must come of them. Returns their name."""
+        now = self.expected.events
+        values = changes(self.chance, count, self.keys, now, self.expected.moves)
+        self.expected.add(self.world.produce(self.topic, values, PARTITIONS))
+        self.world.sent.clear()
+        return f"n{now}"
+
+    def write_suite(self, *more: str) -> None:
+        """Writes the suite by which its records are judged.
+
+        Args:
+            more: names that it sets aside, beside those that it sets aside for good.
+        """
+        rules = [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}}]
+        if names := [*self.rejected, *more]:
+            kwargs = {"column": "name", "value_set": names}
+            rules.append({"type": "expect_column_values_to_not_be_in_set", "kwargs": kwargs})
+        self.world.write_suite(self.pipeline.name, rules)
 
     def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
         return self.world.start(LAKEMARK, *command, **environment)
@@ -62,3 +123,22 @@ class Victim:
             if process.returncode == 0:
                 return
             assert left, said
+
+    def do_as_told(self) -> list[str]:
+        """Runs until caught up. For every error on the way it types the first command that the error gives; if that is
+        refused, the first one that the refusal gives. Returns the errors' names."""
+        met: list[str] = []
+        while len(met) < _ERRORS_MAX:
+            done = self.world.lakemark("run", self.pipeline.name, "--until-caught-up", "--json")
+            if done.returncode == 0:
+                return met
+            error = json.loads(done.stdout)
+            met.append(error["error"])
+            told = advised(error["action"], self.pipeline)
+            while told:
+                followed = self.world.lakemark(*told[0])
+                if followed.returncode == 0:
+                    break
+                told = advised(followed.stderr, self.pipeline)
+                assert told, (error, followed.stderr)
+        raise AssertionError(f"what the errors say leads nowhere: {met}")

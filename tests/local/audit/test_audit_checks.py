@@ -119,6 +119,8 @@ def test_a_sound_batch_and_one_whose_commit_has_expired_have_no_findings() -> No
     assert list(batch_findings(record(), good, sound(), 1)) == []
     assert list(batch_findings(None, good, sound(), 1)) == []
     assert list(batch_findings(record(), None, sound()[3:], 0)) == []
+    since = [entry(9, begun=SECOND)]  # the quarantine was rolled back; a person has filled it again, or accepts it
+    assert list(batch_findings(None, good, since, 0)) == []
 
 
 def test_a_table_beside_the_target_that_lacks_a_batch_or_does_not_add_up_is_found() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.commit_metadata import CommitMetadata
-from include.protocol.errors import RetryableError, TargetBehindLedger, TerminalError
+from include.protocol.errors import LedgerBehindTarget, RetryableError, TargetBehindLedger, TerminalError
 from include.protocol.generations import after_a_loss
 from include.protocol.ledger_events import BatchPlanned, Rollback
 from include.protocol.ledger_fold import fold
@@ -56,7 +56,7 @@ def test_i3_a_table_that_lacks_what_the_last_batch_left_is_refused(found: Positi
     with pytest.raises(TargetBehindLedger):
         decide(found, CHAIN, NEXT, digest="mine", where="")
     with pytest.raises(TargetBehindLedger):
-        plan(heads={"h": found})
+        plan(heads={"h": replace(found, marker=-1)})
     assert positions_to_begin_with({"h": CHAIN}, {"h": found}) == {"h": found}  # a person has looked at it
 
 
@@ -90,23 +90,34 @@ def test_a_chunk_lands_only_where_no_live_batch_has_begun() -> None:
     assert not chunk_may_land(CHAIN, None, CHAIN.generation)
 
 
+FIRST = replace(CHAIN, marker=0)
+
+
 def plan(heads: dict[str, Position], end: int = 10) -> object:
-    """The plan after batch 0, which left the table `h` at CHAIN."""
-    state = fold([BatchPlanned(batch(0)), replace(committed(batch(0)), positions={"h": CHAIN})])
+    """The plan after batch 0, which left the table `h` at FIRST."""
+    state = fold([BatchPlanned(batch(0)), replace(committed(batch(0)), positions={"h": FIRST})])
     return plan_next("p", state, source({("t", 0): (0, end)}), 50, heads=heads)
 
 
 def test_i11_a_repair_is_planned_although_the_source_is_idle() -> None:
-    assert plan({"h": CHAIN}) == Idle()
-    off = replace(CHAIN, revision=1)
+    assert plan({"h": FIRST}) == Idle()
+    off = replace(FIRST, revision=1)
     found = plan({"h": off, "new": NOWHERE})
     assert isinstance(found, NewBatch)
     assert (found.batch.ranges, found.batch.mends, found.lag_records) == ((), ("h",), 0)
-    assert found.stands_on == {"h": CHAIN, "new": NOWHERE}
+    assert found.stands_on == {"h": FIRST, "new": NOWHERE}
     with_records = plan({"h": off}, end=12)
     assert isinstance(with_records, NewBatch)
     assert (with_records.batch.width, with_records.batch.mends) == (2, ("h",))
-    assert repair_due({"h": CHAIN}, {"h": CHAIN, "new": off}) == []
+    assert repair_due({"h": FIRST}, {"h": FIRST, "new": off}) == []
+
+
+def test_i10_a_table_that_holds_a_batch_which_was_never_planned_is_told() -> None:
+    """The ledger and the target came back from an old copy. An attempt would find the table ahead for ever."""
+    with pytest.raises(LedgerBehindTarget, match="never planned"):
+        plan({"h": replace(FIRST, marker=1)})
+    with pytest.raises(LedgerBehindTarget, match="never planned"):
+        plan({"h": replace(FIRST, generation=2)})
 
 
 def test_i2_a_fresh_ledger_plans_nothing_over_tables_that_know_batches() -> None:

@@ -20,7 +20,7 @@ def test_i11_history_of_an_attempt_that_got_no_further_is_made_as_the_next_one_d
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The attempt fails between the two tables; then the pipeline file is changed, and a record is left out.
-    (tests/faults/test_fault_points.py shows that a kill there does no harm.)"""
+    (tests/matrix shows that a kill there does no harm.)"""
     topic = world.topic(partitions=1)
     pipeline = with_history(world, topic, "remade")
     world.produce(topic, changes(range(4), 1), 1)

@@ -1,0 +1,36 @@
+"""Says whether somebody still needs files of a table's earlier versions, so that VACUUM must wait."""
+
+from __future__ import annotations
+
+from include.control.deliveries import undelivered
+from include.lake.ledger import Ledger
+from include.participants.catalog import Catalog
+from include.participants.heads import heads_of
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
+from include.protocol.errors import TargetBehindLedger
+from include.settings import Settings
+
+
+def are_needed(settings: Settings, pipeline: Pipeline, name: str) -> bool:
+    """Whether a batch or a delivery may read them.
+
+    A table before the point is made anew from an earlier version if it is not where the last landed batch left it; one
+    that was rolled back can be brought back. What follows the point reads what its commits have changed.
+
+    Args:
+        name: the participant's.
+
+    Raises:
+        RetryableError: what follows the point does not answer. TableDamaged: see there.
+    """
+    catalog = Catalog.of(pipeline)
+    if name == catalog.point.name:
+        return any(undelivered(settings, pipeline, one, one.position()) for one in catalog.after)
+    state = Ledger(Tables.of(settings, pipeline).ledger).recent()
+    if (named := state.positions.get(name)) is None:
+        return False
+    try:
+        return not heads_of(settings, pipeline, state)[name].is_at(named)
+    except TargetBehindLedger:
+        return True

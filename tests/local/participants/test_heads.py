@@ -1,0 +1,63 @@
+"""A RESTORE of a table before the point removes rows, and leaves markers and the id of the table as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
+from include.participants.heads import positions_to_begin_with, verify_not_rolled_back
+from include.protocol.batch import app_id
+from include.protocol.errors import TargetBehindLedger
+from include.protocol.participants import Position, Stamp
+
+
+def landed(folder: Path, batches: int) -> TableLog:
+    """A table with this many batches of the pipeline p."""
+    for batch_id in range(batches):
+        marker = Transaction(app_id("p", 1), Stamp(batch_id).number)
+        rows, properties = pa.table({"id": [batch_id]}), CommitProperties(app_transactions=[marker])
+        write_deltalake(folder, rows, mode="append", commit_properties=properties)
+    return opened(folder)
+
+
+def opened(folder: Path) -> TableLog:
+    log = TableLog.open(LakeUri(str(folder)))
+    assert log is not None
+    return log
+
+
+def position(log: TableLog) -> Position:
+    return log.position("p", 1)
+
+
+def test_i11_a_restore_since_a_position_is_noticed(tmp_path: Path) -> None:
+    named = position(landed(tmp_path, 3))
+    verify_not_rolled_back(opened(tmp_path), named, "p, history")
+    DeltaTable(tmp_path).restore(1)
+    assert position(opened(tmp_path)).is_at(named), "so the position alone proves nothing"
+    with pytest.raises(TargetBehindLedger, match="rolled back a table") as failure:
+        verify_not_rolled_back(opened(tmp_path), named, "p, history")
+    assert failure.value.found == "the rows of version 1"
+
+
+def test_i11_a_restore_that_takes_back_only_what_never_landed_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    """The next attempt makes the table anew, since nothing says any more what it holds of the batch."""
+    named = position(landed(tmp_path, 1))
+    landed(tmp_path, 2)
+    DeltaTable(tmp_path).restore(named.version)
+    verify_not_rolled_back(opened(tmp_path), named, "p, history")
+    verify_not_rolled_back(opened(tmp_path), None, "p, history")  # one that no batch names is accepted
+
+
+def test_i11_a_new_generation_accepts_a_table_that_was_rolled_back(tmp_path: Path) -> None:
+    named = position(landed(tmp_path, 3))
+    DeltaTable(tmp_path).restore(1)
+    log = opened(tmp_path)
+    begun = positions_to_begin_with({"h": log}, {"h": named}, {"h": position(log)})
+    assert begun["h"].version == log.version
+    verify_not_rolled_back(log, begun["h"], "p, history")
