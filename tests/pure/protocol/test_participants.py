@@ -56,7 +56,7 @@ def test_i3_a_table_that_lacks_what_the_last_batch_left_is_refused(found: Positi
     with pytest.raises(TargetBehindLedger):
         decide(found, CHAIN, NEXT, digest="mine", where="")
     with pytest.raises(TargetBehindLedger):
-        plan(heads={"h": replace(found, marker=-1)})
+        plan(heads={"h": replace(found, marker=found.marker - CHAIN.marker)})  # after batch 0
     assert positions_to_begin_with({"h": CHAIN}, {"h": found}) == {"h": found}  # a person has looked at it
 
 
