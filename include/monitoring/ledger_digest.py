@@ -20,10 +20,12 @@ from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
     GenerationStarted,
+    PipelineAudited,
     TopicsStarted,
 )
 from include.protocol.ledger_rows import from_row
 from include.protocol.ledger_state import BatchRecord
+from include.protocol.proofs import Proofs, joined
 from include.protocol.ranges import TopicPartition
 
 
@@ -41,6 +43,7 @@ class LedgerDigest:
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next batch starts
     first_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where reading began
     open_backfills: tuple[int, ...] = ()
+    proofs: Proofs = field(default_factory=dict)  # the newest looks of audits
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -97,4 +100,6 @@ class _Digesting:
                 changes["open_backfills"] = (*now.open_backfills, backfill.number)
             case BackfillEnded() as ended:
                 changes["open_backfills"] = tuple(n for n in now.open_backfills if n != ended.number)
+            case PipelineAudited() as audited:
+                changes["proofs"] = joined(now.proofs, audited.looks)
         self._now = replace(now, **changes)

@@ -14,6 +14,7 @@ from include.protocol.batch import FORM, Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.json_data import JsonMapping
 from include.protocol.participants import Positions
+from include.protocol.proofs import Proofs
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
@@ -133,6 +134,7 @@ class LedgerSnapshot:
     next_offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
     cluster_id: str | None
+    proofs: Proofs = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,17 @@ class BackfillEnded:
     ended_by: str
 
 
+@dataclass(frozen=True)
+class PipelineAudited:
+    """What `lakemark audit` has seen. It moves nothing, so it may follow any event: nothing waits
+    for an audit."""
+
+    generation: int
+    batch_id: int  # the last batch that was committed when the audit began; -1: none of this generation was
+    started_by: str
+    looks: Proofs
+
+
 Event = (
     GenerationStarted
     | TopicsStarted
@@ -159,4 +172,5 @@ Event = (
     | LedgerSnapshot
     | BackfillPlanned
     | BackfillEnded
+    | PipelineAudited
 )

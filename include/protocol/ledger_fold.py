@@ -17,10 +17,12 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     LedgerSnapshot,
+    PipelineAudited,
     TopicsStarted,
 )
 from include.protocol.ledger_state import BackfillRecord, BatchRecord, LedgerState, contradiction
 from include.protocol.participants import Positions
+from include.protocol.proofs import Proofs, joined
 from include.protocol.ranges import TopicPartition
 
 
@@ -43,6 +45,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         backfills=folding.backfills,
         first_batch_id=folding.first_batch_id,
         is_whole=folding.is_whole,
+        proofs=folding.proofs,
     )
 
 
@@ -59,6 +62,7 @@ class _Folding:
     backfills: dict[int, BackfillRecord] = field(default_factory=dict)
     first_batch_id: int = 0
     is_whole: bool = True
+    proofs: Proofs = field(default_factory=dict)
     empty: bool = True
 
     def add(self, event: Event) -> None:
@@ -84,6 +88,8 @@ class _Folding:
                 if record is None or record.outcome is not None:
                     raise contradiction(event, "a backfill that has not ended", "none" if record is None else "an end")
                 self.backfills[event.number] = replace(record, outcome=event.outcome)
+            case PipelineAudited():
+                self.proofs = joined(self.proofs, event.looks)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():
                 if event.generation < self.generation:
                     return  # a late event from before a reset
@@ -105,13 +111,13 @@ class _Folding:
             record = self.batches[-1] if self.batches else None
             known = (record and (record.batch, record.commit), self.next_offsets, self.topic_ids, self.cluster_id)
             kept = ((batch, event.commit), dict(event.next_offsets), dict(event.topic_ids), event.cluster_id)
-            if known != kept:
+            if (*known, self.proofs) != (*kept, event.proofs):
                 raise contradiction(f"snapshot after {batch}", "what the events before it add up to", "something else")
             return
         self.is_whole, self.generation, self.first_batch_id = False, batch.generation, batch.batch_id
         self.batches = [BatchRecord(batch, (), event.commit)]
         self.next_offsets, self.topic_ids = dict(event.next_offsets), dict(event.topic_ids)
-        self.cluster_id = event.cluster_id
+        self.cluster_id, self.proofs = event.cluster_id, event.proofs
 
     def _begin(self, event: GenerationStarted) -> None:
         """Numbers only grow. One that another ledger of this pipeline has had is left out."""

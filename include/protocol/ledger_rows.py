@@ -20,10 +20,12 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     LedgerSnapshot,
+    PipelineAudited,
     Rollback,
     TopicsStarted,
 )
 from include.protocol.participants import positions_from_json, positions_to_json
+from include.protocol.proofs import proofs_from_json, proofs_to_json
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
 
 EventName = Literal[
@@ -36,6 +38,7 @@ EventName = Literal[
     "state_kept",
     "backfill_planned",
     "backfill_ended",
+    "audited",
 ]
 
 
@@ -76,6 +79,7 @@ def to_row(event: Event) -> JsonObject:
                 "next_offsets": offsets_to_json(event.next_offsets),
                 "topic_ids": dict(event.topic_ids),
                 "cluster_id": event.cluster_id,
+                "proofs": proofs_to_json(event.proofs),
             }
             return _row("state_kept", batch.generation, batch.batch_id, details)
         case BackfillPlanned(backfill):
@@ -83,6 +87,9 @@ def to_row(event: Event) -> JsonObject:
         case BackfillEnded():
             details = {"outcome": event.outcome, "ended_by": event.ended_by}
             return _row("backfill_ended", -event.number, 0, details)
+        case PipelineAudited():
+            details = {"started_by": event.started_by, "looks": proofs_to_json(event.looks)}
+            return _row("audited", event.generation, event.batch_id, details)
 
 
 def from_row(row: JsonMapping) -> Event:
@@ -107,12 +114,15 @@ def from_row(row: JsonMapping) -> Event:
                 "batch": Batch.from_json(details["batch"]),
                 "commit": _commit_from_json(*key, details["commit"]),
                 "next_offsets": offsets_from_json(details["next_offsets"]),
+                "proofs": proofs_from_json(details.get("proofs", {})),
             }
             return LedgerSnapshot(**{**details, **kept})
         case "backfill_planned":
             return BackfillPlanned(Backfill.from_json(details))
         case "backfill_ended":
             return BackfillEnded(-row["generation"], **details)
+        case "audited":
+            return PipelineAudited(*key, details["started_by"], proofs_from_json(details["looks"]))
         case other:
             raise LedgerConflict(
                 what="the ledger holds an event of an unknown kind",

@@ -20,6 +20,7 @@ from include.protocol.ledger_events import (
     TopicsStarted,
 )
 from include.protocol.participants import Positions
+from include.protocol.proofs import Proofs
 from include.protocol.ranges import TopicPartition
 
 _BACKFILLS_OF_A_LEDGER = 100_000  # more than any ledger will have; rows store a backfill's number in 32 bits
@@ -95,6 +96,7 @@ class LedgerState:
     backfills: Mapping[int, BackfillRecord] = field(default_factory=dict)  # of all generations, by number
     first_batch_id: int = 0  # the first known batch; above 0 only in a recent state
     is_whole: bool = True
+    proofs: Proofs = field(default_factory=dict)  # the newest looks of audits, of any generation
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -140,6 +142,7 @@ class LedgerState:
             next_offsets=self.next_offsets,
             topic_ids=self.topic_ids,
             cluster_id=self.cluster_id,
+            proofs=self.proofs,
         )
 
     def knows(self, key: BatchKey) -> bool:

@@ -7,14 +7,25 @@ import pytest
 
 from include.protocol.batch import BatchKey
 from include.protocol.errors import FencedGeneration, LedgerConflict, TerminalError
-from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BatchPlanned, GenerationStarted, TopicsStarted
+from include.protocol.ledger_events import (
+    AttemptEnded,
+    AttemptStarted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    PipelineAudited,
+    TopicsStarted,
+)
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
+from include.protocol.proofs import Look, outcome
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed
 
 SECOND = GenerationStarted(2, {TopicPartition("t", 0): 5}, {"t": "id-t"}, "cluster", "committed", "why", "me@host")
 START = TopicsStarted(1, 0, {TopicPartition("t", 0): 0}, {"t": "id-t"}, "cluster")
+LOOK = Look(1, 4, "2026-01-01T00:00:00+00:00", findings=0, version=7)
+AUDITED = PipelineAudited(1, 4, "me@host", {"target": {"log": LOOK, "rows": LOOK}, "archive": {"log": LOOK}})
 
 
 def test_the_fold_tells_progress_and_attempts() -> None:
@@ -117,9 +128,37 @@ def test_offsets_before_any_batch() -> None:
         AttemptEnded(1, 4, "a", "RangeGap", {"read": 0.5}, "what to do"),
         replace(SECOND, skipped=(OffsetRange("t", 0, 3, 5),), target_version=7),
         committed(batch(4)),
+        AUDITED,
+        fold([BatchPlanned(batch(0)), committed(batch(0)), AUDITED]).snapshot(),
     ],
     ids=lambda event: type(event).__name__,
 )
 def test_events_survive_the_ledger(event) -> None:
+    assert reread(event) == event
+
+
+def reread(event: Event) -> Event:
     row = to_row(event)
-    assert from_row({**row, "details": json.loads(json.dumps(row["details"]))}) == event
+    return from_row({**row, "details": json.loads(json.dumps(row["details"]))})
+
+
+def test_the_newest_look_of_each_depth_counts() -> None:
+    """A look by log takes no finding in the rows back, and no event ends a proof."""
+    found, later = replace(LOOK, findings=2), replace(LOOK, batch_id=5)
+    deep, plain = (replace(AUDITED, looks={"target": looks}) for looks in ({"rows": found}, {"log": later}))
+    state = fold([AUDITED, deep, SECOND, plain])
+    assert state.proofs == {"target": {"log": later, "rows": found}, "archive": {"log": LOOK}}
+    outcomes = [outcome(state.proofs.get(name, {})) for name in ("target", "archive", "history")]
+    assert outcomes == ["findings", "proven", "never proven"]
+    assert fold([BatchPlanned(batch(0)), committed(batch(0))]).proofs == {}
+
+
+def test_a_kept_state_holds_the_proofs_so_far_and_one_of_an_earlier_lakemark_holds_none() -> None:
+    before = [BatchPlanned(batch(0)), committed(batch(0))]
+    kept = fold([*before, AUDITED]).snapshot()
+    assert fold([kept]).proofs == fold([*before, AUDITED, kept]).proofs == AUDITED.looks
+    with pytest.raises(LedgerConflict, match="contradict"):
+        fold([*before, kept])
+    row = to_row(fold(before).snapshot())
+    del row["details"]["proofs"]
+    assert fold([*before, from_row(row)]).proofs == {}

@@ -41,6 +41,7 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     LedgerSnapshot,
+    PipelineAudited,
     TopicsStarted,
 )
 from include.protocol.ledger_fold import fold
@@ -55,6 +56,7 @@ from include.protocol.planning import (
     start_topics,
     verify_source,
 )
+from include.protocol.proofs import Depth, Look
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import (
     LandedCommit,
@@ -405,6 +407,12 @@ class Protocol(RuleBasedStateMachine):
     def maintenance(self, name: str) -> None:
         self.beside.tables[name].touch()
 
+    @rule(table=st.sampled_from("ab"), depth=st.sampled_from(["log", "rows"]), findings=st.integers(0, 1))
+    def an_audit_is_recorded(self, table: str, depth: Depth, findings: int) -> None:
+        state = fold(self.ledger)
+        look = Look(state.generation, state.committed_through, str(len(self.ledger)), findings)
+        self.append([PipelineAudited(state.generation, state.committed_through, "me", {table: {depth: look}})])
+
     def land(self, worker: Worker, answer_lost: bool = False) -> None:
         """Delta lands a marker that is higher than the one that is there, or nothing."""
         batch, generation = worker.batch, worker.batch.generation
@@ -576,7 +584,7 @@ class Protocol(RuleBasedStateMachine):
         assert recent.batches == whole.batches[recent.first_batch_id :] or not recent.is_whole
         for name in ("generation", "next_batch_id", "committed_through", "next_offsets", "committed_offsets"):
             assert getattr(recent, name) == getattr(whole, name), name
-        for name in ("topic_ids", "cluster_id", "pending", "last_commit", "target_version"):
+        for name in ("topic_ids", "cluster_id", "pending", "last_commit", "target_version", "proofs"):
             assert getattr(recent, name) == getattr(whole, name), name
 
     @invariant()
@@ -588,6 +596,7 @@ class Protocol(RuleBasedStateMachine):
         assert (digest.generation, digest.sequence) == (state.generation, len(self.ledger))
         assert (digest.next_offsets, digest.committed_offsets) == (state.next_offsets, state.committed_offsets)
         assert (digest.pending, digest.last) == (state.pending, state.batches[-1] if state.batches else None)
+        assert digest.proofs == state.proofs
 
     def teardown(self) -> None:
         """Whatever has happened, doing what the errors say brings the pipeline to the end of its topic."""
