@@ -4,7 +4,9 @@ adds up. Needs no Spark; reads metadata and the quarantine's counts, and with `d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from include.audit.batches import (
     archived_findings,
@@ -17,6 +19,7 @@ from include.audit.batches import (
     generations_begun,
     set_aside_findings,
 )
+from include.audit.proofs import looks_of
 from include.audit.recompute import Recomputation, Tables, recompute
 from include.audit.report import AuditReport, Finding
 from include.control.coordinator import Coordinator
@@ -28,8 +31,10 @@ from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.heads import verify_not_rolled_back
+from include.participants.follower import Follower
 from include.participants.participant import Participant
 from include.pipeline_file import LANDING, Pipeline
+from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE
@@ -46,16 +51,24 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
             nothing is recomputed.
     """
     coordinator = Coordinator(settings, pipeline)
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    reading = "target"
     try:
         before = TableLog.open(coordinator.tables.target)  # see `Coordinator._decide`: what is read when
         state = coordinator.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
         log = TableLog.open(coordinator.tables.target)
         entries = log.entries(pipeline.name) if log else []
+        reading = "quarantine"
         aside_log = TableLog.open(coordinator.tables.quarantine)
         quarantined = _rows_by_batch(aside_log)
         aside = list(aside_log.landed_commits(pipeline.name)) if aside_log else []
     except LakemarkError as error:
-        return AuditReport(pipeline.name, findings=(_finding(error),))
+        return _unreadable(coordinator, at, _finding(error, reading))
+    position = BatchKey(state.generation, state.committed_through)
+    catalog = Catalog.of(pipeline)
+    places = {p.name: p.uri(settings) for p in (catalog.point, *catalog.before)}
+    versions = {name: _version(uri) for name, uri in places.items()}  # before the checks, so that none is later
+    versions |= {"target": log.version if log is not None else None} | {system.name: None for system in catalog.after}
     commits = [e.landed for e in entries if e.landed]
     by_key = {commit.metadata.batch.key: commit for commit in commits}
     records = {record.batch.key: record for record in state.batches}
@@ -65,18 +78,16 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *chain_findings(pipeline.name, entries, state),
         *foreign_findings(pipeline.name, entries),
         *set_aside_findings(by_key.values(), aside),
-        *_beside_findings(coordinator, state),
-        *_archived_findings(Catalog.of(pipeline).point, pipeline.name, log),
-        *_delivery_findings(settings, pipeline),
+        *(f for p in catalog.before for f in _about(p.name, _beside_findings(coordinator, state, p))),
+        *_archived_findings(catalog.point, pipeline.name, log),
+        *(f for system in catalog.after for f in _about(system.name, _delivery_findings(settings, pipeline, system))),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
             for finding in batch_findings(records.get(key), by_key.get(key), entries, quarantined.get(key, 0))
         ),
     ]
-    catalog = Catalog.of(pipeline)
-    places = {p.name: p.uri(settings) for p in (catalog.point, *catalog.before)}
-    other_times = {role: list(_int96_findings(pipeline, {role: uri})) for role, uri in places.items()}
+    other_times = {role: list(_int96_findings(pipeline, role, uri)) for role, uri in places.items()}
     findings += [finding for found in other_times.values() for finding in found]
     recomputed = Recomputation(None, (), ())
     if deep and log is not None and not pipeline.is_landing:
@@ -96,6 +107,9 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         on_record=(*_losses(state, entries), *foreign_on_record(entries), *counts_on_record(entries)),
         recomputed=recomputed.target,
         tables=recomputed.tables,
+        generation=position.generation,
+        committed_through=position.batch_id,
+        looks=looks_of(position, at, versions, log=findings, rows=recomputed.findings, compared=recomputed.compared),
     )
 
 
@@ -118,8 +132,35 @@ def _tables(coordinator: Coordinator, target: TableLog, refused: dict[str, str])
     return Tables(target, history=found.get("history"), routes=routes, refused=refused)
 
 
-def _finding(error: LakemarkError) -> Finding:
-    return Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
+def _finding(error: LakemarkError, table: str = "target") -> Finding:
+    what = f"{error.what}: expected {error.expected}, found {error.found}"
+    return Finding(what, error.where, error.action, table)
+
+
+def _unreadable(coordinator: Coordinator, at: str, finding: Finding) -> AuditReport:
+    """The report where the ledger, the target or the quarantine cannot be read: nothing else was looked at."""
+    report = AuditReport(coordinator.pipeline.name, findings=(finding,))
+    try:
+        state = coordinator.ledger.recent()
+    except LakemarkError:
+        return report
+    position = BatchKey(state.generation, state.committed_through)
+    looks = looks_of(position, at, {}, log=report.findings)
+    return replace(report, generation=position.generation, committed_through=position.batch_id, looks=looks)
+
+
+def _version(uri: LakeUri) -> int | None:
+    """A table's version; None if there is none, or if it cannot be opened, which is a finding of the checks."""
+    try:
+        log = TableLog.open(uri)
+    except LakemarkError:
+        return None
+    return log.version if log is not None else None
+
+
+def _about(table: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The same findings, counted against a table."""
+    return (replace(finding, table=table) for finding in findings)
 
 
 def _marker_findings(
@@ -134,56 +175,54 @@ def _marker_findings(
         yield _finding(error)
 
 
-def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[Finding]:
-    """Findings in the archive, in the history and in routes' tables."""
+def _beside_findings(coordinator: Coordinator, state: LedgerState, participant: Participant) -> Iterator[Finding]:
+    """Findings in a table before the point."""
     name = coordinator.pipeline.name
-    for participant in Catalog.of(coordinator.pipeline).before:
-        try:
-            log = TableLog.open(participant.uri(coordinator.settings))
-            found = NOWHERE if log is None else log.position(name, state.generation, state.form)
-            entries = [] if log is None else log.entries(name)
-            yield from beside_findings(name, state, participant.name, found=found, entries=entries)
-            yield from _archived_findings(participant, name, log)
-            verify_not_rolled_back(log, state.positions.get(participant.name), f"{name}, {participant.name}")
-        except LakemarkError as error:
-            yield _finding(error)
+    try:
+        log = TableLog.open(participant.uri(coordinator.settings))
+        found = NOWHERE if log is None else log.position(name, state.generation, state.form)
+        entries = [] if log is None else log.entries(name)
+        yield from beside_findings(name, state, participant.name, found=found, entries=entries)
+        yield from _archived_findings(participant, name, log)
+        verify_not_rolled_back(log, state.positions.get(participant.name), f"{name}, {participant.name}")
+    except LakemarkError as error:
+        yield _finding(error)
 
 
-def _delivery_findings(settings: Settings, pipeline: Pipeline) -> Iterator[Finding]:
+def _delivery_findings(settings: Settings, pipeline: Pipeline, follower: Follower) -> Iterator[Finding]:
     """Commits that a system after the point lacks, or that it alone knows."""
-    for follower in Catalog.of(pipeline).after:
-        try:
-            found = follower.position()
-            if waiting := undelivered(settings, pipeline, follower, found):
-                yield Finding(
-                    f"{len(waiting)} commits wait for delivery: the first one is {waiting[0].metadata.batch}",
-                    f"{pipeline.name}, {follower.name}",
-                    f"`lakemark run {pipeline.name}` delivers them, or its log says why it cannot",
-                )
-        except LakemarkError as error:
-            yield _finding(error)
+    try:
+        found = follower.position()
+        if waiting := undelivered(settings, pipeline, follower, found):
+            yield Finding(
+                f"{len(waiting)} commits wait for delivery: the first one is {waiting[0].metadata.batch}",
+                f"{pipeline.name}, {follower.name}",
+                f"`lakemark run {pipeline.name}` delivers them, or its log says why it cannot",
+            )
+    except LakemarkError as error:
+        yield _finding(error)
 
 
-def _int96_findings(pipeline: Pipeline, tables: Mapping[str, LakeUri]) -> Iterator[Finding]:
-    """Tables whose timestamps readers without Spark, and so --deep, may misread.
+def _int96_findings(pipeline: Pipeline, name: str, uri: LakeUri) -> Iterator[Finding]:
+    """A table whose timestamps readers without Spark, and so --deep, may misread.
 
     Args:
-        tables: their places, by role.
+        name: the participant's.
     """
-    for role, uri in tables.items():
-        try:
-            log = TableLog.open(uri)
-            name = file_of_int96(log.table) if log is not None else None
-        except LakemarkError as error:
-            yield _finding(error)
-            continue
-        if name is not None:
-            yield Finding(
-                "timestamps are stored as INT96: readers without Spark misread those before 1677-09-21 and after "
-                "2262-04-11 (so --deep does not compare these rows)",
-                f"{pipeline.name}, {role}, file {name}",
-                f"`lakemark maintain {pipeline.name}` rewrites these files; no row changes",
-            )
+    try:
+        log = TableLog.open(uri)
+        file = file_of_int96(log.table) if log is not None else None
+    except LakemarkError as error:
+        yield _finding(error, name)
+        return
+    if file is not None:
+        yield Finding(
+            "timestamps are stored as INT96: readers without Spark misread those before 1677-09-21 and after "
+            "2262-04-11 (so --deep does not compare these rows)",
+            f"{pipeline.name}, {name}, file {file}",
+            f"`lakemark maintain {pipeline.name}` rewrites these files; no row changes",
+            name,
+        )
 
 
 def _source_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[Finding]:

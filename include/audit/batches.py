@@ -64,6 +64,7 @@ def batch_findings(
             f"the quarantine holds {quarantined} records, the commit says {counts.quarantined}",
             where,
             "rows of the quarantine table were removed or added by hand: restore them from its older versions",
+            table="quarantine",
         )
 
 
@@ -83,6 +84,7 @@ def set_aside_findings(landed: Iterable[LandedCommit], aside: Sequence[LandedCom
                 "the quarantine holds other records of the batch than its commit set aside",
                 f"{commit.metadata.batch}, version {commit.table_version}",
                 "two attempts with different suites or pipeline files ran at once: backfill the batch",
+                table="quarantine",
             )
 
 

@@ -37,6 +37,7 @@ def record_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> 
             f"{undecodable} records cannot be decoded and are not in the quarantine",
             where,
             "records were dropped, or rows of the quarantine removed: restore them from its older versions",
+            table="quarantine",
         )
     [(changed,)] = database.execute(
         'SELECT count(*) FROM records r JOIN aside a USING (topic, partition, "offset") '
@@ -47,6 +48,7 @@ def record_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> 
             f"{changed} quarantined records hold other bytes than Kafka does",
             where,
             "rows of the quarantine were edited: restore them from its older versions",
+            table="quarantine",
         )
 
 

@@ -66,6 +66,7 @@ class Recomputation:
     target: Recomputed | None  # None: it cannot be computed
     tables: tuple[RecomputedTable, ...]
     findings: tuple[Finding, ...]
+    compared: tuple[str, ...] = ()  # participants whose rows, or records, were compared with the source
 
 
 def recompute(
@@ -88,14 +89,16 @@ def recompute(
     audit = _Audit(settings, pipeline, state=state, commits=commits, tables=tables)
     listed = list(audit.listed())
     findings: list[Finding] = []
+    compared: list[str] = []
     try:
         verify_computable(pipeline)
         read = audit.load(aside)
         findings += record_findings(audit.database, pipeline)
+        compared.append("quarantine")
         audit.make_changes()
     except NotRecomputed as why:
         told = [replace(table, not_recomputed=str(why)) for table, _ in listed]
-        return Recomputation(None, tuple(told), tuple(findings))
+        return Recomputation(None, tuple(told), tuple(findings), tuple(compared))
     done: list[RecomputedTable] = []
     for table, log in listed:
         if table.not_recomputed is None and log is not None:
@@ -104,7 +107,9 @@ def recompute(
         done.append(table)
     [target, *_] = done
     recomputed = Recomputed(read, target.rows_equal, target.rows_beyond_reach)
-    return Recomputation(recomputed if target.not_recomputed is None else None, tuple(done), tuple(findings))
+    compared += [table.participant for table in done if table.not_recomputed is None]
+    of_target = recomputed if target.not_recomputed is None else None
+    return Recomputation(of_target, tuple(done), tuple(findings), tuple(compared))
 
 
 def verify_computable(pipeline: Pipeline) -> None:
@@ -152,9 +157,9 @@ class _Audit:
             found.append(("history", target.history_table, self.tables.history))
         found += [("route", route.table, self.tables.routes.get(route.table)) for route in target.routes]
         for role, name, log in found:
-            refused = self.tables.refused.get(name if role == "route" else role)
-            why = refused or ("there is no such table yet" if log is None else None)
-            yield RecomputedTable(name, role, not_recomputed=why), log
+            table = RecomputedTable(name, role)
+            why = self.tables.refused.get(table.participant) or ("there is no such table yet" if log is None else None)
+            yield replace(table, not_recomputed=why), log
 
     def load(self, aside: pa.Table) -> int:
         """Loads what Kafka holds of all that was applied. Makes the tables `records`, `aside` and `decoded`. Returns
@@ -197,7 +202,7 @@ class _Audit:
             audited.take(self.database, log.table)
             (compare_history if is_history else compare_rows)(self.database, audited)
             equal, beyond = verdicts(self.database)
-            found = list(row_findings(self.database, audited, log.version))
+            found = [replace(one, table=table.participant) for one in row_findings(self.database, audited, log.version)]
         except (duckdb.Error, LakemarkError) as error:
             why = f"its rows cannot be compared: {(str(error).splitlines() or [''])[0]}"
             return replace(table, not_recomputed=why), []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from include.protocol.json_data import JsonObject
+from include.protocol.proofs import Proofs
 
 
 class NotRecomputed(Exception):
@@ -18,6 +19,7 @@ class Finding:
     what: str
     where: str
     action: str
+    table: str = "target"  # the participant that it counts against; the target also for what is wrong with the source
 
     def __str__(self) -> str:
         return f"{self.what} ({self.where}). What to do: {self.action}"
@@ -50,6 +52,11 @@ class RecomputedTable:
     rows_beyond_reach: int = 0
     not_recomputed: str | None = None  # why it could not be computed; None: it was
 
+    @property
+    def participant(self) -> str:
+        """The participant's name."""
+        return self.table if self.role == "route" else self.role
+
     def __str__(self) -> str:
         if self.not_recomputed is not None:
             return f"{self.table} was not recomputed: {self.not_recomputed}"
@@ -67,6 +74,9 @@ class AuditReport:
     on_record: tuple[str, ...] = ()  # what people decided: these are no findings, but they are reported
     recomputed: Recomputed | None = field(default=None)  # the target; None: not asked for, or not possible
     tables: tuple[RecomputedTable, ...] = ()  # with `--deep`: the target, and the tables of rows beside it
+    generation: int | None = None  # the ledger's when the audit began; None: the ledger is damaged
+    committed_through: int = -1  # the last committed batch then
+    looks: Proofs = field(default_factory=dict)  # what it has seen of each table
 
     def to_json(self) -> JsonObject:
         return asdict(self)

@@ -144,6 +144,11 @@ def _event_line(row: JsonObject) -> str:
             text = f"{row['attempt_id'][:8]} {details['outcome']}"
         case "state_kept":
             text = "the state up to here: planning and settling read on from here"
+        case "audited":
+            looks = [look for of_table in details["looks"].values() for look in of_table.values()]
+            depth = "rows" if any("rows" in of_table for of_table in details["looks"].values()) else "log"
+            found = sum(look["findings"] for look in looks)
+            text = f"{len(details['looks'])} tables by {depth}, {found or 'no'} findings, by {details['started_by']}"
         case "backfill_planned":
             text = f"{len(details['chunks'])} chunks, {details['requested_by']}: {details['reason']}"
         case "backfill_ended":

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from include.cli.output import Commands, add_command_for_all, named_pipelines, report
+from include.cli.output import Commands, add_command_for_all, named_pipelines, report, who
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
+
+if TYPE_CHECKING:
+    from include.audit.report import AuditReport
 
 
 def add_status_commands(commands: Commands) -> None:
@@ -37,23 +41,30 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
 
 def audit(settings: Settings, options: argparse.Namespace) -> int:
     from include.audit.auditor import audit as audit_of
+    from include.audit.proofs import record
 
     pipelines, good = named_pipelines(settings, options.pipeline)
-    reports = [audit_of(settings, pipeline, options.deep) for pipeline in pipelines]
-    lines = [
-        line
-        for report in reports
-        for line in (
-            f"{report.pipeline}: {report.batches} batches, {report.commits_verified} commits compared, "
-            f"{report.records:,} records, {len(report.findings) or 'no'} findings",
-            *([f"  {report.recomputed}"] if report.recomputed else []),
-            *(f"  {table}" for table in report.tables if table.role != "target" or table.not_recomputed),
-            *(f"  on record: {loss}" for loss in report.on_record),
-            *(f"  {finding}" for finding in report.findings),
-        )
-    ]
-    report(options, [report.to_json() for report in reports], lines)
-    return 1 if not good or any(report.findings for report in reports) else 0
+    told: list[tuple[AuditReport, str | None]] = []
+    for pipeline in pipelines:
+        found = audit_of(settings, pipeline, options.deep)
+        told.append((found, record(settings, pipeline, found, who())))
+    facts = [{**found.to_json(), "not_recorded": why} for found, why in told]
+    report(options, facts, (line for found, why in told for line in _audit_lines(found, why)))
+    return 1 if not good or any(found.findings for found, _ in told) else 0
+
+
+def _audit_lines(found: AuditReport, not_recorded: str | None) -> Iterable[str]:
+    yield (
+        f"{found.pipeline}: {found.batches} batches, {found.commits_verified} commits compared, "
+        f"{found.records:,} records, {len(found.findings) or 'no'} findings"
+    )
+    if found.recomputed:
+        yield f"  {found.recomputed}"
+    yield from (f"  {table}" for table in found.tables if table.role != "target" or table.not_recomputed)
+    yield from (f"  on record: {loss}" for loss in found.on_record)
+    yield from (f"  {finding}" for finding in found.findings)
+    if not_recorded is not None:
+        yield f"  the ledger does not keep what this audit has seen: {not_recorded}"
 
 
 def _status_lines(facts: JsonObject) -> Iterable[str]:
@@ -76,9 +87,19 @@ def _status_lines(facts: JsonObject) -> Iterable[str]:
             f"  repair due: {', '.join(facts['mends'])} holds what no landed batch has left there; the next batch "
             "mends it, also without records"
         )
+    yield from _proof_lines(facts)
     if pending := facts["pending"]:
         yield f"  batch {pending['batch_id']} is planned and not committed, attempts: {pending['attempts']}"
     for batch in facts.get("last_batches", []):
         outcomes = ", ".join(a["outcome"] for a in batch["attempts"])
         ranges = " ".join(batch["ranges"])
         yield f"  batch {batch['batch_id']} -> version {batch['table_version']}: {ranges} ({outcomes})"
+
+
+def _proof_lines(facts: JsonObject) -> Iterable[str]:
+    """What audits have proven. Tables of which the same is to be said share a line."""
+    tables: dict[str, list[str]] = {}
+    for name, proof in facts["proofs"].items():
+        todo = f": `lakemark audit {facts['pipeline']}`" if proof["outcome"] == "never proven" else ""
+        tables.setdefault(proof["in_words"] + todo, []).append(name)
+    return (f"  {', '.join(names)}: {text}" for text, names in tables.items())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from include.control.coordinator import Coordinator
 from include.control.lag import Lag
 from include.control.quarantine import Quarantine
+from include.monitoring.proofs import proof_facts
+from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
@@ -21,6 +25,7 @@ def status(settings: Settings, pipeline: Pipeline) -> JsonObject:
     (batch_id, table_version, committed_at, counts, quality), records (sums of all batches' counts), quarantine (records
     that are pending, replayed, discarded, applied since), attempts, next_offsets, lag_records (offsets that no
     committed batch has read) and lag_seconds (age of the oldest of them), kafka ("answers", or why both are null),
+    proofs (what audits have proven, by table: see `proof_facts`),
     problem (why the pipeline does not go on, and what to do; null if no problem is known).
     """
     coordinator = Coordinator(settings, pipeline)
@@ -53,6 +58,7 @@ def status(settings: Settings, pipeline: Pipeline) -> JsonObject:
         "lag_records": lag and lag.records,
         "lag_seconds": lag and round(lag.seconds, 1),
         "kafka": kafka,
+        "proofs": proof_facts(Catalog.of(pipeline).names, state.proofs, state.generation, datetime.now(UTC)),
         "problem": problem,
     }
 

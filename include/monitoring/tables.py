@@ -1,17 +1,26 @@
-"""What a pipeline's tables hold, for the page: the newest versions of the target, the quarantine by reason."""
+"""What a pipeline's tables hold, for the page: the newest versions of the target, the quarantine by reason; and what is
+proven of them."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import Row, open_table, query
+from include.lake.ledger import Ledger
 from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
+from include.monitoring.proofs import proof_facts
+from include.participants.catalog import Catalog
+from include.participants.heads import heads_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
+from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import repair_due
 from include.settings import Settings
 
 _TEXT_MAX = 2000  # characters of a sample that are shown
@@ -25,6 +34,29 @@ def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[
     """
     log = TableLog.open(Tables.of(settings, pipeline).target)
     return [_version(entry) for entry in log.newest_entries(pipeline.name, limit)] if log else []
+
+
+def proofs_and_repairs(settings: Settings, pipeline: Pipeline) -> JsonObject:
+    """What audits have proven of every table that a batch writes (`proofs`, by table: see `proof_facts`), which tables
+    the next batch mends (`mends`), and why that is not known (`problem`, null if it is).
+
+    Raises:
+        TableDamaged: the ledger's table, see `open_table`. LedgerConflict: see there.
+    """
+    state = Ledger(Tables.of(settings, pipeline).ledger).recent()
+    proofs = proof_facts(Catalog.of(pipeline).names, state.proofs, state.generation, datetime.now(UTC))
+    facts: JsonObject = {"proofs": proofs}
+    try:
+        return {**facts, "mends": _mends(settings, pipeline, state), "problem": None}
+    except LakemarkError as error:
+        return {**facts, "mends": [], "problem": str(error)}
+
+
+def _mends(settings: Settings, pipeline: Pipeline, state: LedgerState) -> list[str]:
+    """A batch that is planned has decided already what it mends."""
+    if state.pending is not None:
+        return list(state.pending.batch.mends)
+    return repair_due(state.positions, heads_of(settings, pipeline, state))
 
 
 def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> JsonObject:

@@ -41,6 +41,11 @@ class Catalog:
         )
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tables, then of the systems after the point."""
+        return (*(table.name for table in self.participants), *(system.name for system in self.after))
+
+    @property
     def before(self) -> tuple[Participant, ...]:
         """Those that are written before the point."""
         return self._at("before")

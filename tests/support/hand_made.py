@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from include.control.coordinator import Coordinator
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
+from include.protocol.participants import Stamp
 from include.settings import Settings
 from tests.support.batches import landed
 
@@ -50,6 +53,16 @@ def commit(target: Path, version: int, metadata: str | None = None, markers: dic
 def land(target: Path, version: int, batch: Batch) -> None:
     """The commit of a batch."""
     commit(target, version, landed(batch).metadata.dumps(), {batch.app_id: batch.batch_id})
+
+
+def stray(uri: LakeUri, batch: Batch) -> None:
+    """A commit without rows in the quarantine, of an attempt at a batch that never landed; makes the table if there is
+    none."""
+    if not DeltaTable.is_deltatable(str(uri)):
+        DeltaTable.create(str(uri), pa.schema([("generation", pa.int64()), ("batch_id", pa.int64())]))
+    metadata = replace(landed(batch).metadata, role="quarantine", digest="of this attempt")
+    version = DeltaTable(str(uri)).version() + 1
+    commit(Path(str(uri)), version, metadata.dumps(), {batch.app_id: Stamp(batch.batch_id).number})
 
 
 def clean_log(target: Path) -> None:

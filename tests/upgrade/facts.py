@@ -209,9 +209,10 @@ def commands(settings: Settings) -> dict[str, Any]:
     names = [pipeline.name for pipeline in pipelines_of(settings)]
     found: dict[str, Any] = {
         "status": status(),
-        "audit": {report["pipeline"]: _of_audit(report) for report in command("audit")},
         "explain": {name: _of_explanation(command("explain", name)) for name in names},
         "ledger show": {half.name: command("ledger", "show", half.name) for half in halves_of(settings)},
+        # After the ledger, which keeps what it has seen.
+        "audit": {report["pipeline"]: _of_audit(report) for report in command("audit")},
     }
     for words in (("quarantine", "list"), ("quarantine", "show"), ("backfill", "--list"), ("quality", "show")):
         found[" ".join(words)] = {name: command(*words, name) for name in names}

@@ -72,6 +72,7 @@ def test_tables_that_are_right_have_no_findings(of_kind: Callable[[str], World],
     compared = {table.table: table.rows_equal + table.rows_beyond_reach for table in report.tables}
     assert compared == {table: len(read_table(table_uri(world.settings, table))) for table in compared}
     assert all(compared.values())
+    assert {depth for table in report.tables for depth in report.looks[table.participant]} == {"log", "rows"}
     # A truncate that comes late leaves alone what a patch has left alone in a newer row.
     assert sum(table.rows_beyond_reach for table in report.tables) == (1 if name == "truncates" else 0)
     assert report.recomputed is not None and report.recomputed.rows_equal == report.tables[0].rows_equal
@@ -128,6 +129,9 @@ def test_rows_that_were_changed_by_hand_are_found(
     damage(world, f"lake://silver/{table}", statement)
     report = deep(world, name)
     assert [finding.where for finding in report.findings if says in finding.what and table in finding.where]
+    [damaged] = [t.participant for t in report.tables if t.table == f"lake://silver/{table}"]
+    assert report.looks[damaged]["rows"].findings
+    assert sum(look.findings for looks in report.looks.values() for look in looks.values()) == len(report.findings)
 
 
 def test_a_table_that_was_named_later_has_to_hold_only_what_came_later(world: World) -> None:
@@ -192,3 +196,4 @@ def test_what_cannot_be_computed_is_named_and_is_no_finding(
     assert main(["audit", "in_python", "--deep", "--json"]) == 0
     [told] = json.loads(capsys.readouterr().out)
     assert (told["recomputed"], [table["role"] for table in told["tables"]]) == (None, ["target", "history"])
+    assert {depth for looks in told["looks"].values() for depth in looks} == {"log"}
