@@ -30,8 +30,8 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.heads import verify_not_rolled_back
 from include.participants.follower import Follower
+from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
 from include.pipeline_file import LANDING, Pipeline
 from include.protocol.batch import BatchKey

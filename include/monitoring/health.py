@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal, get_args
 
 from include.protocol.errors import ERRORS_BY_NAME, TerminalError
 from include.protocol.ledger_state import AttemptRecord
+from include.protocol.proofs import Looks, findings_of
 
-State = Literal["broken", "failed", "retrying", "stale", "running", "paused", "new", "ok", "loading"]  # worst first
+State = Literal[  # worst first
+    "broken", "failed", "findings", "retrying", "stale", "running", "paused", "new", "unproven", "ok", "loading"
+]
 STATES: tuple[State, ...] = get_args(State)
 
 
@@ -37,6 +42,8 @@ def judge(
     waiting_seconds: float | None,
     stale_after_seconds: float | None,
     scheduler: Scheduler,
+    proofs: Mapping[str, Looks] = MappingProxyType({}),
+    name: str = "NAME",
 ) -> Health:
     """The health of one pipeline.
 
@@ -44,7 +51,8 @@ def judge(
         problem: why the ledger cannot be read. attempt: the last one of the batch that is planned and not committed.
         committed_at: when the newest batch was committed, None if none ever was. waiting_seconds: age of the oldest
         record that is not in the table, None if unknown. stale_after_seconds: the highest age that is not stale; None:
-        any age.
+        any age. proofs: what audits have seen of every table of the pipeline; no looks at one that was never audited.
+        name: the pipeline's, for the advice.
     """
     if problem is not None:
         return Health("broken", problem)
@@ -53,9 +61,13 @@ def judge(
     if scheduler.failed_run is not None and not scheduler.running and not fixed_since:
         why = scheduler.note or failure or f"run {scheduler.failed_run} failed. What to do: read its log"
         return Health("failed", why)
-    if failure is not None and attempt is not None:
-        terminal = is_terminal(attempt.outcome)
-        return Health("failed" if terminal and not scheduler.running else "retrying", failure)
+    if failure is not None and attempt is not None and is_terminal(attempt.outcome) and not scheduler.running:
+        return Health("failed", failure)
+    if found := [f"{table} {number:,}" for table, looks in proofs.items() if (number := findings_of(looks))]:
+        why = f"the last audit has findings: {', '.join(found)}. What to do: `lakemark audit {name}` says what is wrong"
+        return Health("findings", why)
+    if failure is not None:
+        return Health("retrying", failure)
     if waiting_seconds is not None and stale_after_seconds is not None:
         stale = stale_because(waiting_seconds, stale_after_seconds)
         if stale is not None:
@@ -64,7 +76,11 @@ def judge(
         return Health("running")
     if scheduler.paused:
         return Health("paused", "the DAG is paused: no run starts by itself")
-    return Health("new" if committed_at is None else "ok")
+    if committed_at is None:
+        return Health("new")
+    if never := [table for table, looks in proofs.items() if not looks]:
+        return Health("unproven", f"never proven: {', '.join(never)}. What to do: `lakemark audit {name}` proves it")
+    return Health("ok")
 
 
 def stale_because(waiting_seconds: float, stale_after_seconds: float) -> str | None:

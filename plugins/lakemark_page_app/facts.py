@@ -9,6 +9,7 @@ from lakemark_names import DAG_PREFIX
 
 from include.monitoring.health import Scheduler, judge
 from include.monitoring.overview import Seen
+from include.participants.catalog import Catalog
 from include.pipeline_file.schedule import in_words
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_state import AttemptRecord
@@ -29,6 +30,8 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         waiting_seconds=lag_seconds,
         stale_after_seconds=None if stale is None else stale * 60,
         scheduler=scheduler,
+        proofs={name: digest.proofs.get(name, {}) for name in Catalog.of(pipeline).names} if digest else {},
+        name=pipeline.name,
     )
     # Airflow knows about a failure before the ledger has been read.
     loading = digest is None and health.state != "failed" and found.problem is None

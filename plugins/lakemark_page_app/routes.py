@@ -24,7 +24,7 @@ from starlette.middleware.base import RequestResponseEndpoint
 
 from include.monitoring.health import STATES, Scheduler
 from include.monitoring.overview import Overview, Seen
-from include.monitoring.tables import newest_versions, quality_over_time, quarantine_by_reason
+from include.monitoring.tables import newest_versions, proofs_and_repairs, quality_over_time, quarantine_by_reason
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
@@ -146,6 +146,12 @@ def quarantine(found: SeenDep) -> list[JsonObject]:
 @app.get("/api/pipelines/{name}/versions", dependencies=[Depends(may_read)])
 def versions(found: SeenDep, limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 30) -> list[JsonObject]:
     return newest_versions(_SETTINGS, found.pipeline, limit)
+
+
+@app.get("/api/pipelines/{name}/tables", dependencies=[Depends(may_read)])
+def tables(found: SeenDep) -> JsonObject:
+    """What audits have proven of every table, and which of them the next batch mends."""
+    return proofs_and_repairs(_SETTINGS, found.pipeline)
 
 
 @app.get("/api/pipelines/{name}/quality", dependencies=[Depends(may_read)])

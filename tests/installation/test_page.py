@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,9 @@ import requests
 
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
+from tests.support.batches import batch
 from tests.support.browser import BROWSER, FLAGS
+from tests.support.hand_made import stray
 from tests.support.installed import Installed
 from tests.support.waiting import wait_until
 from tests.support.world import changes
@@ -27,6 +29,7 @@ PATHS = (
     "/api/pipelines/paged/quarantine",
     "/api/pipelines/paged/versions",
     "/api/pipelines/paged/quality",
+    "/api/pipelines/paged/tables",
 )
 
 
@@ -81,7 +84,8 @@ def test_what_it_tells_of_a_pipeline(installed: Installed, pipeline: Pipeline) -
         return found if found["lag_records"] == 5 else None
 
     told = wait_until(facts, 60)
-    assert (told["commits"], told["last_batch"], told["state"]) == (4, 3, "ok")
+    assert (told["commits"], told["last_batch"], told["state"]) == (4, 3, "unproven")
+    assert told["why"].startswith("never proven: quarantine, target.")
     assert told["records"] == {
         "read": 102,
         "applied": 100,
@@ -164,6 +168,20 @@ def test_in_a_browser(installed: Installed, pipeline: Pipeline, browser: Browser
     frame.get_by_text("not a JSON object").click()
     assert "<script>alert(1)</script>" in frame.locator("section[aria-label=Quarantine]").inner_text()
 
+    # what is proven: never is not green; a repair that is due
+    target = frame.locator("tr[data-table=target]")
+    assert target.locator(".state.never-proven").count() == 1
+    world = installed.world
+    installed.lakemark("audit", "paged", "--deep")
+    target.locator(".state.proven").wait_for(timeout=30_000)
+    assert target.inner_text().count("up to batch 3") == 2  # by rows, and by log
+    frame.locator("h1 .state.ok").wait_for(timeout=20_000)
+    stray(world.coordinator(pipeline).tables.quarantine, replace(batch(4), pipeline="paged"))
+    frame.get_by_text("Repair due: quarantine.").wait_for(timeout=30_000)
+    installed.lakemark("audit", "paged", code=1)
+    frame.locator("tr[data-table=quarantine] .state.findings").wait_for(timeout=30_000)
+    frame.locator("h1 .state.findings").wait_for(timeout=20_000)
+
     # what the suite said, and how to replay
     assert "Suite named" in frame.locator("section[aria-label=Quality]").inner_text()
     frame.get_by_role("button", name="Replay quarantine …").click()
@@ -172,9 +190,9 @@ def test_in_a_browser(installed: Installed, pipeline: Pipeline, browser: Browser
     # it goes on by itself
     page.evaluate("document.documentElement.classList.replace('light', 'dark')")
     frame.locator(":root[data-theme=dark]").wait_for(state="attached")
-    world = installed.world
     installed.lakemark("run", "paged")
     frame.get_by_role("button", name="batch 4", exact=True).wait_for(timeout=20_000)
+    frame.get_by_text("Repair due: quarantine.").wait_for(state="detached", timeout=30_000)
 
     # an action starts a DAG, and goes to its run
     frame.get_by_role("button", name="Backfill batch 2 …").click()

@@ -252,7 +252,7 @@ def unpause(installed: Installed, dag_id: str) -> None:
 
 
 def run(installed: Installed, dag_id: str, records: int) -> None:
-    """Runs a DAG until its pipeline has read so many records (a schedule may have started a run before)."""
+    """Runs a DAG until its pipeline has read so many records (a schedule may have started a run before); proves it."""
     name = dag_id.removeprefix("lakemark__")
 
     def is_done() -> bool:
@@ -264,6 +264,7 @@ def run(installed: Installed, dag_id: str, records: int) -> None:
     _, state = installed.run(dag_id)
     assert state == "success", state
     wait_until(is_done, 300)
+    installed.lakemark("audit", name, "--deep")
 
 
 def chunk_states(installed: Installed, dag_id: str, run_id: str) -> set[str]:

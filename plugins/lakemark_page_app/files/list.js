@@ -3,7 +3,7 @@
 import { age, ago, h, mayDraw, number } from "./dom.js";
 
 export function stateMark(state) {
-  return h("span", { class: `state ${state}` }, state);
+  return h("span", { class: `state ${state.replaceAll(" ", "-")}` }, state);
 }
 
 /** A column's heading; a `#` before it marks a column of numbers. */

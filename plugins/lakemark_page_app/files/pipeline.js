@@ -6,7 +6,9 @@ import { batchStrip, DISPOSITIONS, dispositions, judgementStrip, legend, partiti
 import { heading, stateMark } from "./list.js";
 
 const PAGE = 40; // batches
-const SLOW = 5; // quarantine, versions and quality are fetched at every fifth refresh
+const SLOW = 5; // tables, quarantine, versions and quality are fetched at every fifth refresh
+
+const MILD = new Set(["paused", "unproven"]); // states whose reason is no problem
 
 export function batchState(batch) {
   if (batch.commit) return "committed";
@@ -17,7 +19,7 @@ export function batchState(batch) {
 export function pipelineView(root, name) {
   const path = `api/pipelines/${encodeURIComponent(name)}`;
   let facts = null, batches = [], before = null, selected = null, shown = "", rounds = 0;
-  const slow = { quarantine: null, versions: null, quality: null };
+  const slow = { tables: null, quarantine: null, versions: null, quality: null };
 
   function select(id) {
     selected = selected === id ? null : id;
@@ -45,7 +47,7 @@ export function pipelineView(root, name) {
     const text = f.why || (f.kafka_problem && `Kafka: ${f.kafka_problem}`);
     if (!text) return null;
     const [what, todo] = text.split("What to do: ");
-    return h("div", { class: "problem" }, h("p", {}, what), todo && h("p", {}, h("strong", {}, "What to do: "), todo),
+    return h("div", { class: MILD.has(f.state) ? "note" : "problem" }, h("p", {}, what), todo && h("p", {}, h("strong", {}, "What to do: "), todo),
       f.failed_run && airflowLink(`dags/${f.dag_id}/runs/${encodeURIComponent(f.failed_run)}`, {}, "The run that failed"));
   }
 
@@ -77,6 +79,28 @@ export function pipelineView(root, name) {
     });
     return section("Offsets", legend(["committed", "planned", "failed", "waiting", "expired", "backfilled"]), rows,
       rows.length === 0 && h("p", { class: "quiet" }, "Nothing has been read yet, and Kafka has not named the topics yet."));
+  }
+
+  function look(seen) {
+    if (!seen) return h("td", { class: "quiet" }, "–");
+    const of = seen.generation === facts.generation ? "" : ` of generation ${number(seen.generation)}`;
+    const until = seen.batch_id < 0 ? "before the first batch" : `up to batch ${number(seen.batch_id)}`;
+    return h("td", { class: seen.findings ? "problem" : null },
+      seen.findings ? `${number(seen.findings)} finding${seen.findings === 1 ? "" : "s"} ` : "", ago(seen.at), `, ${until}${of}`);
+  }
+
+  function tables() {
+    return later("Tables", slow.tables, (t) => [
+      t.problem && h("p", { class: "problem" }, t.problem),
+      t.mends.length > 0 && h("p", {}, h("strong", {}, `Repair due: ${t.mends.join(", ")}. `), "The next batch mends it, also without records."),
+      h("table", { class: "tables" },
+        h("thead", {}, h("tr", {}, ["Table", "Proof", "By rows", "By log", ""].map(heading))),
+        h("tbody", {}, Object.entries(t.proofs).map(([name, proof]) => h("tr", { "data-table": name },
+          h("th", { scope: "row" }, name), h("td", {}, stateMark(proof.outcome)), look(proof.rows), look(proof.log),
+          h("td", {}, t.mends.includes(name) && stateMark("repair due")))))),
+      Object.values(t.proofs).some((proof) => proof.outcome !== "proven")
+        && h("p", { class: "quiet" }, h("code", {}, `lakemark audit ${facts.name} --deep`), " proves the tables."),
+    ]);
   }
 
   function batchRow(batch, most) {
@@ -190,7 +214,7 @@ export function pipelineView(root, name) {
   function draw() {
     const focused = document.activeElement?.dataset?.key;
     const open = new Set([...root.querySelectorAll("details[open]")].map((d) => d.dataset.open));
-    root.replaceChildren(...[head(), why(), figures(), offsets(), batchList(), backfills(), quarantine(), quality(), versions(), generations()]
+    root.replaceChildren(...[head(), why(), figures(), offsets(), tables(), batchList(), backfills(), quarantine(), quality(), versions(), generations()]
       .filter(Boolean));
     for (const d of root.querySelectorAll("details")) d.open = open.has(d.dataset.open);
     if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();

@@ -23,6 +23,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import AttemptRecord
+from include.protocol.proofs import Look
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed
 from tests.support.long_ledgers import even_batches, write_ledger
@@ -104,6 +105,12 @@ def test_a_long_ledger_is_read_in_pages(tmp_path: Path) -> None:
     assert [b["batch_id"] for b in reader.batches(1, 1, 5)] == [0]
 
 
+PROVEN = {"log": Look(1, 3, "2026-01-01T12:00:00+00:00", findings=0)}
+FOUND = {**PROVEN, "rows": Look(1, 3, "2026-01-01T12:00:00+00:00", findings=2)}
+NEVER_PROVEN = Health("unproven", "never proven: history. What to do: `lakemark audit NAME` proves it")
+FINDINGS = Health(
+    "findings", "the last audit has findings: history 2. What to do: `lakemark audit NAME` says what is wrong"
+)
 ERROR = AttemptRecord("a", "h", "cli", "RetryableError", problem="Kafka did not answer")
 TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
 
@@ -122,7 +129,12 @@ TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
         (Health("ok"), {"waiting_seconds": 60.0, "stale_after_seconds": 60.0}),
         (Health("ok"), {"waiting_seconds": 60.0}),
         (Health("ok"), {"stale_after_seconds": 60.0}),
-        (Health("new"), {"committed_at": None}),
+        (Health("new"), {"committed_at": None, "proofs": {"history": {}}}),
+        (Health("ok"), {"proofs": {"history": PROVEN, "target": PROVEN}}),
+        (NEVER_PROVEN, {"proofs": {"history": {}, "target": PROVEN}}),
+        (FINDINGS, {"proofs": {"history": FOUND, "target": {}}, "attempt": ERROR}),
+        (Health("failed", "gone"), {"proofs": {"history": FOUND}, "attempt": TERMINAL}),
+        (Health("running"), {"proofs": {"history": {}}, "scheduler": Scheduler(running=True)}),
         (Health("paused", "the DAG is paused: no run starts by itself"), {"scheduler": Scheduler(paused=True)}),
     ],
 )
