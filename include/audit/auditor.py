@@ -5,6 +5,7 @@ adds up. Needs no Spark; reads metadata and the quarantine's counts, and with `d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from include.audit.batches import (
     archived_findings,
@@ -15,10 +16,10 @@ from include.audit.batches import (
     foreign_findings,
     foreign_on_record,
     generations_begun,
-    set_aside_findings,
 )
 from include.audit.recompute import Recomputation, Tables, recompute
 from include.audit.report import AuditReport, Finding
+from include.audit.standing import lacking_findings, set_aside_findings, surplus_findings
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96, query
@@ -28,9 +29,9 @@ from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant
 from include.pipeline_file import LANDING, Pipeline
-from include.protocol.errors import LakemarkError
+from include.protocol.errors import LakemarkError, LedgerBehindTarget
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE
+from include.protocol.participants import NOWHERE, Position
 from include.protocol.planning import next_offsets, verify_source
 from include.protocol.settlement import verify_ledger_not_behind, verify_target_not_behind
 from include.settings import Settings
@@ -62,7 +63,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *_source_findings(coordinator, state),
         *chain_findings(pipeline.name, entries, state),
         *foreign_findings(pipeline.name, entries),
-        *set_aside_findings(by_key.values(), aside),
+        *set_aside_findings(by_key.values(), aside, state.positions.get("quarantine")),
         *_beside_findings(coordinator, state),
         *_archived_findings(Catalog.of(pipeline).point, pipeline.name, log),
         *(
@@ -137,12 +138,44 @@ def _beside_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
     for participant in Catalog.of(coordinator.pipeline).before:
         try:
             log = TableLog.open(participant.uri(coordinator.settings))
-            found = NOWHERE if log is None else log.position(name, state.generation, state.form)
-            entries = [] if log is None else log.entries(name)
-            yield from beside_findings(name, state, participant.name, found=found, entries=entries)
+            yield from _standing_findings(coordinator, participant, log, state)
+            yield from beside_findings(name, participant.name, [] if log is None else log.entries(name))
             yield from _archived_findings(participant, name, log)
         except LakemarkError as error:
             yield _finding(error)
+
+
+def _standing_findings(
+    coordinator: Coordinator, participant: Participant, log: TableLog | None, state: LedgerState
+) -> Iterator[Finding]:
+    """A table that does not stand where the last landed batch has left it.
+
+    Others plan and land at the same time, so what looks wrong is looked at again. The ledger is read after this log, to
+    learn which batch has begun there. If the log lacks a batch of that ledger, it is read again (see
+    `Coordinator._decide`).
+
+    Args:
+        state: as read before `log`.
+    """
+    name, uri = coordinator.pipeline.name, participant.uri(coordinator.settings)
+
+    def lacks(log: TableLog | None) -> list[Finding]:
+        return list(lacking_findings(name, state, participant.name, _position(log, name, state)))
+
+    def holds_more() -> list[Finding]:
+        return list(surplus_findings(name, state, participant.name, _position(log, name, state)))
+
+    with suppress(LedgerBehindTarget):
+        if not (lacks(log) or holds_more()):
+            return
+    state = coordinator.ledger.state()
+    yield from holds_more()
+    if lacks(log):
+        yield from lacks(TableLog.open(uri))
+
+
+def _position(log: TableLog | None, pipeline: str, state: LedgerState) -> Position:
+    return NOWHERE if log is None else log.position(pipeline, state.generation, state.form)
 
 
 def _int96_findings(pipeline: Pipeline, tables: Mapping[str, LakeUri]) -> Iterator[Finding]:

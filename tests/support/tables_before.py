@@ -21,8 +21,8 @@ from include.protocol.generations import restart
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.participants import Position, Positions, Stamp
 from include.protocol.planning import SourceExtent
-from tests.support.batches import committed, landed
-from tests.support.hand_made import commit, coordinator_of
+from tests.support.batches import batch, committed, landed
+from tests.support.hand_made import commit, coordinator_of, make_target
 
 TABLES = {"table": "lake://silver/p", "history_table": "lake://silver/p_history"}
 
@@ -40,12 +40,16 @@ def uri_before(coordinator: Coordinator, name: str) -> LakeUri:
     return uri
 
 
+def folder_before(coordinator: Coordinator, name: str) -> Path:
+    return Path(str(uri_before(coordinator, name)))
+
+
 def make_before(coordinator: Coordinator, name: str) -> Path:
     """A table before the point, without rows; returns where it lies."""
     schema = pa.schema([("generation", pa.int32()), ("batch_id", pa.int64())])
-    uri = str(uri_before(coordinator, name))
-    DeltaTable.create(uri, schema)
-    return Path(uri)
+    found = folder_before(coordinator, name)
+    DeltaTable.create(str(found), schema)
+    return found
 
 
 def land_before(table: Path, version: int, of: Batch, role: Role = "history", revision: int = 0) -> Position:
@@ -60,6 +64,15 @@ def land_at_the_point(target: Path, version: int, of: Batch, positions: Position
     """The commit of a batch in the target."""
     made = replace(landed(of).metadata, positions=positions)
     commit(target, version, made.dumps(), {of.app_id: of.batch_id})
+
+
+def with_one_batch(folder: Path) -> Coordinator:
+    """A pipeline of which batch 0 has landed, also in the history."""
+    found = with_tables(folder)
+    positions = {"history": land_before(make_before(found, "history"), 1, batch(0))}
+    land_at_the_point(make_target(found), 1, batch(0), positions)
+    found.ledger.append(lambda state: [begun_with(batch(0)), *events_of(batch(0), positions=positions)])
+    return found
 
 
 def events_of(*batches: Batch, positions: Positions | None = None) -> list[Event]:
