@@ -9,35 +9,29 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from include.audit.batches import (
-    archived_findings,
     batch_findings,
-    beside_findings,
     chain_findings,
     counts_on_record,
     foreign_findings,
     foreign_on_record,
     generations_begun,
-    set_aside_findings,
 )
+from include.audit.beside import archive_findings, delivery_findings, rows_by_batch, table_findings
 from include.audit.proofs import looks_of
 from include.audit.recompute import Recomputation, Tables, recompute
-from include.audit.report import AuditReport, Finding
+from include.audit.report import AuditReport, Finding, finding_of
+from include.audit.standing import set_aside_findings
 from include.control.coordinator import Coordinator
-from include.control.deliveries import undelivered
 from include.control.quarantine import Quarantine
-from include.lake.delta_tables import file_of_int96, query
+from include.lake.delta_tables import file_of_int96
 from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.follower import Follower
-from include.participants.heads import verify_not_rolled_back
-from include.participants.participant import Participant
-from include.pipeline_file import LANDING, Pipeline
+from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE
 from include.protocol.planning import next_offsets, verify_source
 from include.protocol.settlement import verify_ledger_not_behind, verify_target_not_behind
 from include.settings import Settings
@@ -60,10 +54,10 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         entries = log.entries(pipeline.name) if log else []
         reading = "quarantine"
         aside_log = TableLog.open(coordinator.tables.quarantine)
-        quarantined = _rows_by_batch(aside_log)
+        quarantined = rows_by_batch(aside_log)
         aside = list(aside_log.landed_commits(pipeline.name)) if aside_log else []
     except LakemarkError as error:
-        return _unreadable(coordinator, at, _finding(error, reading))
+        return _unreadable(coordinator, at, finding_of(error, reading))
     position = BatchKey(state.generation, state.committed_through)
     catalog = Catalog.of(pipeline)
     places = {p.name: p.uri(settings) for p in (catalog.point, *catalog.before)}
@@ -77,10 +71,10 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *_source_findings(coordinator, state),
         *chain_findings(pipeline.name, entries, state),
         *foreign_findings(pipeline.name, entries),
-        *set_aside_findings(by_key.values(), aside),
-        *(f for p in catalog.before for f in _about(p.name, _beside_findings(coordinator, state, p))),
-        *_archived_findings(catalog.point, pipeline.name, log),
-        *(f for system in catalog.after for f in _about(system.name, _delivery_findings(settings, pipeline, system))),
+        *set_aside_findings(by_key.values(), aside, state.positions.get("quarantine")),
+        *(f for p in catalog.before for f in _about(p.name, table_findings(coordinator, state, p))),
+        *archive_findings(catalog.point, pipeline.name, log),
+        *(f for system in catalog.after for f in _about(system.name, delivery_findings(settings, pipeline, system))),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())
@@ -97,7 +91,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
             tables = _tables(coordinator, log, refused)
             recomputed = recompute(settings, pipeline, state, commits, tables=tables, aside=unapplied)
         except LakemarkError as error:
-            findings.append(_finding(error))
+            findings.append(finding_of(error))
     return AuditReport(
         pipeline=pipeline.name,
         batches=len(records.keys() | by_key.keys()),
@@ -114,7 +108,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
 
 
 def _tables(coordinator: Coordinator, target: TableLog, refused: dict[str, str]) -> Tables:
-    """The logs of the tables to recompute. One that cannot be opened is a finding of `_beside_findings` already.
+    """The logs of the tables to recompute. One that cannot be opened is a finding of `table_findings` already.
 
     Args:
         refused: why a table's rows are not read, by role.
@@ -130,11 +124,6 @@ def _tables(coordinator: Coordinator, target: TableLog, refused: dict[str, str])
             refused = {**refused, name: f"{error.what}: {error.found}"}
     routes = {role: log for role, log in found.items() if role != "history"}
     return Tables(target, history=found.get("history"), routes=routes, refused=refused)
-
-
-def _finding(error: LakemarkError, table: str = "target") -> Finding:
-    what = f"{error.what}: expected {error.expected}, found {error.found}"
-    return Finding(what, error.where, error.action, table)
 
 
 def _unreadable(coordinator: Coordinator, at: str, finding: Finding) -> AuditReport:
@@ -172,35 +161,7 @@ def _marker_findings(
         verify_ledger_not_behind(name, state, before.marker(name, generation) if before else None)
         verify_target_not_behind(name, state, log.view(name, generation, state.target_version) if log else None)
     except LakemarkError as error:
-        yield _finding(error)
-
-
-def _beside_findings(coordinator: Coordinator, state: LedgerState, participant: Participant) -> Iterator[Finding]:
-    """Findings in a table before the point."""
-    name = coordinator.pipeline.name
-    try:
-        log = TableLog.open(participant.uri(coordinator.settings))
-        found = NOWHERE if log is None else log.position(name, state.generation, state.form)
-        entries = [] if log is None else log.entries(name)
-        yield from beside_findings(name, state, participant.name, found=found, entries=entries)
-        yield from _archived_findings(participant, name, log)
-        verify_not_rolled_back(log, state.positions.get(participant.name), f"{name}, {participant.name}")
-    except LakemarkError as error:
-        yield _finding(error)
-
-
-def _delivery_findings(settings: Settings, pipeline: Pipeline, follower: Follower) -> Iterator[Finding]:
-    """Commits that a system after the point lacks, or that it alone knows."""
-    try:
-        found = follower.position()
-        if waiting := undelivered(settings, pipeline, follower, found):
-            yield Finding(
-                f"{len(waiting)} commits wait for delivery: the first one is {waiting[0].metadata.batch}",
-                f"{pipeline.name}, {follower.name}",
-                f"`lakemark run {pipeline.name}` delivers them, or its log says why it cannot",
-            )
-    except LakemarkError as error:
-        yield _finding(error)
+        yield finding_of(error)
 
 
 def _int96_findings(pipeline: Pipeline, name: str, uri: LakeUri) -> Iterator[Finding]:
@@ -213,7 +174,7 @@ def _int96_findings(pipeline: Pipeline, name: str, uri: LakeUri) -> Iterator[Fin
         log = TableLog.open(uri)
         file = file_of_int96(log.table) if log is not None else None
     except LakemarkError as error:
-        yield _finding(error, name)
+        yield finding_of(error, name)
         return
     if file is not None:
         yield Finding(
@@ -236,7 +197,7 @@ def _source_findings(coordinator: Coordinator, state: LedgerState) -> Iterator[F
         else:
             next_offsets(coordinator.pipeline.name, state, source)
     except LakemarkError as error:
-        yield _finding(error)
+        yield finding_of(error)
 
 
 def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
@@ -248,18 +209,3 @@ def _losses(state: LedgerState, entries: list[LogEntry]) -> Iterator[str]:
             yield f"{lost} was given up ({who})"
         for topic in generation.recreated:
             yield f"topic {topic} was re-created; what the old one held and no batch had read is gone ({who})"
-
-
-def _archived_findings(participant: Participant, pipeline: str, log: TableLog | None) -> Iterator[Finding]:
-    """Batches of which an archive holds other records than their commits say. A pipeline and its landing may both have
-    written it, one after the other."""
-    if participant.takes == "records" and log is not None:
-        merging = pipeline.removesuffix(LANDING)
-        entries = [log.entries(name) for name in (merging, f"{merging}{LANDING}")]
-        yield from archived_findings(f"{pipeline}, {participant.name}", _rows_by_batch(log), entries)
-
-
-def _rows_by_batch(log: TableLog | None) -> dict[tuple[int, int], int]:
-    """Rows of a table of records, by generation and batch id; empty if there is no table."""
-    sql = "select generation, batch_id, count(*) as records from t group by 1, 2"
-    return {(r["generation"], r["batch_id"]): r["records"] for r in query(log.table, sql)} if log else {}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from include.audit.report import Finding
 from include.lake.log_entry import LogEntry
-from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import BatchRecord, LedgerState
-from include.protocol.participants import Position, verify_not_behind
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of
 
@@ -68,47 +66,12 @@ def batch_findings(
         )
 
 
-def set_aside_findings(landed: Iterable[LandedCommit], aside: Sequence[LandedCommit]) -> Iterator[Finding]:
-    """Checks that the quarantine holds exactly the records that each batch's commit set aside (I8, I11).
+def beside_findings(pipeline: str, table: str, entries: Sequence[LogEntry]) -> Iterator[Finding]:
+    """The log of a table that batches write before the target: its commits add up, and nobody else changes it (I8).
 
     Args:
-        aside: the quarantine's commits of batches, newest first.
+        entries: of its log.
     """
-    newest: dict[BatchKey, LandedCommit] = {}
-    for commit in aside:
-        newest.setdefault(commit.metadata.batch.key, commit)
-    for commit in landed:
-        kept = newest.get(commit.metadata.batch.key)
-        if kept is not None and commit.metadata.set_aside not in (None, kept.metadata.set_aside):
-            yield Finding(
-                "the quarantine holds other records of the batch than its commit set aside",
-                f"{commit.metadata.batch}, version {commit.table_version}",
-                "two attempts with different suites or pipeline files ran at once: backfill the batch",
-                table="quarantine",
-            )
-
-
-def beside_findings(
-    pipeline: str, state: LedgerState, table: str, found: Position, entries: Sequence[LogEntry]
-) -> Iterator[Finding]:
-    """A table that batches write before the target: it holds what the target holds, its commits add up, and nobody else
-    changes it (I8, I11).
-
-    Args:
-        found: where it stands now. entries: of its log.
-    """
-    named = state.positions.get(table)
-    if named is not None and state.pending is None and not found.is_at(named):
-        try:
-            verify_not_behind(found, named, f"{pipeline}, {table}")
-        except LakemarkError as error:
-            yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
-        else:
-            yield Finding(
-                f"it holds what no landed batch has left there: {found.in_words}, and not {named.in_words}",
-                f"{pipeline}, {table}",
-                f"nothing by hand: the next batch mends it, also without records (`lakemark run {pipeline}`)",
-            )
     yield from foreign_findings(f"{pipeline}, {table}", entries)
     for commit in (entry.landed for entry in entries if entry.landed):
         if commit.metadata.role not in ("history", "route") or _is_on_record(commit, entries):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
+from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.protocol.proofs import Proofs
 
@@ -23,6 +24,12 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.what} ({self.where}). What to do: {self.action}"
+
+
+def finding_of(error: LakemarkError, table: str = "target") -> Finding:
+    """What a check of the protocol refuses, as a finding."""
+    what = f"{error.what}: expected {error.expected}, found {error.found}"
+    return Finding(what, error.where, error.action, table)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from include.participants.heads import heads_of
 from include.pipeline_file import LANDING, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
-from include.protocol.errors import OffsetsExpired, TargetBehindLedger
+from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, TargetBehindLedger
 from include.protocol.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_state import LedgerState
@@ -77,7 +77,11 @@ class Coordinator(Settler):
         """What `plan` would return, without writing anything."""
         before, overtaken = TableLog.open(self.tables.target), self._overtaken()
         state = self.ledger.recent()
-        return self._decide(overtaken.applied_to(state) if overtaken else state, before, ignore_merge_every=False).plan
+        try:
+            now = overtaken.applied_to(state) if overtaken else state
+            return self._decide(now, before, ignore_merge_every=False).plan
+        except _HasMovedOnError:
+            return self.preview()
 
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
@@ -150,7 +154,10 @@ class Coordinator(Settler):
             fault_point("plan.decided")
             return found.events
 
-        self.ledger.append(decide, about=None)
+        try:
+            self.ledger.append(decide, about=None)
+        except _HasMovedOnError:
+            return self._decide_and_record(settled, ignore_merge_every)
         assert found is not None
         return found
 
@@ -161,6 +168,9 @@ class Coordinator(Settler):
         ledger, to check that the ledger knows every batch of the target. The source is read *after* the ledger, to
         check that it still has what the ledger knows. If the earlier log lacks a batch of the ledger, the log is read
         again.
+
+        Raises:
+            _HasMovedOnError: others have moved the ledger on since it was read.
         """
         name, limits = self.pipeline.name, self.pipeline.source.limits
         verify_ledger_not_behind(name, state, before.marker(name, state.generation) if before else None)
@@ -178,8 +188,7 @@ class Coordinator(Settler):
         records_max = (self.pipeline.merge_every or 1) * limits.records_per_batch_max
         offsets_max = offsets_at_most(state, limits.seconds_per_batch, records_max)
         try:
-            heads = heads_of(self.settings, self.pipeline, state)
-            planned = plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins(), heads=heads)
+            planned = self._planned_over_tables(state, source, offsets_max)
         except OffsetsExpired as error:
             # The ledger of a landing, if the file once had `merge_every`.
             landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
@@ -188,6 +197,20 @@ class Coordinator(Settler):
         if waits and isinstance(planned, NewBatch) and not planned.batch.mends:
             planned = Idle()
         return _Decision(started, planned, source)
+
+    def _planned_over_tables(self, state: LedgerState, source: SourceExtent, offsets_max: int) -> Plan:
+        """As `plan_next`. If a table before the point knows more than the ledger, a reset or a batch may have come in
+        between. A reset fences the target first, and records last: so the target is read first."""
+        name = self.pipeline.name
+        try:
+            heads = heads_of(self.settings, self.pipeline, state)
+            return plan_next(name, state, source, offsets_max=offsets_max, pins=self.pins(), heads=heads)
+        except LedgerBehindTarget as error:
+            target, now = TableLog.open(self.tables.target), self.ledger.recent()
+            if (now.generation, now.next_batch_id) > (state.generation, state.next_batch_id):
+                raise _HasMovedOnError from error
+            verify_ledger_not_behind(name, state, target.marker(name, state.generation) if target else None)
+            raise
 
     def _topics_started(self, state: LedgerState, source: SourceExtent) -> TopicsStarted | None:
         """Where to begin in topics that were never read: in Kafka as the file says, in an archive at its start."""
@@ -207,6 +230,10 @@ class Coordinator(Settler):
     def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:
         view = log.view(self.pipeline.name, state.generation, state.target_version) if log else None
         verify_target_not_behind(self.pipeline.name, state, view)
+
+
+class _HasMovedOnError(Exception):
+    """Others have moved the ledger on since a state of it was read: decide again."""
 
 
 class _NotOvertakenError(Exception):

@@ -178,7 +178,7 @@ def verify_not_behind(found: Position, named: Position, where: str) -> None:
     Raises:
         TargetBehindLedger: it is another table, or it lacks batches.
     """
-    if not _is_behind(found, named):
+    if not is_behind(found, named):
         return
     raise TargetBehindLedger(
         what="a table that batches write beside the target is not as the last batch left it",
@@ -209,7 +209,8 @@ def rolled_back(named: Position, version: int, back_to: int | None, where: str) 
     )
 
 
-def _is_behind(found: Position, named: Position) -> bool:
+def is_behind(found: Position, named: Position) -> bool:
+    """Whether a table is another one, or lacks what the last landed batch has left in it."""
     same_table = named.identity in (None, found.identity)
     return not same_table or (found.batch, found.revision) < (named.batch, named.revision)
 
@@ -269,6 +270,6 @@ def positions_to_begin_with(named: Positions, heads: Positions) -> dict[str, Pos
     """Where a new generation's tables must stand: as the last landed batch has left them. A table that lacks that, or
     that no batch has named, is accepted as it is: a person has looked at it."""
     return {
-        name: named[name] if name in named and not _is_behind(head, named[name]) else head
+        name: named[name] if name in named and not is_behind(head, named[name]) else head
         for name, head in heads.items()
     }

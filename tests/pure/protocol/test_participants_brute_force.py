@@ -1,15 +1,15 @@
 """Every interleaving of three attempts at one batch and a backfill's chunk, over one participant before the point.
 
-The attempts run one of two programs, whose rows differ. A process may end after every step. A repair and a further
-batch follow, and every head is judged: before the further batch, and after it. With one guard removed the same search
-finds wrong heads, so it could.
+The attempts run one of two programs, whose rows differ. A process may end before every step, so this also covers fewer
+attempts, and no chunk. A repair and a further batch follow, and every head is judged: before the further batch, and
+after it. With one guard removed the same search finds wrong heads, so it could.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -65,12 +65,14 @@ class World(NamedTuple):
 
 
 class Attempt(NamedTuple):
+    """It knows what its next steps need, and no more: the search meets fewer states."""
+
     program: str
     step: str = "guard"  # guard, decide, commit, point, ended
-    chain: Position | None = None  # as the last landed batch named it when the attempt began
-    seen: int = -1  # the version that was read
-    plan: Land | Replace | None = None
-    position: Position | None = None  # where it left the table
+    chain: Position | None = None  # to decide: as the last landed batch named it when the attempt began
+    seen: int = -1  # to commit: the version that was read
+    plan: Land | Replace | None = None  # to commit
+    position: Position | None = None  # at the point: where it left the table
 
 
 class Chunk(NamedTuple):
@@ -88,6 +90,7 @@ class Guards:
     chunk_looks_first: bool = True
     compares_digests: bool = True
     repairs: bool = True
+    verifies_its_own_commit: bool = True
 
 
 def at(table: tuple[Commit, ...], version: int) -> Position:
@@ -134,32 +137,34 @@ def written(world: World, batch: BatchKey, plan: Land | Replace, program: str, r
 
 def steps_of(attempt: Attempt, world: World, guards: Guards) -> Iterator[tuple[World, Attempt]]:
     """What the attempt may do next. It may also end here, killed."""
-    batch = BatchKey(1, 1)
+    batch, program = BatchKey(1, 1), attempt.program
     has_landed = world.points[-1].batch_id >= 1
-    ended = attempt._replace(step="ended")
+    again, ended = Attempt(program), Attempt("", "ended")
     yield world, ended
     match attempt.step:
         case "guard":
-            yield world, ended if has_landed else attempt._replace(step="decide", chain=world.named)
+            yield world, ended if has_landed else Attempt(program, "decide", chain=world.named)
         case "decide":
-            plan = decided(world, attempt.chain, batch, attempt.program, guards)
+            plan = decided(world, attempt.chain, batch, program, guards)
             if plan is None:
-                yield world, attempt._replace(step="point", position=world.found)
+                yield world, Attempt(program, "point", position=world.found)
             else:
-                yield world, attempt._replace(step="commit", plan=plan, seen=len(world.table) - 1)
+                yield world, Attempt(program, "commit", plan=plan, seen=len(world.table) - 1)
         case "commit":
             assert attempt.plan is not None
-            stale = attempt.seen != len(world.table) - 1
-            # Delta itself refuses a marker that is not higher.
-            lower = world.found.batch == batch and world.found.revision >= attempt.plan.stamp.revision
-            if lower or (stale and guards.succeeds_what_it_saw):
-                yield world, attempt._replace(step="guard")
+            stamp, stale = attempt.plan.stamp, attempt.seen != len(world.table) - 1
+            if world.found.batch == batch and world.found.revision >= stamp.revision:
+                # Delta skips a write whose marker is not higher, without an error: the next commit is another one's.
+                left = Position(*batch, stamp.revision, program, version=attempt.seen + 1, identity="t")
+                yield world, again if guards.verifies_its_own_commit else Attempt(program, "point", position=left)
+            elif stale and guards.succeeds_what_it_saw:
+                yield world, again
             else:
-                after = written(world, batch, attempt.plan, attempt.program, {f"1{attempt.program}"}, guards)
-                yield after, attempt._replace(step="point", position=after.found)
+                after = written(world, batch, attempt.plan, program, {f"1{program}"}, guards)
+                yield after, Attempt(program, "point", position=after.found)
         case "point":
             assert attempt.position is not None
-            point = Point(1, attempt.program, attempt.position)
+            point = Point(1, program, attempt.position)
             yield world if has_landed else world._replace(points=(*world.points, point)), ended
 
 
@@ -180,20 +185,30 @@ def steps_of_chunk(chunk: Chunk, world: World, guards: Guards) -> Iterator[tuple
             yield world._replace(chunk_landed=True), ended
 
 
-def ends(programs: str, with_chunk: bool, guards: Guards) -> set[World]:
-    start = (BEGINNING, tuple(Attempt(p) for p in programs), Chunk() if with_chunk else Chunk("ended"))
+def ends(programs: str, guards: Guards) -> set[World]:
+    """Every world in which all processes have ended. Attempts that know the same are one to the search."""
+
+    @cache
+    def next_of(attempt: Attempt, world: World) -> list[tuple[World, Attempt]]:
+        return list(steps_of(attempt, world, guards))
+
+    @cache
+    def next_of_chunk(chunk: Chunk, world: World) -> list[tuple[World, Chunk]]:
+        return list(steps_of_chunk(chunk, world, guards))
+
+    start = (BEGINNING, tuple(Attempt(p) for p in programs), Chunk())
     seen, todo = {start}, [start]
     found: set[World] = set()
     while todo:
         world, attempts, chunk = todo.pop()
         after = [
-            (next_world, (*attempts[:n], next_attempt, *attempts[n + 1 :]), chunk)
+            (next_world, tuple(sorted((*attempts[:n], step, *attempts[n + 1 :]), key=hash)), chunk)
             for n, attempt in enumerate(attempts)
             if attempt.step != "ended"
-            for next_world, next_attempt in steps_of(attempt, world, guards)
+            for next_world, step in next_of(attempt, world)
         ]
         if chunk.step != "ended":
-            after += [(w, attempts, c) for w, c in steps_of_chunk(chunk, world, guards)]
+            after += [(w, attempts, c) for w, c in next_of_chunk(chunk, world)]
         if not after:
             found.add(world)
         for state in after:
@@ -222,10 +237,10 @@ def is_right(world: World, records: dict[int, set[str]]) -> bool:
     return head == wanted | {CHUNK} if world.chunk_landed else head - {CHUNK} == wanted
 
 
-def wrong_heads(programs: str, with_chunk: bool, guards: Guards) -> int:
+def wrong_heads(programs: str, guards: Guards) -> int:
     """How many ends are wrong: after settle and the repair that is due, or after a further batch instead of it."""
     wrong = 0
-    for end in ends(programs, with_chunk, guards):
+    for end in ends(programs, guards):
         world = landed(end, 1, "P", guards, {"1P"})
         winner = world.points[1].digest
         records = {1: {f"1{winner}"}, 2: {"2P"}}
@@ -238,21 +253,11 @@ def wrong_heads(programs: str, with_chunk: bool, guards: Guards) -> int:
     return wrong
 
 
-@pytest.mark.parametrize(("programs", "with_chunk"), list(product(("PQ", "PPQ", "PQP", "PQQ"), (False, True))))
-def test_i11_no_head_ends_wrong(programs: str, with_chunk: bool) -> None:
-    assert wrong_heads(programs, with_chunk, Guards()) == 0
+@pytest.mark.parametrize("programs", ["PPQ", "PQQ"])  # a retry that follows runs P
+def test_i11_no_head_ends_wrong(programs: str) -> None:
+    assert wrong_heads(programs, Guards()) == 0
 
 
-@pytest.mark.parametrize(
-    "guard",
-    [
-        "succeeds_what_it_saw",
-        "starts_from_the_position",
-        "base_moves_forward",
-        "chunk_looks_first",
-        "compares_digests",
-        "repairs",
-    ],
-)
+@pytest.mark.parametrize("guard", [field.name for field in fields(Guards)])
 def test_i11_without_any_one_guard_a_head_ends_wrong(guard: str) -> None:
-    assert wrong_heads("PQP", True, replace(Guards(), **{guard: False})) > 0
+    assert wrong_heads("PPQ", replace(Guards(), **{guard: False})) > 0

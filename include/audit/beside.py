@@ -1,0 +1,97 @@
+"""Looks at what a batch writes beside the target: the tables before the point, and the systems after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from include.audit.batches import archived_findings, beside_findings
+from include.audit.report import Finding, finding_of
+from include.audit.standing import lacking_findings, surplus_findings
+from include.control.coordinator import Coordinator
+from include.control.deliveries import undelivered
+from include.lake.delta_tables import query
+from include.lake.table_log import TableLog
+from include.participants.follower import Follower
+from include.participants.heads import verify_not_rolled_back
+from include.participants.participant import Participant
+from include.pipeline_file import LANDING, Pipeline
+from include.protocol.errors import LakemarkError, LedgerBehindTarget
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import NOWHERE, Position
+from include.settings import Settings
+
+
+def table_findings(coordinator: Coordinator, state: LedgerState, participant: Participant) -> Iterator[Finding]:
+    """Findings in a table before the point."""
+    name = coordinator.pipeline.name
+    try:
+        log = TableLog.open(participant.uri(coordinator.settings))
+        yield from _standing_findings(coordinator, participant, log, state)
+        yield from beside_findings(name, participant.name, [] if log is None else log.entries(name))
+        yield from archive_findings(participant, name, log)
+        verify_not_rolled_back(log, state.positions.get(participant.name), f"{name}, {participant.name}")
+    except LakemarkError as error:
+        yield finding_of(error)
+
+
+def _standing_findings(
+    coordinator: Coordinator, participant: Participant, log: TableLog | None, state: LedgerState
+) -> Iterator[Finding]:
+    """A table that does not stand where the last landed batch has left it.
+
+    Others plan and land at the same time, so what looks wrong is looked at again. The ledger is read after this log, to
+    learn which batch has begun there. If the log lacks a batch of that ledger, it is read again (see
+    `Coordinator._decide`).
+
+    Args:
+        state: as read before `log`.
+    """
+    name, uri = coordinator.pipeline.name, participant.uri(coordinator.settings)
+
+    def lacks(log: TableLog | None) -> list[Finding]:
+        return list(lacking_findings(name, state, participant.name, _position(log, name, state)))
+
+    def holds_more() -> list[Finding]:
+        return list(surplus_findings(name, state, participant.name, _position(log, name, state)))
+
+    with suppress(LedgerBehindTarget):
+        if not (lacks(log) or holds_more()):
+            return
+    state = coordinator.ledger.state()
+    yield from holds_more()
+    if lacks(log):
+        yield from lacks(TableLog.open(uri))
+
+
+def _position(log: TableLog | None, pipeline: str, state: LedgerState) -> Position:
+    return NOWHERE if log is None else log.position(pipeline, state.generation, state.form)
+
+
+def archive_findings(participant: Participant, pipeline: str, log: TableLog | None) -> Iterator[Finding]:
+    """Batches of which an archive holds other records than their commits say. A pipeline and its landing may both have
+    written it, one after the other."""
+    if participant.takes == "records" and log is not None:
+        merging = pipeline.removesuffix(LANDING)
+        entries = [log.entries(name) for name in (merging, f"{merging}{LANDING}")]
+        yield from archived_findings(f"{pipeline}, {participant.name}", rows_by_batch(log), entries)
+
+
+def rows_by_batch(log: TableLog | None) -> dict[tuple[int, int], int]:
+    """Rows of a table of records, by generation and batch id; empty if there is no table."""
+    sql = "select generation, batch_id, count(*) as records from t group by 1, 2"
+    return {(r["generation"], r["batch_id"]): r["records"] for r in query(log.table, sql)} if log else {}
+
+
+def delivery_findings(settings: Settings, pipeline: Pipeline, follower: Follower) -> Iterator[Finding]:
+    """Commits that a system after the point lacks, or that it alone knows."""
+    try:
+        found = follower.position()
+        if waiting := undelivered(settings, pipeline, follower, found):
+            yield Finding(
+                f"{len(waiting)} commits wait for delivery: the first one is {waiting[0].metadata.batch}",
+                f"{pipeline.name}, {follower.name}",
+                f"`lakemark run {pipeline.name}` delivers them, or its log says why it cannot",
+            )
+    except LakemarkError as error:
+        yield finding_of(error)

@@ -1,0 +1,78 @@
+"""Checks of where the tables before the point stand, and of what the quarantine holds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from include.audit.report import Finding
+from include.protocol.batch import BatchKey
+from include.protocol.errors import TargetBehindLedger
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position, is_behind, verify_not_behind
+from include.protocol.settlement import LandedCommit
+
+
+def lacking_findings(pipeline: str, state: LedgerState, table: str, found: Position) -> Iterator[Finding]:
+    """A table lacks what the last landed batch has left there, or is another one (I11).
+
+    Args:
+        found: where it stands, as read after `state`: what has landed until then is there.
+    """
+    if (named := _settled(state, table)) is not None:
+        try:
+            verify_not_behind(found, named, f"{pipeline}, {table}")
+        except TargetBehindLedger as error:
+            yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
+
+
+def surplus_findings(pipeline: str, state: LedgerState, table: str, found: Position) -> Iterator[Finding]:
+    """A table holds what no landed batch has left there (I11).
+
+    Args:
+        found: where it stands, as read before `state`: a batch is planned before it lands.
+    """
+    if (named := _settled(state, table)) is not None and not (found.is_at(named) or is_behind(found, named)):
+        yield Finding(
+            f"it holds what no landed batch has left there: {found.in_words}, and not {named.in_words}",
+            f"{pipeline}, {table}",
+            f"nothing by hand: the next batch mends it, also without records (`lakemark run {pipeline}`)",
+        )
+
+
+def _settled(state: LedgerState, table: str) -> Position | None:
+    """Where the table must stand; None: a batch may be landing there, or nothing says it."""
+    return state.positions.get(table) if state.pending is None else None
+
+
+def set_aside_findings(
+    landed: Iterable[LandedCommit], aside: Sequence[LandedCommit], named: Position | None
+) -> Iterator[Finding]:
+    """Checks that the quarantine holds exactly the records that each batch's commit set aside (I8, I11).
+
+    Args:
+        aside: the quarantine's commits of batches, newest first.
+        named: where the last landed batch has left the quarantine. What live batches have written there since is no
+            part of any landed one: see `surplus_findings`. None: no batch says it.
+    """
+    held: dict[BatchKey, LandedCommit] = {}
+    until = _version_of(named) if named is not None else max((c.table_version for c in aside), default=-1)
+    for commit in aside:
+        key, made_from = commit.metadata.batch.key, commit.metadata.made_from
+        if not commit.metadata.batch.is_chunk:
+            if commit.table_version > until:
+                continue  # a later one has taken it back
+            until = until if made_from is None else made_from
+        held.setdefault(key, commit)
+    for commit in landed:
+        kept = held.get(commit.metadata.batch.key)
+        if kept is not None and commit.metadata.set_aside not in (None, kept.metadata.set_aside):
+            yield Finding(
+                "the quarantine holds other records of the batch than its commit set aside",
+                f"{commit.metadata.batch}, version {commit.table_version}",
+                "two attempts with different suites or pipeline files ran at once: backfill the batch",
+                table="quarantine",
+            )
+
+
+def _version_of(position: Position) -> int:
+    return -1 if position.version is None else position.version
