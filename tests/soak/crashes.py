@@ -11,6 +11,7 @@ from functools import partial
 
 import psutil
 
+from include.participants.catalog import Catalog
 from tests.soak.losses import ledger_lost
 from tests.soak.victim import RUN_SECONDS_MAX, Victim
 from tests.support.waiting import wait_until
@@ -24,7 +25,8 @@ def killed_at(point: str, victim: Victim) -> bool:
         process.communicate(timeout=RUN_SECONDS_MAX)
         victim.command("reset", victim.pipeline.name, "--reason", "soak", code=1)  # ended as it was begun
         return process.returncode == -signal.SIGKILL
-    return dies_at(point, victim)
+    parts = len(Catalog.of(victim.pipeline).before)
+    return dies_at(point, victim, victim.chance.randint(1, parts) if point == "attempt.part_landed" else 1)
 
 
 def killed_at_random(victim: Victim) -> bool:
@@ -90,9 +92,9 @@ def reset_in_the_middle(victim: Victim) -> bool:
     return "begins" in said
 
 
-def dies_at(point: str, victim: Victim) -> bool:
-    """Whether a run was killed at a fault point."""
-    process = victim.run(LAKEMARK_TEST_FAULT=f"{point}=kill")
+def dies_at(point: str, victim: Victim, nth: int = 1) -> bool:
+    """Whether a run was killed at a fault point, when it passed it for the nth time."""
+    process = victim.run(LAKEMARK_TEST_FAULT=f"{point}=kill@{nth}")
     said, _ = process.communicate(timeout=RUN_SECONDS_MAX)
     return process.returncode == -signal.SIGKILL or "killed by SIGKILL" in said
 

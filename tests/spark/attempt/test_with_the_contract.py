@@ -17,12 +17,6 @@ from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
 
-def given(is_so: bool, otherwise: object = "") -> None:
-    """Checks what a test needs first. This is not an assertion, because the test's assertion is known to fail."""
-    if not is_so:
-        raise RuntimeError(str(otherwise))
-
-
 def pipeline_of(world: World, topic: str, name: str | None = None, batch: int = 10, **sections: object) -> Pipeline:
     return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": batch}}, **sections)
 
@@ -49,9 +43,9 @@ def all_of_it_lost(world: World) -> Pipeline:
     topic = world.topic(partitions=1)
     pipeline = pipeline_of(world, topic, batch=4, archive=f"lake://bronze/{topic}")
     world.produce(topic, [b"{", *changes(range(1, 12), 1)], 1)
-    given(world.drain(pipeline) == 3)
+    assert world.drain(pipeline) == 3
     tables = world.coordinator(pipeline).tables
-    given(offsets(tables.quarantine) == {0})
+    assert offsets(tables.quarantine) == {0}
     for path in (tables.target, tables.ledger):
         shutil.rmtree(str(path))
     world.delete_before(topic, 0, 2)
@@ -64,7 +58,7 @@ def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(wor
     pipeline = all_of_it_lost(world)
     world.drain(pipeline)
     kept = [record for record in world.sent if record.offset >= 2 and isinstance(record.value, dict)]
-    given(as_dict(world.rows(pipeline)) == newest_by_key(kept))
+    assert as_dict(world.rows(pipeline)) == newest_by_key(kept)
     held = offsets(world.coordinator(pipeline).tables.archive)
     assert held == {record.offset for record in world.sent} or is_told_of(world, pipeline)
 
@@ -95,7 +89,7 @@ def test_i3_a_target_that_is_rolled_back_while_a_batch_is_planned_is_noticed(wor
     world.coordinator(pipeline).plan()
     with world.session() as spark:
         spark.sql(statement.format(f"delta.`{world.coordinator(pipeline).tables.target}`"))
-    given(len(world.rows(pipeline)) < 20)
+    assert len(world.rows(pipeline)) < 20
     noticed = False
     try:
         world.attempt(pipeline, 2)
@@ -112,7 +106,7 @@ def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World)
     world.produce(topic, changes(range(10), 1), 1)
     world.run_batch(pipeline)
     done = world.lakemark("reset", pipeline.name, "--reason", "test")
-    given(done.returncode == 0, done.stderr)
+    assert done.returncode == 0, done.stderr
     shutil.rmtree(str(world.coordinator(pipeline).tables.target))
     world.produce(topic, changes(range(5), 2), 1)
     noticed = False
@@ -131,14 +125,14 @@ def test_i8_a_replay_that_a_restore_has_taken_away_is_pending_again(world: World
     landed = world.version(pipeline)
     pipeline = with_suite(world, again=pipeline)
     quarantine(world, "replay", pipeline.name)
-    given(prices(world, pipeline) == {1: 500, 2: 1})
+    assert prices(world, pipeline) == {1: 500, 2: 1}
     with world.session() as spark:
         spark.sql(f"RESTORE TABLE delta.`{world.coordinator(pipeline).tables.target}` TO VERSION AS OF {landed}")
     with pytest.raises(TargetBehindLedger) as failure:
         world.coordinator(pipeline).plan()
     command = failure.value.action.split("`")[1].replace("...", "restored").split()
     done = world.lakemark(*command[1:])
-    given(done.returncode == 0, done.stderr)
+    assert done.returncode == 0, done.stderr
     world.drain(pipeline)
     assert prices(world, pipeline).get(1) == 500 or reasons(world, pipeline) == {PRICE: {"pending": 1}}
 
@@ -152,9 +146,9 @@ def test_i8_a_record_of_a_topic_made_anew_is_pending_whatever_became_of_the_old_
     world.recreate_topic(pipeline.source.topics[0], 1)
     send(world, pipeline, {"id": 2, "seq": 2, "price": 600})
     done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "made anew")
-    given(done.returncode == 0, done.stderr)
+    assert done.returncode == 0, done.stderr
     world.run_batch(pipeline)
-    given(prices(world, pipeline) == {})
+    assert prices(world, pipeline) == {}
     assert reasons(world, pipeline)[PRICE].get("pending") == 1
 
 
@@ -172,8 +166,8 @@ def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside
         world.run_batch(pipeline)
     world.write_suite("shop", [CHEAP])
     pipeline = world.pipeline(topic, pipeline.name, **sections, quality={"suite": "shop"})
-    given(world.run_batch(pipeline) is not None)
-    given(sorted(as_dict(world.rows(pipeline))) == [1] and len(world.quarantine(pipeline)) == 1)
+    assert world.run_batch(pipeline) is not None
+    assert sorted(as_dict(world.rows(pipeline))) == [1] and len(world.quarantine(pipeline)) == 1
     shown = {row["id"] for row in read_table(world.coordinator(pipeline).tables.history or "") if row["valid_from"]}
     assert shown == {1} or audit(world.settings, pipeline, deep=True).findings != ()
 
@@ -186,8 +180,8 @@ def test_rows_that_were_taken_out_of_a_table_beside_the_target_are_found(world: 
     world.produce(topic, changes(range(10), 1), 1)
     world.run_batch(pipeline)
     path, column = getattr(world.coordinator(pipeline).tables, table), {"history": "id", "archive": "offset"}[table]
-    given(audit(world.settings, pipeline, deep=True).findings == ())
+    assert audit(world.settings, pipeline, deep=True).findings == ()
     with world.session() as spark:
         spark.sql(f"DELETE FROM delta.`{path}` WHERE {column} = 3")
-    given(len(read_table(path)) == 9)
+    assert len(read_table(path)) == 9
     assert world.lakemark("audit", pipeline.name, "--deep").returncode == 1
