@@ -274,7 +274,7 @@ def _verify_not_rolled_back(
     if rollback.other_table is not None:
         raise _another_table(where, expected=rollback.other_table, found=target.table_id, again=again)
     version, back_to = rollback.version, rollback.back_to
-    first_lost = "BATCH" if back_to is None else state.first_after(back_to)
+    first_lost = "earliest" if back_to is None else state.first_after(back_to)
     raise TargetBehindLedger(
         what="a RESTORE rolled the target back, which removes rows and leaves markers as they are",
         where=f"{where}, version {version}",

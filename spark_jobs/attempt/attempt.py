@@ -153,7 +153,7 @@ class Attempt:
                 say=self._say,
                 verify_not_landed=lambda: self._verify_not_landed(work),
             )
-            positions = {}
+            positions = dict(work.stands_on)  # also of tables that the file leaves out for now
             for participant in before:
                 part = content.part(participant)
                 with phases.phase(participant.phase):

@@ -176,7 +176,7 @@ def test_in_a_browser(installed: Installed, pipeline: Pipeline, browser: Browser
     target.locator(".state.proven").wait_for(timeout=30_000)
     assert target.inner_text().count("up to batch 3") == 2  # by rows, and by log
     frame.locator("h1 .state.ok").wait_for(timeout=20_000)
-    stray(world.coordinator(pipeline).tables.quarantine, replace(batch(4), pipeline="paged"))
+    stray(world.coordinator(pipeline).tables.quarantine, replace(batch(3), pipeline="paged"), revision=1)
     frame.get_by_text("Repair due: quarantine.").wait_for(timeout=30_000)
     installed.lakemark("audit", "paged", code=1)
     frame.locator("tr[data-table=quarantine] .state.findings").wait_for(timeout=30_000)

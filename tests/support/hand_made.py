@@ -55,14 +55,13 @@ def land(target: Path, version: int, batch: Batch) -> None:
     commit(target, version, landed(batch).metadata.dumps(), {batch.app_id: batch.batch_id})
 
 
-def stray(uri: LakeUri, batch: Batch) -> None:
-    """A commit without rows in the quarantine, of an attempt at a batch that never landed; makes the table if there is
-    none."""
+def stray(uri: LakeUri, batch: Batch, revision: int = 0) -> None:
+    """A commit without rows in the quarantine, of an attempt that never landed; makes the table if there is none."""
     if not DeltaTable.is_deltatable(str(uri)):
         DeltaTable.create(str(uri), pa.schema([("generation", pa.int64()), ("batch_id", pa.int64())]))
     metadata = replace(landed(batch).metadata, role="quarantine", digest="of this attempt")
     version = DeltaTable(str(uri)).version() + 1
-    commit(Path(str(uri)), version, metadata.dumps(), {batch.app_id: Stamp(batch.batch_id).number})
+    commit(Path(str(uri)), version, metadata.dumps(), {batch.app_id: Stamp(batch.batch_id, revision).number})
 
 
 def clean_log(target: Path) -> None:

@@ -120,7 +120,7 @@ def test_i10_a_ledger_that_knows_less_than_the_target_is_refused() -> None:
         (TargetView(1, "other", None), "table id other"),
         (TargetView(1, "id", (9, 1)), "--from 1 "),
         (TargetView(1, "id", (9, 0)), "--from 0 "),
-        (TargetView(1, "id", (9, None)), "--from BATCH "),
+        (TargetView(1, "id", (9, None)), "--from earliest "),
     ],
 )
 def test_i3_a_target_that_lacks_committed_batches_is_refused(target: TargetView | None, says: str) -> None:

@@ -25,6 +25,7 @@ from include.protocol.participants import (
     decide,
     positions_to_begin_with,
     repair_due,
+    standing,
 )
 from include.protocol.planning import Idle, NewBatch, plan_next
 from tests.support.batches import COUNTS, batch, committed, source
@@ -110,6 +111,15 @@ def test_i11_a_repair_is_planned_although_the_source_is_idle() -> None:
     assert isinstance(with_records, NewBatch)
     assert (with_records.batch.width, with_records.batch.mends) == (2, ("h",))
     assert repair_due({"h": FIRST}, {"h": FIRST, "new": off}) == []
+
+
+def test_i11_a_table_that_the_file_leaves_out_for_a_while_keeps_its_position() -> None:
+    """Otherwise what a lost attempt has left there would be accepted when the table comes back."""
+    assert standing({"left out": FIRST}, {"h": NOWHERE}) == {"left out": FIRST, "h": NOWHERE}
+    assert positions_to_begin_with({"left out": FIRST}, {"h": NOWHERE}) == {"left out": FIRST, "h": NOWHERE}
+    found = plan({"h": FIRST, "new": NOWHERE})
+    assert found == Idle()
+    assert repair_due({"h": FIRST}, {"h": replace(FIRST, marker=1)}) == ["h"], "so it is mended"
 
 
 def test_i10_a_table_that_holds_a_batch_which_was_never_planned_is_told() -> None:

@@ -154,3 +154,19 @@ def test_i3_a_table_before_the_point_that_is_replaced_is_noticed(world: World) -
         world.coordinator(pipeline).plan()
     assert world.lakemark("reset", pipeline.name, "--reason", "it is as it shall be").returncode == 0
     assert isinstance(world.coordinator(pipeline).plan(), Idle)
+
+
+def test_i11_a_history_that_the_file_left_out_for_a_batch_is_mended_when_it_comes_back(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = with_tables(world, topic)
+    first = world.produce(topic, changes(range(4), 1), 1)
+    world.run_batch(pipeline)
+    world.produce(topic, changes(range(4), 2, "out"), 1)
+    left_by_a_lost_attempt(world, pipeline)
+    filtered = {"source": {"filter": "name NOT LIKE 'out%'"}}
+    world.run_batch(world.pipeline(topic, pipeline.name, **filtered))
+    pipeline = with_tables(world, topic, pipeline.name, **filtered)
+    last = world.produce(topic, changes(range(1), 5), 1)
+    world.run_batch(pipeline)
+    history = world.coordinator(pipeline).tables.history or ""
+    assert as_states(read_table(history)) == states_by_key([*first, *last])
