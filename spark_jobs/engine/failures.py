@@ -99,10 +99,11 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
     if _FILE_MISSING.search(str(error)):
         return TableDamaged(
             what="a file of the table is missing",
-            where=where,
-            expected="every file that the table's log names",
+            where=f"{where}, while it did {phase}",
+            expected="every file of the table's versions that the batch reads: the newest, and the one that a table is "
+            "made anew from",
             found=_first_lines(error),
-            action="bring the file back from a copy; without one, move the table's folder away and "
+            action="bring the file back from a copy; without one, move the folder of the table that lacks it away, and "
             f"`lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka",
         )
     if isinstance(error, AnalysisException):
