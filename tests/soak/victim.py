@@ -83,13 +83,11 @@ class Victim:
             for p in Catalog.of(half).participants
         }
 
-    def send(self, count: int) -> str:
-        """Sends changes, and expects what must come of them. Returns their name."""
-        now = self.expected.events
-        values = changes(self.chance, count, self.keys, now, self.expected.moves)
+    def send(self, count: int) -> None:
+        """Sends changes, and expects what must come of them."""
+        values = changes(self.chance, count, self.keys, self.expected.events, self.expected.moves)
         self.expected.add(self.world.produce(self.topic, values, PARTITIONS))
         self.world.sent.clear()
-        return f"n{now}"
 
     def write_suite(self, *more: str) -> None:
         """Writes the suite by which its records are judged.
