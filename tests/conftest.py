@@ -14,7 +14,7 @@ import pytest
 
 from include.installation.stack import PORTS, Stack
 from include.settings import PROJECT_ROOT, Settings
-from tests.support.stopped import family
+from tests.support.stopped import end
 from tests.support.world import World
 
 # The environment must not affect the tests: neither an installation that runs here nor a user's own settings.
@@ -63,8 +63,7 @@ def zombies() -> Iterator[list[subprocess.Popen]]:
     started: list[subprocess.Popen] = []
     yield started
     for process in started:
-        for member in family(process):
-            member.kill()
+        end(process)
 
 
 def world_in(folder: Path, stack: Stack) -> World:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from include.audit.report import Finding
+from include.audit.report import Finding, finding_of
 from include.lake.log_entry import LogEntry
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import GenerationStarted
@@ -50,7 +50,7 @@ def batch_findings(
             )
     except LakemarkError as error:
         if not _is_on_record(landed, entries):
-            yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", where, error.action)
+            yield finding_of(error)
     if counts.read > batch.width:
         yield Finding(
             f"{counts.read} records were read from ranges of {batch.width} offsets",
@@ -81,7 +81,7 @@ def beside_findings(pipeline: str, table: str, entries: Sequence[LogEntry]) -> I
         try:
             counts_of(commit, f"{commit.metadata.batch}, {table} version {commit.table_version}")
         except LakemarkError as error:
-            yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
+            yield finding_of(error)
 
 
 def archived_findings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from include.audit.report import Finding
+from include.audit.report import Finding, finding_of
 from include.protocol.batch import BatchKey
 from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_state import LedgerState
@@ -22,7 +22,7 @@ def lacking_findings(pipeline: str, state: LedgerState, table: str, found: Posit
         try:
             verify_not_behind(found, named, f"{pipeline}, {table}")
         except TargetBehindLedger as error:
-            yield Finding(f"{error.what}: expected {error.expected}, found {error.found}", error.where, error.action)
+            yield finding_of(error)
 
 
 def surplus_findings(pipeline: str, state: LedgerState, table: str, found: Position) -> Iterator[Finding]:

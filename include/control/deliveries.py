@@ -42,6 +42,6 @@ def undelivered(settings: Settings, pipeline: Pipeline, follower: Follower, foun
     target = TableLog.open(Catalog.of(pipeline).point.uri(settings))
     if target is None:
         return []
-    commits = list(target.landed_commits(pipeline.name))
+    commits = target.landed_commits(pipeline.name)
     reaches_back = target.reaches_back_to(seen_by(found, target.table_id))
     return due(found, target.table_id, commits, reaches_back=reaches_back, where=f"{pipeline.name}, {follower.name}")

@@ -6,7 +6,7 @@ has left the system.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 from include.protocol.guarantees import Level
 from include.protocol.participants import Position
@@ -19,9 +19,6 @@ class Follower(Protocol):
     @property
     def name(self) -> str:
         """In findings and reports; the same for ever."""
-
-    @property
-    def place(self) -> Literal["after"]: ...
 
     @property
     def in_words(self) -> str:

@@ -6,7 +6,7 @@ of that table rather than a batch id, since chunks of backfills land between bat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from include.protocol.errors import TerminalError
 from include.protocol.participants import Position
@@ -28,12 +28,13 @@ def seen_by(found: Position, table_id: str) -> int:
 
 
 def due(
-    found: Position, table_id: str, commits: Sequence[LandedCommit], reaches_back: bool, where: str
+    found: Position, table_id: str, commits: Iterable[LandedCommit], reaches_back: bool, where: str
 ) -> list[LandedCommit]:
     """The commits that a system still has to get, oldest first.
 
     Args:
-        found: where it stands. commits: all of the pipeline's batches that the point's log still has, newest first.
+        found: where it stands. commits: of the pipeline's batches in the point's log, newest first; no more are taken
+            than are needed.
         reaches_back: the log still has all commits after the version that the system has seen.
 
     Raises:
@@ -48,14 +49,24 @@ def due(
             found="log clean-up has removed some of them",
             action="set the system up anew from the table as it is",
         )
-    known = {commit.table_version: commit.metadata.batch.key for commit in commits}
-    if seen >= min(known, default=seen + 1) and known.get(seen) != found.batch:
-        raise TerminalError(
-            what="a system has got a commit that the table's log does not hold",
-            where=where,
-            expected=f"{found.in_words} as version {seen}",
-            found=str(known.get(seen, "no batch's commit")),
-            action="the log was edited or restored from a copy, or two lakes deliver to one system: bring the right "
-            "one back",
-        )
-    return [commit for commit in reversed(commits) if commit.table_version > seen]
+    waiting: list[LandedCommit] = []
+    for commit in commits:
+        if commit.table_version > seen:
+            waiting.append(commit)
+            continue
+        if (commit.table_version, commit.metadata.batch.key) != (seen, found.batch):
+            raise _never_landed(found, seen, commit, where)
+        break
+    return waiting[::-1]
+
+
+def _never_landed(found: Position, seen: int, newest: LandedCommit, where: str) -> TerminalError:
+    """Args: newest: the newest commit of a batch up to the version that the system has seen."""
+    return TerminalError(
+        what="a system has got a commit that the table's log does not hold",
+        where=where,
+        expected=f"{found.in_words} as version {seen}",
+        found=str(newest.metadata.batch.key if newest.table_version == seen else "no batch's commit"),
+        action="the log was edited or restored from a copy, or two lakes deliver to one system: bring the right "
+        "one back",
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from include.pipeline_file import Pipeline
 from tests.conftest import world_in
 from tests.spark.changes.test_quality import CHEAP, NAMED, send, with_suite
 from tests.support.jvm_faults import own_driver
-from tests.support.stopped import resumed, stopped
+from tests.support.stopped import resumed, stopped, was_killed
 from tests.support.world import LAKEMARK, World, as_dict
 
 # Those that `lakemark run` passes. One in every run; all of them in `make test-all`.
@@ -46,7 +45,7 @@ def test_i11_a_batch_that_fails_its_gate_lands_nothing_wherever_it_is_killed(
         """Runs the pipeline; returns whether it was killed, and what it said."""
         done = world.lakemark("run", pipeline.name, **environment)
         said = done.stdout + done.stderr
-        return done.returncode == -signal.SIGKILL or "killed by SIGKILL" in said, said
+        return was_killed(done.returncode, said), said
 
     with_suite(world, NAMED, again=pipeline, on_fail="fail")
     seq = len(world.sent) + 1

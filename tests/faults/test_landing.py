@@ -3,17 +3,17 @@ every record once, and the table is the oracle's."""
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 from include.audit.auditor import audit
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from tests.conftest import world_in
+from tests.support.stopped import was_killed
 from tests.support.topics import Sent
 from tests.support.world import World, as_dict, newest_by_key, read_table
 
+KEYS = 40
 _BOTH = (
     "plan.begins",
     "plan.decided",
@@ -48,9 +48,6 @@ def pipeline(world: World) -> Pipeline:
     )
 
 
-KEYS = 40
-
-
 def more_records(world: World, pipeline: Pipeline) -> None:
     """Records for one batch, most of them newer than what is there, three of them for the quarantine."""
     [topic], base = pipeline.source.topics, len(world.sent)
@@ -76,7 +73,7 @@ def test_i5_i6_killed_at_a_point_of_either_half(world: World, pipeline: Pipeline
     else:
         passing = 1
     killed = world.lakemark("run", pipeline.name, LAKEMARK_TEST_FAULT=f"{point}=kill@{passing}")
-    by_signal = killed.returncode == -signal.SIGKILL or "killed by SIGKILL" in killed.stderr
+    by_signal = was_killed(killed.returncode, killed.stderr)
     assert by_signal, (killed.returncode, killed.stderr)  # it was there, and it is dead
     done = world.lakemark("run", pipeline.name, "--until-caught-up")
     assert done.returncode == 0, done.stderr

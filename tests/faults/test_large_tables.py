@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from include.pipeline_file import Pipeline
 from spark_jobs.tables import pruning
 from tests.conftest import world_in
 from tests.support.jvm_faults import own_driver
+from tests.support.stopped import was_killed
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_killed_at_a_point_beside_a_pruned_merge(world: World, pipeline: Pipelin
     assert pruning.pays(rows_at_most(world.coordinator(pipeline).tables.target), LIMIT)
     more_records(world, pipeline)
     killed = world.lakemark("run", pipeline.name, LAKEMARK_TEST_FAULT=f"{point}=kill")
-    assert killed.returncode == -signal.SIGKILL or "killed by SIGKILL" in killed.stderr, killed.stderr
+    assert was_killed(killed.returncode, killed.stderr), killed.stderr
     assert_right(world, pipeline)
 
 

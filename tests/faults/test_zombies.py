@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
+from include.protocol.batch import BatchKey
 from tests.support.jvm_faults import JvmPoint, own_driver
 from tests.support.stopped import resumed, stopped
 from tests.support.world import LAKEMARK, World, as_dict, changes, landed_commits, newest_by_key
-
-
-def job(world: World, pipeline: Pipeline, batch_id: int, **environment: str) -> subprocess.Popen:
-    spark = (
-        ["--master", "local[2]"] if "JAVA_TOOL_OPTIONS" in environment else ["--remote", world.settings.spark_remote]
-    )
-    what = ["--pipeline", pipeline.name, "--generation", "1", "--batch", str(batch_id), *spark]
-    return world.start(sys.executable, "-m", "spark_jobs.merge_job", *what, **environment)
 
 
 def two_batches(world: World) -> tuple[str, Pipeline]:
@@ -56,7 +47,7 @@ def test_i5_a_jvm_that_stood_still_in_its_commit_changes_nothing(
     """The strictest zombie: nothing is left for it to do but to give its commit file a name, and it does so after
     others have committed under that name and gone on. Delta's own LocalLogStore replaces their commit here."""
     topic, pipeline = two_batches(world)
-    process = job(world, pipeline, 1, **own_driver(world, pipeline, tmp_path, point, "STOP"))
+    process = world.job(pipeline, BatchKey(1, 1), **own_driver(world, pipeline, tmp_path, point, "STOP"))
     zombies.append(process)
     jvm = stopped(process)
     assert "java" in jvm.name()

@@ -11,7 +11,6 @@ from typing import Any
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
-from include.protocol.planning import Idle
 from tests.matrix import oracle
 from tests.support.world import World, read_table
 
@@ -26,18 +25,23 @@ class Check:
     name: str
     sections: dict[str, Any] = field(default_factory=dict)
     parts: int = 1  # tables before the point; the quarantine is one, also before it has a record
-    deletes: bool = True  # among the changes
     noted: bool = False  # it has the tests' own participants
 
     def full_name(self, number: int) -> str:
         """The pipeline's name. Args: number: tells it apart from those before."""
         return f"{'noted_' if self.noted else ''}{self.name}_{number}"
 
+    @property
+    def deletes(self) -> bool:
+        """Whether deletes are among the changes."""
+        return "delete_when" in self.sections.get("change", {})
 
-def _of(name: str, parts: int, deletes: bool = True, noted: bool = False, **sections: Any) -> Check:
-    return Check(name, sections, parts, deletes, noted)
+
+def _of(name: str, parts: int, noted: bool = False, **sections: Any) -> Check:
+    return Check(name, sections, parts, noted)
 
 
+_DELETES = {"delete_when": "op = 'd'"}
 _ROUTES = {
     "routes": [
         {"table": "lake://silver/NAME_0", "when": "id % 3 = 0"},
@@ -46,21 +50,20 @@ _ROUTES = {
 }
 _HISTORY = {"history_table": "lake://silver/NAME_history"}
 CHECKS = [
-    _of("target", 1, change={"delete_when": "op = 'd'"}),
-    _of("archive", 2, archive="lake://bronze/NAME"),
-    _of("quarantine", 1, quality={"suite": "named"}),
-    _of("history", 2, target=_HISTORY, deletes=False),
-    _of("routes", 3, target=_ROUTES, quality={"suite": "named"}, change={"delete_when": "op = 'd'"}),
-    _of("versions", 1, change={"history": "scd2"}, deletes=False),
-    _of("landing", 1, archive="lake://bronze/NAME", merge_every=2),
-    _of("notes", 2, noted=True),
+    _of("target", 1, change=_DELETES),
+    _of("archive", 2, change=_DELETES, archive="lake://bronze/NAME"),
+    _of("quarantine", 1, change=_DELETES, quality={"suite": "named"}),
+    _of("history", 2, target=_HISTORY),
+    _of("routes", 3, target=_ROUTES, quality={"suite": "named"}, change=_DELETES),
+    _of("versions", 1, change={"history": "scd2"}),
+    _of("landing", 1, change=_DELETES, archive="lake://bronze/NAME", merge_every=2),
+    _of("notes", 2, noted=True, change=_DELETES),
     _of(
         "everything",
         4,
         archive="lake://bronze/NAME",
         quality={"suite": "named"},
         target=_HISTORY,
-        deletes=False,
         noted=True,
     ),
 ]
@@ -108,14 +111,16 @@ class Case:
     def run(self) -> None:
         """Runs until the pipeline is caught up."""
         for half in self.pipeline.halves:
-            while not isinstance(plan := self.world.coordinator(half).plan(ignore_merge_every=True), Idle):
-                self.world.attempt(half, plan.batch.batch_id)
-                self.world.settle(half, plan.batch.batch_id)
+            self.world.drain(half, ignore_merge_every=True)
+
+    def land(self) -> None:
+        """Lands what can land, if a landing comes first. The next run merges it."""
+        for half in self.pipeline.halves[:-1]:
+            self.world.drain(half)
 
     def planned(self) -> BatchKey:
         """Lands what can land, and plans the batch that merges it."""
-        for half in self.pipeline.halves[:-1]:
-            self.world.drain(half)  # a landing waits for nothing
+        self.land()
         return self.world.coordinator(self.pipeline).plan(ignore_merge_every=True).batch.key
 
     def verify(self) -> None:

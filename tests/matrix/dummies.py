@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from include.participants import catalog
 from include.participants.follower import Follower
@@ -70,7 +69,6 @@ class Recorder:
 
     pipeline: str
     name: str = "recorder"
-    place: Literal["after"] = "after"
     in_words: str = "a database that records commits"
     level: Level = "exactly_once"
     because: str = "the record and the position in one transaction, compared with the one before"

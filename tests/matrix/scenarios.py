@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,15 +22,13 @@ from include.fault_points import FAULT_POINTS
 from include.installation.stack import Stack
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant
-from include.protocol.batch import BatchKey
 from include.protocol.commit_metadata import CommitMetadata
-from spark_jobs.attempt import landing
 from spark_jobs.commands.maintenance import Maintenance
-from spark_jobs.tables.contract import Write
 from tests.matrix.checks import Case
 from tests.support.advice import follow
+from tests.support.commits import at_every_commit
 from tests.support.jvm_faults import JvmPoint, own_driver
-from tests.support.stopped import family, resumed, stopped
+from tests.support.stopped import end, resumed, stopped, was_killed
 from tests.support.waiting import wait_until
 from tests.support.world import LAKEMARK
 
@@ -41,8 +38,7 @@ _CARELESS = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 def killed(point: str, case: Case, nth: int = 1) -> None:
     case.change()
-    done = case.world.lakemark("run", case.name, LAKEMARK_TEST_FAULT=f"{point}=kill@{nth}")
-    assert _died(done.returncode, done.stderr), (done.returncode, done.stderr)
+    _kill_a_run(case, point, nth)
 
 
 def killed_while_a_generation_begins(case: Case) -> None:
@@ -50,7 +46,7 @@ def killed_while_a_generation_begins(case: Case) -> None:
     case.change()
     reset = ("reset", case.name, "--from", "earliest", "--reason", "matrix")
     done = case.world.lakemark(*reset, LAKEMARK_TEST_FAULT="generation.fenced=kill")
-    assert _died(done.returncode, done.stderr), done.stderr
+    assert was_killed(done.returncode, done.stderr), done.stderr
     assert "finished as it had been" in case.world.lakemark(*reset).stderr
 
 
@@ -59,7 +55,7 @@ def killed_while_the_ledger_is_rebuilt(case: Case) -> None:
     shutil.rmtree(str(case.world.coordinator(case.pipeline).ledger.uri))
     rebuild = ("ledger", "rebuild", case.name)
     done = case.world.lakemark(*rebuild, LAKEMARK_TEST_FAULT="rebuild.set_aside=kill")
-    assert _died(done.returncode, done.stderr), done.stderr
+    assert was_killed(done.returncode, done.stderr), done.stderr
     _done(case, *rebuild)
 
 
@@ -75,7 +71,7 @@ def spark_killed(case: Case) -> None:
     """While a batch lands."""
     case.change()
     key, stack = case.planned(), Stack.of(case.world.settings)
-    process = _job(case, key, LAKEMARK_TEST_FAULT="attempt.part_landed=stop")
+    process = case.world.job(case.pipeline, key, LAKEMARK_TEST_FAULT="attempt.part_landed=stop")
     sleeper = stopped(process)
     pid = stack.service_pid("spark")
     assert pid is not None
@@ -88,16 +84,16 @@ def spark_killed(case: Case) -> None:
 def another_program(case: Case) -> None:
     """A first attempt leaves records out, and dies before the point. What it has left in other tables is taken back."""
     case.change()
+    case.land()
     case.use_another_program()
-    done = case.world.lakemark("run", case.name, LAKEMARK_TEST_FAULT=f"attempt.before_merge=kill@{_attempts(case)}")
+    _kill_a_run(case, "attempt.before_merge")
     case.use_its_own_program()
-    assert _died(done.returncode, done.stderr), done.stderr
 
 
 def zombie(point: str, case: Case) -> None:
     """An attempt stands still, others land its batch and the next one, it goes on."""
     case.change()
-    process = _job(case, case.planned(), LAKEMARK_TEST_FAULT=f"{point}=stop")
+    process = case.world.job(case.pipeline, case.planned(), LAKEMARK_TEST_FAULT=f"{point}=stop")
     with _ended(process):
         sleeper = stopped(process)
         case.run()
@@ -112,7 +108,7 @@ def zombie_of_another_program(case: Case) -> None:
     case.change()
     key = case.planned()
     case.use_another_program()
-    process = _job(case, key, LAKEMARK_TEST_FAULT="attempt.part_landed=stop")
+    process = case.world.job(case.pipeline, key, LAKEMARK_TEST_FAULT="attempt.part_landed=stop")
     with _ended(process):
         sleeper = stopped(process)
         case.use_its_own_program()
@@ -122,7 +118,7 @@ def zombie_of_another_program(case: Case) -> None:
 
 def zombie_of_an_ended_generation(case: Case) -> None:
     case.change()
-    process = _job(case, case.planned(), LAKEMARK_TEST_FAULT="attempt.part_landed=stop")
+    process = case.world.job(case.pipeline, case.planned(), LAKEMARK_TEST_FAULT="attempt.part_landed=stop")
     with _ended(process):
         sleeper = stopped(process)
         _done(case, "reset", case.name, "--reason", "matrix")
@@ -141,23 +137,22 @@ def two_at_once(case: Case) -> None:
 def conflicts(case: Case) -> None:
     """Every table is rewritten between an attempt's decision and its commit there."""
     case.change()
-    real, seen = landing.commit, set()
+    tables = [p for half in case.pipeline.halves for p in Catalog.of(half).participants]
+    seen: set[str] = set()
 
-    def commit(
-        spark: SparkSession, write: Write, metadata: CommitMetadata, marker: int | None, succeeds: int | None = None
-    ) -> None:
-        uris = {p.role: p.uri(case.world.settings) for p in _tables(case)}
-        if metadata.role not in seen:
-            seen.add(metadata.role)
-            table = f"delta.`{uris[metadata.role]}`"
-            spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('matrix' = '{case.batches_sent}')").collect()
-            spark.sql(f"OPTIMIZE {table}").collect()
-        real(spark, write, metadata, marker, succeeds)
+    def act(committed: Callable[[], None], spark: SparkSession, metadata: CommitMetadata) -> None:
+        for participant in tables if metadata.role not in seen else ():
+            if participant.role == metadata.role:
+                table = f"delta.`{participant.uri(case.world.settings)}`"
+                spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('matrix' = '{case.batches_sent}')").collect()
+                spark.sql(f"OPTIMIZE {table}").collect()
+        seen.add(metadata.role)
+        committed()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(landing, "commit", commit)
+        at_every_commit(patched, act)
         case.run()
-    assert "target" in seen or case.pipeline.is_landing
+    assert "target" in seen
 
 
 def maintained(case: Case) -> None:
@@ -204,7 +199,9 @@ def reset(case: Case) -> None:
 
 def rebuilt(case: Case) -> None:
     """The ledger is lost, while a batch has landed in every table but the target."""
-    killed("attempt.before_merge", case, _attempts(case))
+    case.change()
+    case.land()
+    _kill_a_run(case, "attempt.before_merge")
     shutil.rmtree(str(case.world.coordinator(case.pipeline).ledger.uri))
     _done(case, "ledger", "rebuild", case.name)
 
@@ -221,25 +218,13 @@ def _done(case: Case, *command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _died(code: int, said: str) -> bool:
-    """Whether the process, or the job that it started, was killed."""
-    return code == -signal.SIGKILL or "killed by SIGKILL" in said
-
-
-def _attempts(case: Case) -> int:
-    """Which of a run's attempts merges: that of the landing comes first."""
-    return len(case.pipeline.halves)
+def _kill_a_run(case: Case, point: str, nth: int = 1) -> None:
+    done = case.world.lakemark("run", case.name, LAKEMARK_TEST_FAULT=f"{point}=kill@{nth}")
+    assert was_killed(done.returncode, done.stderr), (done.returncode, done.stderr)
 
 
 def _tables(case: Case) -> tuple[Participant, ...]:
     return Catalog.of(case.pipeline).participants
-
-
-def _job(case: Case, key: BatchKey, **environment: str) -> subprocess.Popen[str]:
-    spark = case.world.settings.spark_remote
-    assert spark is not None
-    what = ["--pipeline", case.name, "--generation", str(key.generation), "--batch", str(key.batch_id)]
-    return case.world.start(sys.executable, "-m", "spark_jobs.merge_job", *what, "--remote", spark, **environment)
 
 
 @contextmanager
@@ -248,8 +233,7 @@ def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        for member in family(process):
-            member.kill()
+        end(process)
 
 
 _BY_COMMAND = ("generation.fenced", "rebuild.set_aside")

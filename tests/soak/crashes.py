@@ -14,6 +14,7 @@ import psutil
 from include.participants.catalog import Catalog
 from tests.soak.losses import ledger_lost
 from tests.soak.victim import RUN_SECONDS_MAX, Victim
+from tests.support.stopped import was_killed
 from tests.support.waiting import wait_until
 
 
@@ -96,7 +97,7 @@ def dies_at(point: str, victim: Victim, nth: int = 1) -> bool:
     """Whether a run was killed at a fault point, when it passed it for the nth time."""
     process = victim.run(LAKEMARK_TEST_FAULT=f"{point}=kill@{nth}")
     said, _ = process.communicate(timeout=RUN_SECONDS_MAX)
-    return process.returncode == -signal.SIGKILL or "killed by SIGKILL" in said
+    return was_killed(process.returncode, said)
 
 
 def stopped(process: subprocess.Popen) -> psutil.Process | None:

@@ -1,4 +1,4 @@
-"""Faults of what Kafka and the lake hold: ledgers and records lost, topics made anew, tables maintained and restored"""
+"""Faults of what Kafka and the lake hold: ledgers and records lost, topics made anew, tables maintained or restored."""
 
 from __future__ import annotations
 

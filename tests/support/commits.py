@@ -25,19 +25,27 @@ def land(
     commit(spark, write, metadata, metadata.batch.batch_id)
 
 
-def at_the_point(patched: pytest.MonkeyPatch, act: Callable[[Callable[[], None]], None]) -> None:
-    """Whatever is committed to a target is committed by `act`, which gets the real commit as a call."""
+def at_every_commit(
+    patched: pytest.MonkeyPatch, act: Callable[[Callable[[], None], SparkSession, CommitMetadata], None]
+) -> None:
+    """Whatever an attempt commits is committed by `act`, which gets the real commit as a call."""
     real = landing.commit
 
     def commit(
         spark: SparkSession, write: Write, metadata: CommitMetadata, marker: int | None, succeeds: int | None = None
     ) -> None:
-        def committed() -> None:
-            real(spark, write, metadata, marker, succeeds)
-
-        act(committed) if metadata.role == "target" else committed()
+        act(lambda: real(spark, write, metadata, marker, succeeds), spark, metadata)
 
     patched.setattr(landing, "commit", commit)
+
+
+def at_the_point(patched: pytest.MonkeyPatch, act: Callable[[Callable[[], None]], None]) -> None:
+    """The same, for what is committed to a target."""
+
+    def acted(committed: Callable[[], None], spark: SparkSession, metadata: CommitMetadata) -> None:
+        act(committed) if metadata.role == "target" else committed()
+
+    at_every_commit(patched, acted)
 
 
 def raising(error: Exception) -> Callable[[object], None]:

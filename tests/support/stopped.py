@@ -17,6 +17,17 @@ def family(process: subprocess.Popen) -> list[psutil.Process]:
         return []
 
 
+def was_killed(code: int, said: str) -> bool:
+    """Whether a command, or the job that it started, was ended by SIGKILL."""
+    return code == -signal.SIGKILL or "killed by SIGKILL" in said
+
+
+def end(process: subprocess.Popen) -> None:
+    """Ends a process and all that it has started."""
+    for member in family(process):
+        member.kill()
+
+
 def stopped(process: subprocess.Popen) -> psutil.Process:
     """The member of the process's family that has been stopped, once there is one."""
 

@@ -93,9 +93,9 @@ class World(Topics):
         attempt = Attempt(self.settings, pipeline, key, self.session, "test", lambda fact: None)
         return replace(attempt, **changes).run()
 
-    def run_batch(self, pipeline: Pipeline) -> AttemptResult | None:
+    def run_batch(self, pipeline: Pipeline, ignore_merge_every: bool = False) -> AttemptResult | None:
         """Plan, merge and settle one batch; None when there is nothing new."""
-        planned = self.coordinator(pipeline).plan()
+        planned = self.coordinator(pipeline).plan(ignore_merge_every)
         batch = getattr(planned, "batch", None)
         if batch is None:
             return None
@@ -110,10 +110,10 @@ class World(Topics):
         assert commit.counts is not None
         return commit.counts
 
-    def drain(self, pipeline: Pipeline) -> int:
+    def drain(self, pipeline: Pipeline, ignore_merge_every: bool = False) -> int:
         """Runs batches until there is nothing new; returns how many."""
         batches = 0
-        while self.run_batch(pipeline) is not None:
+        while self.run_batch(pipeline, ignore_merge_every) is not None:
             batches += 1
         return batches
 
@@ -146,6 +146,16 @@ class World(Topics):
             text=True,
             start_new_session=True,
         )
+
+    def job(self, pipeline: Pipeline, key: BatchKey, **environment: str) -> subprocess.Popen[str]:
+        """An attempt at a planned batch, as a process: on the warm server, or on a JVM of its own if the environment
+        says something to that."""
+        spark = ["--master", "local[2]"]
+        if "JAVA_TOOL_OPTIONS" not in environment:
+            assert self.settings.spark_remote is not None
+            spark = ["--remote", self.settings.spark_remote]
+        what = ["--pipeline", pipeline.name, "--generation", str(key.generation), "--batch", str(key.batch_id), *spark]
+        return self.start(sys.executable, "-m", "spark_jobs.merge_job", *what, **environment)
 
     # tables
 

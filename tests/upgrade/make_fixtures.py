@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import tarfile
 from collections.abc import Iterable
 from decimal import Decimal
@@ -38,6 +37,7 @@ from include.protocol.errors import QualityGate
 from include.settings import PROJECT_ROOT
 from include.sources.kafka import KafkaSource
 from tests.conftest import stack_in, world_in
+from tests.support.stopped import was_killed
 from tests.support.world import World, changes
 from tests.upgrade.facts import SECTIONS, pipelines_of
 
@@ -245,7 +245,7 @@ def command(*arguments: str, code: int = 0) -> None:
 def killed(world: World, *arguments: str, **fault: str) -> None:
     print("lakemark", *arguments, fault)
     done = world.lakemark(*arguments, **fault)
-    assert done.returncode == -signal.SIGKILL or "killed by SIGKILL" in done.stderr, done
+    assert was_killed(done.returncode, done.stderr), done
 
 
 # What becomes of it
