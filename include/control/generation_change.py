@@ -6,32 +6,38 @@ the ledger. If it is killed anywhere and called again, it reaches the same end: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from include.control.backfill_planner import BackfillPlanner
+from include.control.fence import Commit, Fence
 from include.control.settling import Settler
 from include.control.targets_word import TargetsWord
 from include.fault_points import fault_point
-from include.lake.delta_tables import OpenedTable, commit_markers
+from include.lake.delta_tables import commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
-from include.participants.catalog import Catalog
-from include.participants.heads import Logs, heads_to_begin_with, logs_before, newest_heads, positions_to_begin_with
-from include.protocol.batch import FENCE, FORM, app_id, ended_id
+from include.participants.heads import (
+    Logs,
+    heads_to_begin_with,
+    logs_before,
+    newest_heads,
+    positions_to_begin_with,
+    verify_ledger_not_lost,
+)
+from include.protocol.batch import FENCE, FORM
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
-from include.protocol.generations import fence_metadata, rebuild
-from include.protocol.ledger_events import FIRST_GENERATION, Event, GenerationStarted
+from include.protocol.generations import rebuild
+from include.protocol.ledger_events import Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
-from include.protocol.participants import Positions, Stamp
+from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
 from include.protocol.settlement import verify_ledger_not_behind
 
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Then = Callable[[LedgerState, GenerationStarted], list[Event]]
-Commit = Callable[[OpenedTable, Mapping[str, int], str], bool]
 _RACES_MAX = 20
 
 
@@ -41,8 +47,7 @@ class GenerationChange:
 
     Args:
         create_target: creates the target's table if there is none, because a fence is a commit of that table.
-        fence_target: commits markers and metadata to the target, as the next version after the one that was opened;
-            returns False if another writer was faster. A promotion adds the new table's rows in that same commit.
+        fence_target: see `Fence.commit_to_target`.
     """
 
     settler: Settler
@@ -52,7 +57,7 @@ class GenerationChange:
     def preview(self, decide: DecideStart) -> GenerationStarted:
         """How the generation would begin. Writes nothing. Raises as `begin` does."""
         log, state = self._target_log(), self.settler.ledger.state()
-        started = decide(state, self.settler.source(state))
+        started = self._decided(decide, log, state)
         if log is not None:
             self._verify_not_purged(log, state, started)
         return started
@@ -80,18 +85,17 @@ class GenerationChange:
             assert log is not None
             marker = log.marker(self._name, state.generation)
             if marker == FENCE:
-                if (begun := log.begun_after(self._name, state.generation)) is not None and self._fence(
-                    log, begun, state.form
-                ):
+                begun = log.begun_after(self._name, state.generation)
+                if begun is not None and self._fence(begun).raise_in_all(log, state.form):
                     self._record(begun, then)
                     return begun, False
                 # Else the fence's metadata has expired: decide again; the fence stays.
             elif marker is not None and marker > state.committed_through:
                 verify_ledger_not_behind(self._name, state, marker)
                 continue  # a batch landed after the settling: settle it
-            started = self._completed(decide(state, self.settler.source(state)), log, state)
+            started = self._completed(self._decided(decide, log, state), log, state)
             self._verify_not_purged(log, state, started)
-            if self._fence(log, started, state.form):
+            if self._fence(started).raise_in_all(log, state.form):
                 fault_point("generation.fenced")
                 self._record(started, then)
                 return started, True
@@ -102,7 +106,7 @@ class GenerationChange:
         state = self.settler.ledger.state()
         heads = heads_to_begin_with(self._name, self._logs_before(), state)
         started = replace(decide(state, self.settler.source(state)), positions=heads)
-        self.fence_before(started, state.form)
+        self._fence(started).raise_before(state.form)
         self._record(started, then)
 
     def rebuild(self, reason: str, started_by: str) -> tuple[GenerationStarted, LakeUri | None]:
@@ -149,11 +153,10 @@ class GenerationChange:
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
             heads = newest_heads(self._name, logs, generation, form)
-            started = self._above_all(
-                started, log, logs, generation=generation, positions=positions_to_begin_with(logs, named or {}, heads)
-            )
+            positions = positions_to_begin_with(self._name, logs, named or {}, heads)
+            started = self._above_all(started, log, logs, generation=generation, positions=positions)
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
-            if self._fence(log, started, form):
+            if self._fence(started).raise_in_all(log, form):
                 break
             log = self._target_log()
             assert log is not None
@@ -165,11 +168,25 @@ class GenerationChange:
         self.settler.ledger.append(lambda state: events if not state.generations else [])
         return started, aside
 
+    def _decided(self, decide: DecideStart, log: TableLog | None, state: LedgerState) -> GenerationStarted:
+        """What is decided. A ledger that was lost does not know where the pipeline stands: records would be passed over
+        (I7).
+
+        Args:
+            log: as read before `state`.
+        """
+        self._verify_not_lost(log, state)
+        return decide(state, self.settler.source(state))
+
+    def _verify_not_lost(self, log: TableLog | None, state: LedgerState) -> None:
+        if state.is_fresh:
+            verify_ledger_not_lost(self._name, log, self._logs_before())
+
     def _completed(self, started: GenerationStarted, log: TableLog, state: LedgerState) -> GenerationStarted:
         """The decision, with what the tables say."""
         logs = self._logs_before()
         heads = heads_to_begin_with(self._name, logs, state)
-        positions = positions_to_begin_with(logs, state.positions, heads)
+        positions = positions_to_begin_with(self._name, logs, state.positions, heads)
         restored = log.view(self._name, state.generation, state.target_version).restored
         rollback = state.last_commit.rollback if state.last_commit is not None else None
         return replace(
@@ -230,39 +247,8 @@ class GenerationChange:
             instead = BackfillPlanner(self.settler).instead_of_reading_again
             verify_reset_not_purged(self._name, state, started, marks=marks, back_to=back_to, instead=instead)
 
-    def _fence(self, log: TableLog, started: GenerationStarted, form: int) -> bool:
-        """Fences all tables; False if a batch of the ended generation landed in the target after `log` was opened."""
-        if not self._fenced(log, started, self.fence_target):
-            return False
-        # An ended generation may not add anything to other tables either. What its attempts have left there, and no
-        # batch has landed, the next generation's first batch takes away.
-        self.fence_before(started, form)
-        return True
-
-    def fence_before(self, started: GenerationStarted, form: int) -> None:
-        """Fences the tables before the point.
-
-        Args:
-            form: of the batches of the generation that ends.
-        """
-        for participant in Catalog.of(self.settler.pipeline).before:
-            uri = participant.uri(self.settler.settings)
-            while (table := TableLog.open(uri)) and not self._fenced(table, started, commit_markers, form):
-                pass
-
-    def _fenced(self, log: TableLog, started: GenerationStarted, commit: Commit, form: int | None = None) -> bool:
-        """Fences every ended generation that has no fence here: a new table in the old one's place has none.
-
-        Args:
-            form: of the ended generation's batches; the fence then also keeps where the table stood. None: the target.
-        """
-        ended = [g for g in range(FIRST_GENERATION, started.generation) if log.marker(self._name, g) != FENCE]
-        markers = {app_id(self._name, generation): FENCE for generation in ended}
-        if form is not None:
-            for generation in ended:
-                if (number := log.marker(self._name, generation)) is not None:
-                    markers[ended_id(self._name, generation)] = Stamp.of(number, form).number
-        return not markers or commit(log.table, markers, fence_metadata(self._name, started))
+    def _fence(self, started: GenerationStarted) -> Fence:
+        return Fence(self.settler, started, self.fence_target)
 
     def _record(self, started: GenerationStarted, then: Then | None) -> None:
         def decide(state: LedgerState) -> list[Event]:
@@ -277,6 +263,7 @@ class GenerationChange:
             self._settle_pending()  # it is not sound if the planned batch has landed with other ranges
             state = self.settler.ledger.state()
             verify_ledger_not_behind(self._name, state, log.marker(self._name, state.generation) if log else None)
+            self._verify_not_lost(log, state)
         except LakemarkError:
             return
         raise TerminalError(

@@ -6,16 +6,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
+from include.control.fence import Fence
 from include.control.generation_change import GenerationChange
 from include.control.settling import Settler
 from include.lake.table_log import TableLog
-from include.participants.heads import logs_before, newest_heads
+from include.participants.heads import (
+    logs_before,
+    newest_generation_beside,
+    newest_heads,
+    verify_ledger_not_lost,
+)
 from include.protocol.batch import FORM
 from include.protocol.generations import after_a_loss, restart
 from include.protocol.ledger_events import FIRST_GENERATION, LOSS, UPGRADE, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, verify_topics
-from include.protocol.settlement import ledger_lost
 
 
 def continue_after_a_loss(settler: Settler, state: LedgerState) -> LedgerState:
@@ -29,7 +34,7 @@ def continue_after_a_loss(settler: Settler, state: LedgerState) -> LedgerState:
     begun = state.generations[-1] if state.generations else None
     if begun is not None and begun.origin == LOSS and state.committed_through < 0:
         # After the record, which decides between planners; and again if this was killed in between.
-        GenerationChange(settler, lambda: None).fence_before(begun, FORM)
+        Fence(settler, begun).raise_before(FORM)
     return state
 
 
@@ -39,17 +44,14 @@ def _after_a_loss(settler: Settler) -> GenerationStarted | None:
     Raises:
         LedgerBehindTarget: only the ledger was lost.
     """
-    name, target = settler.pipeline.name, TableLog.open(settler.tables.target)
-    logs = logs_before(settler.settings, settler.pipeline)
-    heads = newest_heads(name, logs, FIRST_GENERATION)
-    fenced = [log.newest_generation_after(name, FIRST_GENERATION) - 1 for log in logs.values() if log is not None]
-    newest = max([0, *fenced, *(head.generation for head in heads.values())])
-    if not newest:
+    target, logs = TableLog.open(settler.tables.target), logs_before(settler.settings, settler.pipeline)
+    if not settler.ledger.recent().is_fresh:
+        return None  # others plan and land at the same time: what the tables hold, the ledger may know by now
+    verify_ledger_not_lost(settler.pipeline.name, target, logs)
+    if not (newest := newest_generation_beside(settler.pipeline.name, logs)):
         return None
-    of_target = [g for g in range(FIRST_GENERATION, newest + 1) if target and target.marker(name, g) is not None]
-    if of_target:
-        raise ledger_lost(name, f"{name}, generations {', '.join(map(str, of_target))}")
     reason = "the ledger and the target were lost, and other tables hold earlier batches"
+    heads = newest_heads(settler.pipeline.name, logs, FIRST_GENERATION)
     return replace(after_a_loss(newest, reason, "plan"), positions=heads)
 
 

@@ -97,6 +97,21 @@ def all_rows(table: OpenedTable) -> pa.Table:
         raise damaged(uri_of(table), _first_line(error)) from error
 
 
+def lost_file(uri: LakeUri, version: int) -> str | None:
+    """A file of a version that is no longer there, or an error that says so; None if all of them are there."""
+    try:
+        table = open_table(uri, version)
+        assert table is not None, "its log was there a moment ago"
+        there = {file.name for file in files_at(uri).list(uri)}
+        needed = pa.table(table.get_add_actions()).column("path").to_pylist()
+        if (lost := next((name for name in map(unquote, needed) if name not in there), None)) is not None:
+            return lost
+        query_arrow(table, "select count(*) from t")  # reads all deletion vectors, which no listing names
+    except (TableDamaged, DeltaError, OSError, ValueError) as error:
+        return _first_line(error)
+    return None
+
+
 def uri_of(table: OpenedTable) -> LakeUri:
     """Where an opened table lies."""
     return LakeUri(unquote(urlparse(table.table_uri).path).rstrip("/"))
@@ -269,8 +284,8 @@ def _way_out(uri: LakeUri) -> str:
     if (uri.parent.parent.name, uri.parent.name) == ("_lakemark", "ledger"):
         return f"`lakemark ledger rebuild {uri.name}` makes the ledger again from the target's own commits"
     return (
-        "if it is a target, move its folder away, and `lakemark reset NAME --from earliest --reason ...` (NAME: its "
-        "pipeline) fills a new one from Kafka"
+        "if a pipeline writes it, move its folder away, and `lakemark reset NAME --from earliest --reason ...` (NAME: "
+        "that pipeline) fills a new one from Kafka"
     )
 
 

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from include.lake.table_log import TableLog
+from include.participants.bases import has_base
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM
+from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position, Positions, rolled_back
 from include.protocol.participants import positions_to_begin_with as to_begin_with
+from include.protocol.settlement import ledger_lost
 from include.settings import Settings
 
 Logs = Mapping[str, TableLog | None]  # of the tables before the point, by name; None: there is no such table
@@ -71,6 +74,30 @@ def newest_heads(pipeline: str, logs: Logs, generation: int, form: int = FORM) -
     }
 
 
+def newest_generation_beside(pipeline: str, logs: Logs) -> int:
+    """The newest generation that any of these tables knows; 0: they know none."""
+    fenced = [log.newest_generation_after(pipeline, FIRST_GENERATION) - 1 for log in logs.values() if log is not None]
+    heads = newest_heads(pipeline, logs, FIRST_GENERATION).values()
+    return max([0, *fenced, *(head.generation for head in heads)])
+
+
+def verify_ledger_not_lost(pipeline: str, target: TableLog | None, logs: Logs) -> None:
+    """Checks that a target knows no generation, if its ledger knows none.
+
+    A target that was lost itself at some time has no fence of the first generation. So all generations are asked for
+    that any table knows.
+
+    Raises:
+        LedgerBehindTarget: it knows some.
+    """
+    if target is None:
+        return
+    newest = target.newest_generation(pipeline, max(FIRST_GENERATION, newest_generation_beside(pipeline, logs)))
+    known = [g for g in range(FIRST_GENERATION, newest + 1) if target.marker(pipeline, g) is not None]
+    if known:
+        raise ledger_lost(pipeline, f"{pipeline}, generations {', '.join(map(str, known))}")
+
+
 def heads_to_begin_with(pipeline: str, logs: Logs, state: LedgerState) -> dict[str, Position]:
     """The same, for the generation after `state`'s. Batches of the first form name no positions: where one is planned
     and has begun to land, its tables must stand where they were before it."""
@@ -87,17 +114,17 @@ def heads_to_begin_with(pipeline: str, logs: Logs, state: LedgerState) -> dict[s
     return heads
 
 
-def positions_to_begin_with(logs: Logs, named: Positions, heads: Positions) -> dict[str, Position]:
+def positions_to_begin_with(pipeline: str, logs: Logs, named: Positions, heads: Positions) -> dict[str, Position]:
     """Where a new generation's tables must stand (see `protocol.participants`).
 
-    Where log clean-up has removed what came after a position, nobody can make the table anew from there. Such a table
-    is accepted as it is; so is one that a RESTORE has rolled back.
+    Where log clean-up has removed what came after a position, or VACUUM has removed what it holds, nobody can make the
+    table anew from there. Such a table is accepted as it is; so is one that a RESTORE has rolled back.
     """
     found = to_begin_with(named, heads)
     for name, log in logs.items():
-        version = found[name].version
-        after = -1 if version is None else version
-        is_out_of_reach = log is not None and not found[name].is_at(heads[name]) and not log.reaches_back_to(after)
+        is_out_of_reach = (
+            log is not None and not found[name].is_at(heads[name]) and not has_base(log, found[name], pipeline)
+        )
         if is_out_of_reach or _restored_since(log, found[name]) is not None:
             found[name] = heads[name]
     return found

@@ -215,7 +215,7 @@ def is_behind(found: Position, named: Position) -> bool:
     return not same_table or (found.batch, found.revision) < (named.batch, named.revision)
 
 
-def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch: BatchKey) -> int | None:
+def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch: BatchKey, where: str) -> int | None:
     """The version that a Replace starts from; None: there was no table, so it starts from nothing.
 
     It is the chain's version, moved forward over all commits up to the first one of a live batch. What maintenance, a
@@ -223,7 +223,7 @@ def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch:
 
     Args:
         chain: as for `decide`. live: the commits of live batches in the table's log, oldest first, with their versions.
-        batch: the one that is about to land.
+        batch: the one that is about to land. where: names the table in an error.
 
     Raises:
         TerminalError: the log no longer reaches back to the chain.
@@ -233,7 +233,7 @@ def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch:
     if first is None:
         raise TerminalError(
             what="a table's log no longer tells what its last batches did",
-            where=f"generation {batch.generation} batch {batch.batch_id}",
+            where=where,
             expected=f"the commits after version {after}",
             found="none of a batch",
             action="`lakemark reset NAME --from earliest --reason ...` applies all records again (changes are "

@@ -19,6 +19,7 @@ from include.lake.delta_tables import commit_marker
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.bases import base_in
 from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
 from include.pipeline_file.tables import Tables
@@ -34,7 +35,6 @@ from include.protocol.participants import (
     Positions,
     Replace,
     Stamp,
-    base_of,
     chunk_may_land,
     decide,
 )
@@ -116,14 +116,10 @@ class Landing:
         metadata = self.metadata(participant, part, decision.stamp.revision)
         number, writer = decision.stamp.number, writer_of(participant.spec)
         if isinstance(decision, Replace):
-            after = -1 if chain is None or chain.version is None else chain.version
-            live = log.live_commits(batch.pipeline, after) if chain is None or log.reaches_back_to(after) else []
-            base = base_of(decision.chain, live, batch.key)
-            metadata = replace(metadata, made_from=-1 if base is None else base)
-            touched = [key for version, key in live if base is None or version > base]
-            write = writer.replacing(
-                self.spark, log.uri, part.rows, participant.spec, base=base, live=[*touched, batch.key]
-            )
+            base = base_in(log, decision.chain, batch.pipeline, batch=batch.key, where=where)
+            metadata = replace(metadata, made_from=-1 if base.version is None else base.version)
+            live = [*base.undone, batch.key]
+            write = writer.replacing(self.spark, log.uri, part.rows, participant.spec, base=base.version, live=live)
         elif part.is_empty:
             if not commit_marker(log.table, batch.app_id, number, metadata.dumps()):
                 raise _OvertakenError("LAKEMARK_OVERTAKEN")

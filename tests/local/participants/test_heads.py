@@ -58,6 +58,6 @@ def test_i11_a_new_generation_accepts_a_table_that_was_rolled_back(tmp_path: Pat
     named = position(landed(tmp_path, 3))
     DeltaTable(tmp_path).restore(1)
     log = opened(tmp_path)
-    begun = positions_to_begin_with({"h": log}, {"h": named}, {"h": position(log)})
+    begun = positions_to_begin_with("p", {"h": log}, {"h": named}, {"h": position(log)})
     assert begun["h"].version == log.version
     verify_not_rolled_back(log, begun["h"], "p, history")

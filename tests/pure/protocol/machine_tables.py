@@ -109,7 +109,7 @@ class Beside:
         rows = table.versions[-1].rows
         if isinstance(writing.decision, Replace):
             live = [(n, v.live) for n, v in enumerate(table.versions) if v.live is not None]
-            base = base_of(writing.decision.chain, live, batch)
+            base = base_of(writing.decision.chain, live, batch, "")
             rows = frozenset() if base is None else table.versions[base].rows
         table.versions.append(Version(batch, rows | ({row} if row else set())))
         number = writing.decision.stamp.number

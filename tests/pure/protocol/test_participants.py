@@ -65,7 +65,7 @@ def test_a_table_that_nobody_names_is_accepted_as_it_is() -> None:
     assert decide(CHAIN, None, NEXT, digest="mine", where="") == Land(Stamp(4))
     retried = replace(CHAIN, marker=4, digest="other")
     assert decide(retried, None, NEXT, digest="mine", where="") == Replace(Stamp(4, 1), None)
-    assert base_of(None, [(2, BatchKey(1, 2)), (5, NEXT), (6, NEXT)], NEXT) == 4
+    assert base_of(None, [(2, BatchKey(1, 2)), (5, NEXT), (6, NEXT)], NEXT, "") == 4
 
 
 def test_a_stamp_counts_batches_and_revisions_and_no_further() -> None:
@@ -77,11 +77,11 @@ def test_a_stamp_counts_batches_and_revisions_and_no_further() -> None:
 
 
 def test_a_replace_starts_before_the_first_live_commit_after_the_chain() -> None:
-    assert base_of(CHAIN, [(7, BatchKey(1, 3)), (10, NEXT), (12, NEXT)], NEXT) == 9  # 8 and 9 are a chunk's, say
-    assert base_of(NOWHERE, [(0, NEXT)], NEXT) is None
-    assert base_of(NOWHERE, [(1, NEXT)], NEXT) == 0
+    assert base_of(CHAIN, [(7, BatchKey(1, 3)), (10, NEXT), (12, NEXT)], NEXT, "") == 9  # 8 and 9 are a chunk's, say
+    assert base_of(NOWHERE, [(0, NEXT)], NEXT, "") is None
+    assert base_of(NOWHERE, [(1, NEXT)], NEXT, "") == 0
     with pytest.raises(TerminalError, match="no longer tells"):
-        base_of(CHAIN, [], NEXT)
+        base_of(CHAIN, [], NEXT, "")
 
 
 def test_a_chunk_lands_only_where_no_live_batch_has_begun() -> None:

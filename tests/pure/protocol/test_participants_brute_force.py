@@ -127,7 +127,7 @@ def written(world: World, batch: BatchKey, plan: Land | Replace, program: str, r
     base: frozenset[str] = world.table[-1].rows
     if isinstance(plan, Replace):
         live = [(version, c.key) for version, c in enumerate(world.table) if c.key is not None]
-        version = base_of(plan.chain, live, batch)
+        version = base_of(plan.chain, live, batch, "")
         if not guards.base_moves_forward and plan.chain is not None:
             version = plan.chain.version
         base = frozenset() if version is None else world.table[version].rows

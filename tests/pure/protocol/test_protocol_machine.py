@@ -242,6 +242,7 @@ class Protocol(RuleBasedStateMachine):
             return
         if marker is not None and marker > state.committed_through:
             verify_ledger_not_behind(P, state, marker)
+        self.verify_ledger_not_lost(state)
         started = replace(
             decide(state),
             generation=1 + max(state.generation, self.beside.newest_generation()),
@@ -258,15 +259,20 @@ class Protocol(RuleBasedStateMachine):
             self.append([started])
 
     def continue_after_a_loss(self) -> None:
-        """`Coordinator._continue_after_a_loss`: a fresh ledger, and tables that know earlier batches."""
-        newest = self.beside.newest_generation()
-        if fold(self.ledger).is_fresh and newest and self.marker(newest) is None:
-            started = after_a_loss(newest, "", "")
-            positions = self.beside.heads(newest)
+        """`new_beginnings.continue_after_a_loss`: a fresh ledger, and tables that know earlier batches."""
+        newest, state = self.beside.newest_generation(), fold(self.ledger)
+        self.verify_ledger_not_lost(state)
+        if state.is_fresh and newest:
+            started = replace(after_a_loss(newest, "", ""), positions=self.beside.heads(newest))
             self.beside.accept()
-            started = replace(started, table_id=self.target.table_id, positions=positions)
-            self.fence(started)
+            for table in self.beside.tables.values():
+                table.fence(started.generation)
             self.append([started])
+
+    def verify_ledger_not_lost(self, state: LedgerState) -> None:
+        """`heads.verify_ledger_not_lost`."""
+        if state.is_fresh and self.target.markers:
+            raise LedgerBehindTarget(what="", where="", expected="", found="", action="")
 
     def where_tables_must_stand(self, state: LedgerState) -> dict[str, Position]:
         """As the last landed batch left them; as they are, if they lack that, or if the ledger knows nothing."""
@@ -539,6 +545,7 @@ class Protocol(RuleBasedStateMachine):
                 self.settle_pending()
             state = fold(self.ledger)
             verify_ledger_not_behind(P, state, self.marker(state.generation))
+            self.verify_ledger_not_lost(state)
             return False  # it is sound
         except LakemarkError:
             pass

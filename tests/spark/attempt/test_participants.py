@@ -5,18 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 
 import pytest
+from deltalake import DeltaTable
 
 from include.control.backfill_request import BackfillRequest
 from include.control.backfills import Backfills
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
-from include.protocol.errors import OutcomeUnknownError, RetryableError, TargetBehindLedger
+from include.protocol.errors import OutcomeUnknownError, RetryableError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle, NewBatch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.attempt import landing
+from tests.support.advice import follow
 from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
@@ -170,3 +173,26 @@ def test_i11_a_history_that_the_file_left_out_for_a_batch_is_mended_when_it_come
     world.run_batch(pipeline)
     history = world.coordinator(pipeline).tables.history or ""
     assert as_states(read_table(history)) == states_by_key([*first, *last])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["moved away", "as it is"])
+def test_i11_a_vacuum_by_hand_before_a_replace_leads_out_by_what_the_error_says(world: World, command: str) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = with_tables(world, topic)
+    first = world.produce(topic, changes(range(4), 1), 1)
+    world.run_batch(pipeline)
+    out = world.produce(topic, changes(range(4), 2, "out"), 1)
+    left_by_a_lost_attempt(world, pipeline)
+    history = world.coordinator(pipeline).tables.history or ""
+    DeltaTable(str(history)).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    pipeline = with_tables(world, topic, pipeline.name, source={"filter": "name NOT LIKE 'out%'"})
+    with pytest.raises(TableDamaged, match="history, version") as failure:
+        world.run_batch(pipeline)
+    assert f"move the folder {history} away" in failure.value.action
+    if command == "moved away":
+        Path(str(history)).rename(f"{history}_away")
+    [met] = follow(world, pipeline, {"TableDamaged": 1, "TargetBehindLedger": 0})
+    rows = as_states(read_table(history))
+    assert rows == states_by_key(first if command == "moved away" else [*first, *out])
+    assert met["error"] == ("TargetBehindLedger" if command == "moved away" else "TableDamaged")

@@ -13,6 +13,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, TargetBehindLedger
 from tests.spark.changes.test_quality import CHEAP, SCHEMA, send, with_suite
 from tests.spark.control.test_quarantine import PRICE, prices, quarantine, reasons
+from tests.support.advice import follow
 from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
@@ -61,6 +62,22 @@ def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(wor
     assert as_dict(world.rows(pipeline)) == newest_by_key(kept)
     held = offsets(world.coordinator(pipeline).tables.archive)
     assert held == {record.offset for record in world.sent} or is_told_of(world, pipeline)
+
+
+@pytest.mark.slow
+def test_i10_a_ledger_that_is_lost_after_both_were_lost_is_built_again_and_never_passed_by(world: World) -> None:
+    """The new target has no fence of the first generation."""
+    pipeline = all_of_it_lost(world)
+    world.drain(pipeline)
+    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
+    world.produce(pipeline.source.topics[0], changes(range(3), 9), 1)
+    refused = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "in a hurry")
+    assert (refused.returncode, "the ledger was lost" in refused.stderr) == (1, True), refused.stderr
+    [met] = follow(world, pipeline)
+    assert met["error"] == "LedgerBehindTarget"
+    assert world.coordinator(pipeline).ledger.state().generations[-1].origin == "commit metadata"
+    kept = [record for record in world.sent if record.offset >= 2 and isinstance(record.value, dict)]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(kept)
 
 
 @pytest.mark.slow

@@ -1,0 +1,57 @@
+"""The version that a table before the point is made anew from: which one it is, and whether its files are still there.
+
+VACUUM of Lakemark's own maintenance waits while somebody needs it. One by hand does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from include.lake.delta_tables import lost_file
+from include.lake.table_log import TableLog
+from include.protocol.batch import BatchKey
+from include.protocol.errors import TableDamaged, TerminalError
+from include.protocol.participants import Position, base_of
+
+
+@dataclass(frozen=True)
+class Base:
+    """Where a Replace starts from."""
+
+    version: int | None  # None: there was no table
+    undone: tuple[BatchKey, ...]  # the live batches that came after it, oldest first
+
+
+def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKey, where: str) -> Base:
+    """Finds the base of a Replace, as its table's log tells it.
+
+    Args:
+        chain: as for `decide`. batch: the one that is about to land. where: names the table in an error.
+
+    Raises:
+        TerminalError: the log no longer reaches back to the chain. TableDamaged: files of the base are gone.
+    """
+    after = -1 if chain is None or chain.version is None else chain.version
+    live = log.live_commits(pipeline, after) if chain is None or log.reaches_back_to(after) else []
+    version = base_of(chain, live, batch, where)
+    if version is not None and (file := lost_file(log.uri, version)) is not None:
+        raise TableDamaged(
+            what="a table cannot be made anew without rows of a batch that never landed: files of an earlier version "
+            "are gone",
+            where=f"{where}, version {version} of {log.uri}",
+            expected="every file of that version",
+            found=f"no {file}",
+            action=f"a VACUUM by hand removed it: bring it back from a copy; or move the folder {log.uri} away, and "
+            f"`lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka; or, to go on with "
+            f"the table as it is, with those rows, `lakemark reset {pipeline} --reason ...`",
+        )
+    return Base(version, tuple(key for at, key in live if version is None or at > version))
+
+
+def has_base(log: TableLog, chain: Position, pipeline: str) -> bool:
+    """Whether a table can be made anew from a position that it has left."""
+    try:
+        base_in(log, chain, pipeline, batch=chain.batch, where="")
+    except TerminalError:
+        return False
+    return True

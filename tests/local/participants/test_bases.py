@@ -1,0 +1,45 @@
+"""VACUUM by hand, between an attempt that never landed and the one that takes its rows back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
+from include.participants.bases import Base, base_in, has_base
+from include.participants.heads import positions_to_begin_with
+from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.errors import TableDamaged
+from include.protocol.participants import Position, Stamp
+from tests.support.batches import COUNTS, batch
+
+
+def written(folder: Path, batch_id: int, mode: Any = "append") -> tuple[TableLog, Position]:
+    """Writes a batch to the table; returns the table's log, and where it stands."""
+    of = batch(batch_id)
+    text = CommitMetadata.of(of, "history", COUNTS, {}, "attempt", "v").dumps()
+    marker = Transaction(of.app_id, Stamp(batch_id).number)
+    properties = CommitProperties({"userMetadata": text}, app_transactions=[marker])
+    write_deltalake(folder, pa.table({"id": [batch_id]}), mode=mode, commit_properties=properties)
+    log = TableLog.open(LakeUri(str(folder)))
+    assert log is not None
+    return log, log.position("p", 1)
+
+
+def test_i11_a_base_without_its_files_is_named_and_a_reset_accepts_the_table_as_it_is(tmp_path: Path) -> None:
+    _, chain = written(tmp_path, 0)
+    log, head = written(tmp_path, 1, "overwrite")
+    assert base_in(log, chain, "p", batch=batch(1).key, where="p, history") == Base(0, (batch(1).key,))
+    assert positions_to_begin_with("p", {"h": log}, named={"h": chain}, heads={"h": head}) == {"h": chain}
+    [lost] = DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    with pytest.raises(TableDamaged) as failure:
+        base_in(log, chain, "p", batch=batch(1).key, where="p, history")
+    assert failure.value.where == f"p, history, version 0 of {log.uri}"
+    assert failure.value.found == f"no {lost}"
+    assert not has_base(log, chain, "p")
+    assert positions_to_begin_with("p", {"h": log}, named={"h": chain}, heads={"h": head}) == {"h": head}
