@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from include.control.backfill_planner import BackfillPlanner
-from include.control.fence import Commit, Fence
 from include.control.settling import Settler
 from include.control.targets_word import TargetsWord
 from include.fault_points import fault_point
 from include.lake.delta_tables import commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.fence import Commit, Fence
 from include.participants.heads import (
     Logs,
     heads_to_begin_with,
@@ -248,7 +248,7 @@ class GenerationChange:
             verify_reset_not_purged(self._name, state, started, marks=marks, back_to=back_to, instead=instead)
 
     def _fence(self, started: GenerationStarted) -> Fence:
-        return Fence(self.settler, started, self.fence_target)
+        return Fence(self.settler.settings, self.settler.pipeline, started, self.fence_target)
 
     def _record(self, started: GenerationStarted, then: Then | None) -> None:
         def decide(state: LedgerState) -> list[Event]:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from include.control.fence import Fence
 from include.control.generation_change import GenerationChange
 from include.control.settling import Settler
 from include.lake.table_log import TableLog
+from include.participants.fence import Fence
 from include.participants.heads import (
     logs_before,
     newest_generation_beside,
@@ -34,7 +34,7 @@ def continue_after_a_loss(settler: Settler, state: LedgerState) -> LedgerState:
     begun = state.generations[-1] if state.generations else None
     if begun is not None and begun.origin == LOSS and state.committed_through < 0:
         # After the record, which decides between planners; and again if this was killed in between.
-        Fence(settler, begun).raise_before(FORM)
+        Fence(settler.settings, settler.pipeline, begun).raise_before(FORM)
     return state
 
 

@@ -75,10 +75,11 @@ def newest_heads(pipeline: str, logs: Logs, generation: int, form: int = FORM) -
 
 
 def newest_generation_beside(pipeline: str, logs: Logs) -> int:
-    """The newest generation that any of these tables knows; 0: they know none."""
-    fenced = [log.newest_generation_after(pipeline, FIRST_GENERATION) - 1 for log in logs.values() if log is not None]
+    """The newest generation that any of these tables knows; 0: they know none. The one after a fence has been decided,
+    and may have begun."""
+    begun = [log.newest_generation_after(pipeline, FIRST_GENERATION) for log in logs.values() if log is not None]
     heads = newest_heads(pipeline, logs, FIRST_GENERATION).values()
-    return max([0, *fenced, *(head.generation for head in heads)])
+    return max([0, *(g for g in begun if g > FIRST_GENERATION), *(head.generation for head in heads)])
 
 
 def verify_ledger_not_lost(pipeline: str, target: TableLog | None, logs: Logs) -> None:

@@ -46,6 +46,11 @@ class GenerationStarted:
     restored_to: int | None = None  # the target's version that a RESTORE went back to, which this generation follows
     form: int = FORM  # of its batches, see `Batch`
 
+    @property
+    def makes_target(self) -> bool:
+        """Whether there was no target to fence when it began. Its first batch makes one."""
+        return self.origin == LOSS or (self.origin == UPGRADE and self.table_id is None)
+
 
 @dataclass(frozen=True)
 class TopicsStarted:

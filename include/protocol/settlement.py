@@ -9,7 +9,7 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import BatchCounts, MergeCounts, account
 from include.protocol.errors import CountsDisagree, FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
-from include.protocol.ledger_events import FIRST_GENERATION, LOSS, UPGRADE, BatchCommitted, GenerationStarted, Rollback
+from include.protocol.ledger_events import FIRST_GENERATION, BatchCommitted, GenerationStarted, Rollback
 from include.protocol.ledger_state import BatchRecord, LedgerState
 
 
@@ -231,8 +231,8 @@ def _verify_begun(state: LedgerState, target: TargetView | None, where: str, aga
     if state.generation == FIRST_GENERATION:
         return
     started = state.generations[-1] if state.generations else None
-    if started is not None and (started.origin == LOSS or (started.origin == UPGRADE and started.table_id is None)):
-        return  # its first batch makes the target
+    if started is not None and started.makes_target:
+        return
     if target is None or not target.is_fenced_before:
         raise TargetBehindLedger(
             what="the target lacks the end of the generation before this one",

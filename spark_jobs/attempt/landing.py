@@ -20,6 +20,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.bases import base_in
+from include.participants.fence import Fence
 from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
 from include.pipeline_file.tables import Tables
@@ -187,6 +188,8 @@ class Landing:
         spec, batch = participant.spec, self.work.batch
         writer = writer_of(spec)
         writer.ensure(self.spark, self.work.target, spec)
+        if (begun := self.work.makes_target_of) is not None and batch.batch_id == 0:  # a new table has no fence (I5)
+            Fence(self.settings, self.work.pipeline, begun).raise_in_new(self.work.target)
         metadata = replace(self.metadata(participant, part, 0), positions=None if batch.is_chunk else dict(positions))
         fault_point("attempt.before_merge")
 

@@ -13,6 +13,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch, BatchKey
+from include.protocol.ledger_events import GenerationStarted
 from include.protocol.participants import Positions
 from include.protocol.planning import verify_source
 from include.protocol.ranges import TopicPartition
@@ -37,6 +38,7 @@ class Work:
     is_committed: bool = False  # the ledger says that it has landed
     records: LakeUri | None = None  # a replay's own records
     archive: LakeUri | None = None  # if the records come from the archive
+    makes_target_of: GenerationStarted | None = None  # its generation, if that began without a target
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline, key: BatchKey) -> Self:
@@ -78,6 +80,9 @@ class Work:
             stands_on=record.stands_on,
             is_committed=record.commit is not None,
             archive=merged_from,
+            makes_target_of=next(
+                (g for g in state.generations if g.generation == batch.generation and g.makes_target), None
+            ),
         )
 
     @property

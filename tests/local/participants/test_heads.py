@@ -10,9 +10,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
-from include.participants.heads import positions_to_begin_with, verify_not_rolled_back
-from include.protocol.batch import app_id
-from include.protocol.errors import TargetBehindLedger
+from include.participants.heads import positions_to_begin_with, verify_ledger_not_lost, verify_not_rolled_back
+from include.protocol.batch import FENCE, app_id
+from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
 from include.protocol.participants import Position, Stamp
 
 
@@ -61,3 +61,19 @@ def test_i11_a_new_generation_accepts_a_table_that_was_rolled_back(tmp_path: Pat
     begun = positions_to_begin_with("p", {"h": log}, {"h": named}, {"h": position(log)})
     assert begun["h"].version == log.version
     verify_not_rolled_back(log, begun["h"], "p, history")
+
+
+def test_i10_a_ledger_is_lost_if_the_target_knows_any_generation_that_a_table_knows(tmp_path: Path) -> None:
+    """A target that was lost itself, and made anew by a later generation, has no fence of the first one."""
+    target, beside = opened_with(tmp_path / "target", 2, 0), opened_with(tmp_path / "history", 1, FENCE)
+    for known in (target, opened_with(tmp_path / "first", 1, 0)):
+        with pytest.raises(LedgerBehindTarget, match="the ledger was lost"):
+            verify_ledger_not_lost("p", known, {"history": beside})
+    verify_ledger_not_lost("p", opened_with(tmp_path / "other", 2, 0, pipeline="q"), {"history": beside})
+    verify_ledger_not_lost("p", None, {"history": beside})
+
+
+def opened_with(folder: Path, generation: int, marker: int, pipeline: str = "p") -> TableLog:
+    properties = CommitProperties(app_transactions=[Transaction(app_id(pipeline, generation), marker)])
+    write_deltalake(folder, pa.table({"id": [1]}), commit_properties=properties)
+    return opened(folder)

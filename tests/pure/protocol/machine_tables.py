@@ -54,7 +54,8 @@ class Table:
         return Position(0, NEVER, 0, None, version=self.head, identity="t")
 
     def newest_generation(self) -> int:
-        return max(self.markers, default=0)
+        """The one after a fence has been decided, and may have begun."""
+        return max((g + (marker == FENCE) for g, marker in self.markers.items()), default=0)
 
     def fence(self, generation: int) -> None:
         for g in range(1, generation):

@@ -147,6 +147,7 @@ class Protocol(RuleBasedStateMachine):
         self.applied: Counter[tuple[int, Record]] = Counter()  # by generation
         self.given_up: set[Record] = set()
         self.gone: set[Record] = set()  # applied to a target that was lost
+        self.lost_before = 0  # the generation that began because ledger and target were lost
         self.first: dict[tuple[int, int], int] = {}  # where reading began, by incarnation and partition
 
     # the shells, as thin as the real ones
@@ -207,10 +208,15 @@ class Protocol(RuleBasedStateMachine):
                     self.reading_begins(event.topic_ids, event.start_offsets)
 
     def reading_begins(self, topic_ids: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> None:
-        """Nothing was promised before that. A ledger begins anew if it is lost before any of its batches has landed."""
+        """Nothing was promised before that. A ledger begins anew if it is lost before any of its batches has landed, or
+        together with the target, which late attempts of the lost generations may have made since."""
         incarnation = number(topic_ids)
         for tp, offset in offsets.items():
-            seen = any(record[:2] == (incarnation, tp.partition) for _, record in self.applied)
+            seen = any(
+                record[:2] == (incarnation, tp.partition)
+                for generation, record in self.applied
+                if generation >= self.lost_before
+            )
             if not seen:
                 self.first[incarnation, tp.partition] = offset
 
@@ -225,6 +231,9 @@ class Protocol(RuleBasedStateMachine):
             return
         for table in self.beside.tables.values():
             table.fence(started.generation)
+        self.fence_target(started)
+
+    def fence_target(self, started: GenerationStarted) -> None:
         self.target.markers |= dict.fromkeys(range(1, started.generation), FENCE)
         self.target.fences.append(fence_metadata(P, started))
         self.target.version += 1
@@ -268,6 +277,7 @@ class Protocol(RuleBasedStateMachine):
             for table in self.beside.tables.values():
                 table.fence(started.generation)
             self.append([started])
+            self.lost_before = started.generation
 
     def verify_ledger_not_lost(self, state: LedgerState) -> None:
         """`heads.verify_ledger_not_lost`."""
@@ -428,6 +438,8 @@ class Protocol(RuleBasedStateMachine):
                 with suppress(LakemarkError):
                     self.guarded(batch, worker.state)
             return
+        if batch.batch_id == 0 and worker.state.generations and worker.state.generations[-1].makes_target:
+            self.fence_target(worker.state.generations[-1])
         self.target.markers[generation] = batch.batch_id
         self.target.version += 1
         counts = COUNTS if batch.ranges else NO_COUNTS

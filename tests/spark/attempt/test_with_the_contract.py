@@ -8,8 +8,10 @@ import shutil
 import pytest
 
 from include.audit.auditor import audit
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
+from include.protocol.batch import FENCE
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, TargetBehindLedger
 from tests.spark.changes.test_quality import CHEAP, SCHEMA, send, with_suite
 from tests.spark.control.test_quarantine import PRICE, prices, quarantine, reasons
@@ -66,9 +68,11 @@ def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(wor
 
 @pytest.mark.slow
 def test_i10_a_ledger_that_is_lost_after_both_were_lost_is_built_again_and_never_passed_by(world: World) -> None:
-    """The new target has no fence of the first generation."""
     pipeline = all_of_it_lost(world)
     world.drain(pipeline)
+    target = TableLog.open(world.coordinator(pipeline).tables.target)
+    assert target is not None
+    assert target.marker(pipeline.name, 1) == FENCE, "so no attempt of the lost generation lands in the new target (I5)"
     shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
     world.produce(pipeline.source.topics[0], changes(range(3), 9), 1)
     refused = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "in a hurry")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from include.control.settling import Settler
 from include.lake.delta_tables import OpenedTable, commit_markers
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.pipeline_file import Pipeline
 from include.protocol.batch import FENCE, app_id, ended_id
 from include.protocol.generations import fence_metadata
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
 from include.protocol.participants import Stamp
+from include.settings import Settings
 
 Commit = Callable[[OpenedTable, Mapping[str, int], str], bool]
 
@@ -26,7 +28,8 @@ class Fence:
             returns False if another writer was faster. A promotion adds the new table's rows in that same commit.
     """
 
-    settler: Settler
+    settings: Settings
+    pipeline: Pipeline
     started: GenerationStarted  # the one that begins; its decision is the metadata of every fence
     commit_to_target: Commit = commit_markers
 
@@ -45,10 +48,15 @@ class Fence:
 
     def raise_before(self, form: int) -> None:
         """Fences the tables before the point."""
-        for participant in Catalog.of(self.settler.pipeline).before:
-            uri = participant.uri(self.settler.settings)
+        for participant in Catalog.of(self.pipeline).before:
+            uri = participant.uri(self.settings)
             while (table := TableLog.open(uri)) and not self._raised(table, commit_markers, form):
                 pass
+
+    def raise_in_new(self, target: LakeUri) -> None:
+        """Fences a target that was made for this generation's first batch."""
+        while (table := TableLog.open(target)) and not self._raised(table, commit_markers):
+            pass
 
     def _raised(self, log: TableLog, commit: Commit, form: int | None = None) -> bool:
         """Fences every ended generation that has no fence here: a new table in the old one's place has none.
@@ -56,7 +64,7 @@ class Fence:
         Args:
             form: of the ended generation's batches; the fence then also keeps where the table stood. None: the target.
         """
-        name = self.settler.pipeline.name
+        name = self.pipeline.name
         ended = [g for g in range(FIRST_GENERATION, self.started.generation) if log.marker(name, g) != FENCE]
         markers = {app_id(name, generation): FENCE for generation in ended}
         if form is not None:
