@@ -96,6 +96,7 @@ def test_with_merge_every_runs_land_and_every_so_often_one_merges(installed: Ins
     assert states(third)[0] == {"success"}
 
 
+@pytest.mark.slow
 def test_data_starts_a_run_and_the_table_starts_the_next(installed: Installed) -> None:
     """on_data, the table's asset event, and after it another pipeline and the example DAG, which reads that version."""
     world, api = installed.world, installed.api

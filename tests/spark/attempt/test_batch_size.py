@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from include.protocol.batch_size import LEAST_OFFSETS
 from include.protocol.planning import NewBatch
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
+@pytest.mark.slow
 def test_the_time_that_batches_took_makes_the_size_of_the_next(world: World) -> None:
     topic = world.topic(partitions=2)
     limits = {"records_per_batch_max": 25_000, "seconds_per_batch": 3600}

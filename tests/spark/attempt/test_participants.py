@@ -43,7 +43,7 @@ def left_by_a_lost_attempt(world: World, pipeline: Pipeline) -> None:
         world.run_batch(pipeline)
 
 
-@pytest.mark.parametrize("absent", ["nulls", "keep"])
+@pytest.mark.parametrize("absent", [pytest.param("nulls", marks=pytest.mark.slow), "keep"])
 def test_i11_a_routes_table_has_no_row_that_a_retry_leaves_out(world: World, absent: str) -> None:
     """Rows that the lost attempt has changed are what they were before; rows that it has added are gone."""
     topic = world.topic(partitions=1)

@@ -17,6 +17,7 @@ def restore(world: World, path: LakeUri | Path | str | None, version: int) -> No
         spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version}")
 
 
+@pytest.mark.slow
 def test_i11_a_history_that_is_rolled_back_while_a_batch_is_planned_is_noticed(world: World) -> None:
     topic = world.topic(partitions=1)
     target = {"table": f"lake://silver/{topic}", "history_table": f"lake://silver/{topic}_history"}

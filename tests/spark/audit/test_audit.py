@@ -216,6 +216,7 @@ def test_values_that_are_read_by_our_own_rules_are_equal(world: World) -> None:
     assert len(aside) < 5, aside
 
 
+@pytest.mark.slow
 def test_a_replay_of_records_of_an_old_topic_is_right(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of them stand at one position, in the old topic and in the new one."""
     for name, value in world.settings.child_environment().items():

@@ -79,6 +79,7 @@ def test_keys(spark: SparkSession, tmp_path: Path, seed: str, key: str) -> None:
     assert read_twice(spark, a_pipeline(schema, key=key), records, tmp_path) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FIXED_AND_FRESH)
 def test_csv(spark: SparkSession, tmp_path: Path, seed: str) -> None:
     records = CsvRecords(seed, FLAT).records(1_500)

@@ -141,6 +141,7 @@ def test_other_keys(world: World) -> None:
     assert_right(world, narrower)
 
 
+@pytest.mark.slow
 def test_a_target_that_was_rolled_back(world: World) -> None:
     """TargetBehindLedger."""
     pipeline = one_batch(world)

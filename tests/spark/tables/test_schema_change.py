@@ -42,6 +42,7 @@ def test_a_declared_column_is_added_and_what_is_no_longer_declared_stays(world: 
     assert [rows[n]["name"] for n in (1, 2, 3)] == ["a", "a", None]
 
 
+@pytest.mark.slow
 def test_i9_patches_get_a_column_and_late_patches_still_find_their_place(world: World) -> None:
     pipeline = declared(world, "id BIGINT, seq BIGINT, name STRING", absent="keep")
     topic = pipeline.source.topics[0]

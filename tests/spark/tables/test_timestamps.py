@@ -141,6 +141,7 @@ def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World
         assert seen_by_spark(spark, str(paths["archive"]), "timestamp") == sorted(2 * MICROS)
 
 
+@pytest.mark.slow
 def test_files_that_hold_int96_are_named_by_the_audit_and_written_anew_by_maintenance(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
