@@ -37,13 +37,13 @@ class Audited:
     """A table, and the pipeline whose changes it gets.
 
     Args:
-        name: as the pipeline file has it. role: target, history or route. route: the place of the route whose changes
-            it gets; None: it gets all changes.
+        name: as the pipeline file has it. is_point: it is the target. route: the place of the route whose changes it
+            gets; None: it gets all changes.
     """
 
     pipeline: Pipeline
     name: str
-    role: str
+    is_point: bool
     is_history: bool
     route: int | None
     reach: Reach

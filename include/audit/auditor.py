@@ -18,7 +18,7 @@ from include.audit.batches import (
 )
 from include.audit.beside import archive_findings, delivery_findings, rows_by_batch, table_findings
 from include.audit.proofs import looks_of
-from include.audit.recompute import Recomputation, Tables, recompute
+from include.audit.recompute import Logs, Recomputation, recompute
 from include.audit.report import AuditReport, Finding, finding_of
 from include.audit.standing import set_aside_findings
 from include.control.coordinator import Coordinator
@@ -28,6 +28,7 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.records import QUARANTINE
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
@@ -52,7 +53,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         state = coordinator.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
         log = TableLog.open(coordinator.tables.target)
         entries = log.entries(pipeline.name) if log else []
-        reading = "quarantine"
+        reading = QUARANTINE
         aside_log = TableLog.open(coordinator.tables.quarantine)
         quarantined = rows_by_batch(aside_log)
         aside = list(aside_log.landed_commits(pipeline.name)) if aside_log else []
@@ -71,7 +72,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *_source_findings(coordinator, state),
         *chain_findings(pipeline.name, entries, state),
         *foreign_findings(pipeline.name, entries),
-        *set_aside_findings(by_key.values(), aside, state.positions.get("quarantine")),
+        *set_aside_findings(by_key.values(), aside, state.positions.get(QUARANTINE)),
         *(f for p in catalog.before for f in _about(p.name, table_findings(coordinator, state, p))),
         *archive_findings(catalog.point, pipeline.name, log),
         *(f for system in catalog.after for f in _about(system.name, delivery_findings(settings, pipeline, system))),
@@ -88,8 +89,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         refused = {role: found[0].what for role, found in other_times.items() if found}
         try:
             unapplied = Quarantine.of(coordinator).set_aside()
-            tables = _tables(coordinator, log, refused)
-            recomputed = recompute(settings, pipeline, state, commits, tables=tables, aside=unapplied)
+            logs = {**_logs(coordinator), catalog.point.name: log, **refused}
+            recomputed = recompute(settings, pipeline, state, commits, logs=logs, aside=unapplied)
         except LakemarkError as error:
             findings.append(finding_of(error))
     return AuditReport(
@@ -107,23 +108,15 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     )
 
 
-def _tables(coordinator: Coordinator, target: TableLog, refused: dict[str, str]) -> Tables:
-    """The logs of the tables to recompute. One that cannot be opened is a finding of `table_findings` already.
-
-    Args:
-        refused: why a table's rows are not read, by role.
-    """
-    found: dict[str, TableLog | None] = {}
+def _logs(coordinator: Coordinator) -> Logs:
+    """The logs of the tables beside the target. One that cannot be opened is a finding of `table_findings` already."""
+    found: dict[str, TableLog | str | None] = {}
     for participant in Catalog.of(coordinator.pipeline).before:
-        if participant.spec.kind == "append":
-            continue
-        name = participant.name
         try:
-            found[name] = TableLog.open(participant.uri(coordinator.settings))
+            found[participant.name] = TableLog.open(participant.uri(coordinator.settings))
         except LakemarkError as error:
-            refused = {**refused, name: f"{error.what}: {error.found}"}
-    routes = {role: log for role, log in found.items() if role != "history"}
-    return Tables(target, history=found.get("history"), routes=routes, refused=refused)
+            found[participant.name] = f"{error.what}: {error.found}"
+    return found
 
 
 def _unreadable(coordinator: Coordinator, at: str, finding: Finding) -> AuditReport:

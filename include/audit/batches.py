@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from include.audit.report import Finding, finding_of
 from include.lake.log_entry import LogEntry
+from include.participants.records import QUARANTINE
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import BatchRecord, LedgerState
@@ -62,19 +63,19 @@ def batch_findings(
             f"the quarantine holds {quarantined} records, the commit says {counts.quarantined}",
             where,
             "rows of the quarantine table were removed or added by hand: restore them from its older versions",
-            table="quarantine",
+            table=QUARANTINE,
         )
 
 
-def beside_findings(pipeline: str, table: str, entries: Sequence[LogEntry]) -> Iterator[Finding]:
+def beside_findings(pipeline: str, table: str, entries: Sequence[LogEntry], is_merged: bool) -> Iterator[Finding]:
     """The log of a table that batches write before the target: its commits add up, and nobody else changes it (I8).
 
     Args:
-        entries: of its log.
+        entries: of its log. is_merged: batches merge changes into it. What they append is counted by rows.
     """
     yield from foreign_findings(f"{pipeline}, {table}", entries)
     for commit in (entry.landed for entry in entries if entry.landed):
-        if commit.metadata.role not in ("history", "route") or _is_on_record(commit, entries):
+        if not is_merged or _is_on_record(commit, entries):
             continue
         if commit.metadata.made_from is not None:
             continue  # it counts the difference between two versions

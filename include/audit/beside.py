@@ -28,7 +28,8 @@ def table_findings(coordinator: Coordinator, state: LedgerState, participant: Pa
     try:
         log = TableLog.open(participant.uri(coordinator.settings))
         yield from _standing_findings(coordinator, participant, log, state)
-        yield from beside_findings(name, participant.name, [] if log is None else log.entries(name))
+        entries = [] if log is None else log.entries(name)
+        yield from beside_findings(name, participant.name, entries, is_merged=participant.spec.kind != "append")
         yield from archive_findings(participant, name, log)
         verify_not_rolled_back(log, state.positions.get(participant.name), f"{name}, {participant.name}")
     except LakemarkError as error:

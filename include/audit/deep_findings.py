@@ -10,6 +10,7 @@ from include.audit.audited_table import Audited
 from include.audit.expected_history import OTHER_STATES
 from include.audit.expected_rows import BEYOND, EQUAL, NOT_OURS, OLDER, OTHER_VALUES
 from include.audit.report import Finding
+from include.participants.records import QUARANTINE
 from include.pipeline_file import Pipeline
 
 _EXAMPLES = 3
@@ -30,14 +31,14 @@ _OF_HISTORY = {
 
 def record_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> Iterator[Finding]:
     """From the tables `records`, `aside` and `decoded`."""
-    where = f"{pipeline.name}, quarantine"
+    where = f"{pipeline.name}, {QUARANTINE}"
     [(undecodable,)] = database.execute("SELECT count(*) FROM decoded WHERE _undecodable").fetchall()
     if undecodable:
         yield Finding(
             f"{undecodable} records cannot be decoded and are not in the quarantine",
             where,
             "records were dropped, or rows of the quarantine removed: restore them from its older versions",
-            table="quarantine",
+            table=QUARANTINE,
         )
     [(changed,)] = database.execute(
         'SELECT count(*) FROM records r JOIN aside a USING (topic, partition, "offset") '
@@ -48,7 +49,7 @@ def record_findings(database: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> 
             f"{changed} quarantined records hold other bytes than Kafka does",
             where,
             "rows of the quarantine were edited: restore them from its older versions",
-            table="quarantine",
+            table=QUARANTINE,
         )
 
 
@@ -74,7 +75,7 @@ def row_findings(database: duckdb.DuckDBPyConnection, audited: Audited, version:
 def _advice(audited: Audited) -> str:
     name = audited.pipeline.name
     again = f"`lakemark reset {name} --from earliest --reason ...`"
-    if audited.role == "target":
+    if audited.is_point:
         return (
             f"look for other writers with `lakemark audit {name}`; {again} applies all records again, but only over "
             "rows with an older change: to get rid of wrong rows, fill a new table: "

@@ -34,6 +34,9 @@ from include.audit.reach import (
 from include.audit.report import Finding, NotRecomputed, Recomputed, RecomputedTable
 from include.audit.transforming import Pinned, transformed, verify_sql
 from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
+from include.participants.participant import Participant
+from include.participants.records import QUARANTINE
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_state import LedgerState
@@ -45,20 +48,7 @@ from include.sources.duckdb_records import decoded, load, same_json, unreadable
 from include.sources.kafka import source_extent
 from include.sources.kafka_records import records_of
 
-
-@dataclass(frozen=True)
-class Tables:
-    """The logs of a pipeline's tables.
-
-    Args:
-        history, routes: None where there is no such table yet. refused: why a table's rows are not read, by role
-            (`target`, `history`, or a route's table).
-    """
-
-    target: TableLog
-    history: TableLog | None
-    routes: Mapping[str, TableLog | None]
-    refused: Mapping[str, str]
+Logs = Mapping[str, TableLog | str | None]  # by participant; a text says why its rows are not read; None: no table
 
 
 @dataclass(frozen=True)
@@ -74,10 +64,10 @@ def recompute(
     pipeline: Pipeline,
     state: LedgerState,
     commits: Sequence[LandedCommit],
-    tables: Tables,
+    logs: Logs,
     aside: pa.Table,
 ) -> Recomputation:
-    """Recomputes the target, and the tables of rows beside it.
+    """Recomputes the target, and the tables of changes beside it.
 
     Args:
         commits: batches in the target's log; together with the ledger's committed ones they are what was applied.
@@ -86,23 +76,23 @@ def recompute(
     Raises:
         RetryableError: Kafka does not answer.
     """
-    audit = _Audit(settings, pipeline, state=state, commits=commits, tables=tables)
-    listed = list(audit.listed())
+    audit = _Audit(settings, pipeline, state=state, commits=commits)
+    listed = list(_listed(pipeline, logs))
     findings: list[Finding] = []
     compared: list[str] = []
     try:
         verify_computable(pipeline)
         read = audit.load(aside)
         findings += record_findings(audit.database, pipeline)
-        compared.append("quarantine")
+        compared.append(QUARANTINE)
         audit.make_changes()
     except NotRecomputed as why:
-        told = [replace(table, not_recomputed=str(why)) for table, _ in listed]
+        told = [replace(table, not_recomputed=str(why)) for _, table, _ in listed]
         return Recomputation(None, tuple(told), tuple(findings), tuple(compared))
     done: list[RecomputedTable] = []
-    for table, log in listed:
-        if table.not_recomputed is None and log is not None:
-            table, found = audit.compared(table, log)
+    for participant, table, log in listed:
+        if log is not None:
+            table, found = audit.compared(participant, table, log)
             findings += found
         done.append(table)
     [target, *_] = done
@@ -110,6 +100,20 @@ def recompute(
     compared += [table.participant for table in done if table.not_recomputed is None]
     of_target = recomputed if target.not_recomputed is None else None
     return Recomputation(of_target, tuple(done), tuple(findings), tuple(compared))
+
+
+def _listed(pipeline: Pipeline, logs: Logs) -> Iterator[tuple[Participant, RecomputedTable, TableLog | None]]:
+    """The tables of changes, the target first. Those whose rows are not read say why, and have no log."""
+    catalog = Catalog.of(pipeline)
+    for participant in (catalog.point, *catalog.before):
+        if participant.spec.kind == "append":
+            continue
+        log = logs[participant.name]
+        why = log if isinstance(log, str) else "there is no such table yet" if log is None else None
+        table = RecomputedTable(
+            f"lake://{participant.path}", participant.role, participant=participant.name, not_recomputed=why
+        )
+        yield participant, table, None if isinstance(log, str) else log
 
 
 def verify_computable(pipeline: Pipeline) -> None:
@@ -126,7 +130,6 @@ class _Audit:
     pipeline: Pipeline
     state: LedgerState
     commits: Sequence[LandedCommit]
-    tables: Tables
 
     @cached_property
     def database(self) -> duckdb.DuckDBPyConnection:
@@ -148,18 +151,6 @@ class _Audit:
         if self.pipeline.transform is None:
             return None
         return Pinned.of(self.settings, self.pipeline, self.applied, self.source)
-
-    def listed(self) -> Iterator[tuple[RecomputedTable, TableLog | None]]:
-        """The tables, the target first. Those whose rows are not read say why."""
-        target = self.pipeline.target
-        found: list[tuple[str, str, TableLog | None]] = [("target", target.table, self.tables.target)]
-        if target.history_table is not None:
-            found.append(("history", target.history_table, self.tables.history))
-        found += [("route", route.table, self.tables.routes.get(route.table)) for route in target.routes]
-        for role, name, log in found:
-            table = RecomputedTable(name, role)
-            why = self.tables.refused.get(table.participant) or ("there is no such table yet" if log is None else None)
-            yield replace(table, not_recomputed=why), log
 
     def load(self, aside: pa.Table) -> int:
         """Loads what Kafka holds of all that was applied. Makes the tables `records`, `aside` and `decoded`. Returns
@@ -184,19 +175,19 @@ class _Audit:
             made = transformed(self.database, self.settings, self.pipeline, decoded=made, pinned=self.pinned)
         make_changes(self.database, self.pipeline, made)
 
-    def compared(self, table: RecomputedTable, log: TableLog) -> tuple[RecomputedTable, list[Finding]]:
+    def compared(
+        self, participant: Participant, table: RecomputedTable, log: TableLog
+    ) -> tuple[RecomputedTable, list[Finding]]:
         """What a table's rows are like, and what is wrong with them."""
-        pipeline = self.pipeline
-        names = [route.table for route in pipeline.target.routes]
-        routes = {"target": TARGET, "history": None, "route": names.index(table.table) if table.role == "route" else 0}
-        is_history = table.role == "history" or pipeline.change.history == "scd2"
+        is_history = participant.spec.kind == "scd2"
+        rest = TARGET if participant.route is None else participant.route
         audited = Audited(
-            pipeline,
+            self.pipeline,
             name=table.table,
-            role=table.role,
+            is_point=participant.place == "point",
             is_history=is_history,
-            route=routes[table.role],
-            reach=self._reach(table, log),
+            route=None if participant.takes == "all changes" else rest,
+            reach=self._reach(participant, log),
         )
         try:
             audited.take(self.database, log.table)
@@ -208,10 +199,10 @@ class _Audit:
             return replace(table, not_recomputed=why), []
         return replace(table, rows_equal=equal, rows_beyond_reach=beyond), found
 
-    def _reach(self, table: RecomputedTable, log: TableLog) -> Reach:
+    def _reach(self, participant: Participant, log: TableLog) -> Reach:
         applied, commits, source = self.applied, list(self.commits), self.source
         entries = log.entries(self.pipeline.name)
-        if table.role != "target":
+        if participant.place != "point":
             own = [entry.landed for entry in entries if entry.landed]
             commits += own
             applied = applied_beside(self.state, applied, own, since=made_at(log, entries), source=source)

@@ -55,14 +55,10 @@ class RecomputedTable:
 
     table: str  # as the pipeline file names it
     role: str  # target, history or route
+    participant: str  # its name
     rows_equal: int = 0
     rows_beyond_reach: int = 0
     not_recomputed: str | None = None  # why it could not be computed; None: it was
-
-    @property
-    def participant(self) -> str:
-        """The participant's name."""
-        return self.table if self.role == "route" else self.role
 
     def __str__(self) -> str:
         if self.not_recomputed is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from include.audit.report import Finding, finding_of
+from include.participants.records import QUARANTINE
 from include.protocol.batch import BatchKey
 from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_state import LedgerState
@@ -70,7 +71,7 @@ def set_aside_findings(
                 "the quarantine holds other records of the batch than its commit set aside",
                 f"{commit.metadata.batch}, version {commit.table_version}",
                 "two attempts with different suites or pipeline files ran at once: backfill the batch",
-                table="quarantine",
+                table=QUARANTINE,
             )
 
 

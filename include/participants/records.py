@@ -9,6 +9,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import AppendSpec
 
+QUARANTINE = "quarantine"  # the participant's name
 _POSITION = ("topic", "partition", "offset")
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 _ARCHIVED = (
@@ -60,13 +61,13 @@ def quarantine(pipeline: Pipeline) -> Iterator[Participant]:
     """The records that cannot be applied. A landing applies none."""
     if not pipeline.is_landing:
         yield Participant(
-            name="quarantine",
-            role="quarantine",
+            name=QUARANTINE,
+            role=QUARANTINE,
             place="before",
             takes="set aside",
             path=f"_lakemark/quarantine/{pipeline.name}",
-            make_spec=lambda: AppendSpec(pipeline.name, "quarantine", _SET_ASIDE, _POSITION, grows=True),
-            phase="quarantine",
-            in_words="quarantine",
+            make_spec=lambda: AppendSpec(pipeline.name, QUARANTINE, _SET_ASIDE, _POSITION, grows=True),
+            phase=QUARANTINE,
+            in_words=QUARANTINE,
             because="one append per batch, carrying the batch's marker",
         )

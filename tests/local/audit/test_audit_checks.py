@@ -129,13 +129,13 @@ def test_a_table_beside_the_target_that_does_not_add_up_is_found() -> None:
     def log(commit: LandedCommit) -> list[LogEntry]:
         return [replace(entry(commit.table_version), own=True, landed=commit)]
 
-    assert list(beside_findings("p", "history", log(history))) == []
+    assert list(beside_findings("p", "history", log(history), is_merged=True)) == []
     doubled = log(replace(history, merge=merged(9, 4)))
-    [wrong] = beside_findings("p", "history", doubled)
+    [wrong] = beside_findings("p", "history", doubled, is_merged=True)
     assert "the MERGE counted other rows" in wrong.what
     assert list(counts_on_record(doubled)) == []
     since = [*doubled, entry(9, begun=SECOND)]  # a person has looked at it, or filled a new table
-    assert list(beside_findings("p", "history", since)) == []
+    assert list(beside_findings("p", "history", since, is_merged=True)) == []
     [told] = counts_on_record(since)
     assert "the MERGE counted other rows" in told
 
@@ -185,7 +185,7 @@ def test_what_a_replay_wrote_of_a_topic_that_was_created_anew_is_beyond_reach(
     replayed = may_be_of_gone_topic(state, [], source({("t", 0): (0, 10)}))
     pipeline = Pipeline.model_validate({"name": "p", **sections})
     reach = Reach(held=ranges, replayed=replayed)
-    table = Audited(pipeline, "lake://silver/p", "target", is_history=False, route=TARGET, reach=reach)
+    table = Audited(pipeline, "lake://silver/p", is_point=True, is_history=False, route=TARGET, reach=reach)
     table.take(database, "target")
     compare_rows(database, table)
     found = database.execute("SELECT key, verdict FROM compared").fetchall()

@@ -39,8 +39,10 @@ def as_record(change: Change) -> Record:
 
 
 def audited(pipeline: Pipeline, is_history: bool, reach: Reach) -> Audited:
-    role = "history" if is_history else "target"
-    return Audited(pipeline, "lake://silver/p", role, is_history, None if is_history else TARGET, reach)
+    route = None if is_history else TARGET
+    return Audited(
+        pipeline, "lake://silver/p", is_point=not is_history, is_history=is_history, route=route, reach=reach
+    )
 
 
 def empty_table(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, at: str) -> None:
