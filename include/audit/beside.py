@@ -18,7 +18,7 @@ from include.participants.participant import Participant
 from include.pipeline_file import LANDING, Pipeline
 from include.protocol.errors import LakemarkError, LedgerBehindTarget
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position
+from include.protocol.participants import NOWHERE, Position, Where
 from include.settings import Settings
 
 
@@ -31,7 +31,7 @@ def table_findings(coordinator: Coordinator, state: LedgerState, participant: Pa
         entries = [] if log is None else log.entries(name)
         yield from beside_findings(name, participant.name, entries, is_merged=participant.spec.kind != "append")
         yield from archive_findings(participant, name, log)
-        verify_not_rolled_back(log, state.positions.get(participant.name), f"{name}, {participant.name}")
+        verify_not_rolled_back(log, state.positions.get(participant.name), Where(name, participant.name))
     except LakemarkError as error:
         yield finding_of(error)
 

@@ -9,7 +9,7 @@ from include.participants.records import QUARANTINE
 from include.protocol.batch import BatchKey
 from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import Position, is_behind, verify_not_behind
+from include.protocol.participants import Position, Where, is_behind, verify_not_behind
 from include.protocol.settlement import LandedCommit
 
 
@@ -21,7 +21,7 @@ def lacking_findings(pipeline: str, state: LedgerState, table: str, found: Posit
     """
     if (named := _settled(state, table)) is not None:
         try:
-            verify_not_behind(found, named, f"{pipeline}, {table}")
+            verify_not_behind(found, named, Where(pipeline, table))
         except TargetBehindLedger as error:
             yield finding_of(error)
 

@@ -9,7 +9,9 @@ from include.cli.output import Commands, add_command, argument, named_pipeline, 
 from include.control.coordinator import Coordinator
 from include.control.generation_change import DecideStart, GenerationChange
 from include.jobs.runner import create_target
+from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
+from include.protocol.errors import TerminalError
 from include.protocol.generations import Origin, restart, skip
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import GenerationStarted
@@ -41,6 +43,7 @@ def add_ledger_commands(commands: Commands) -> None:
         actions, "rebuild", rebuild, "build a lost or damaged ledger again from the target's commits"
     )
     rebuild_.add_argument("--reason", default="ledger lost", help="recorded in the ledger")
+    _acceptance(rebuild_)
     reset_ = add_command(commands, "reset", reset, "begin a new generation; nothing of the old one can land any more")
     reset_.add_argument(
         "--from",
@@ -93,7 +96,7 @@ def reset(settings: Settings, options: argparse.Namespace) -> int:
 
 def rebuild(settings: Settings, options: argparse.Namespace) -> int:
     pipeline = named_pipeline(settings, options.pipeline)
-    started, aside = _generation_change(settings, pipeline).rebuild(options.reason, who())
+    started, aside = _generation_change(settings, pipeline, options).rebuild(options.reason, who())
     facts = {"generation": started.generation, **generation_to_json(started), "old_ledger": aside and str(aside)}
     told = {
         "commit metadata": "the offsets in the metadata of the target's own commits",
@@ -106,7 +109,7 @@ def rebuild(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, decide: DecideStart) -> int:
-    change = _generation_change(settings, pipeline)
+    change = _generation_change(settings, pipeline, options)
     started, as_asked = (change.preview(decide), True) if options.dry_run else change.begin(decide)
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
     lines = _generation_lines(started)
@@ -116,8 +119,21 @@ def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace,
     return 0 if as_asked else 1
 
 
-def _generation_change(settings: Settings, pipeline: Pipeline) -> GenerationChange:
-    return GenerationChange(Coordinator(settings, pipeline), lambda: create_target(settings, pipeline.name, say))
+def _generation_change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> GenerationChange:
+    names = [participant.name for participant in Catalog.of(pipeline).before]
+    if unknown := sorted(set(options.accept) - set(names)):
+        raise TerminalError(
+            what="there is no such table beside the target",
+            where=f"{pipeline.name}, --accept {', '.join(unknown)}",
+            expected=f"one of: {', '.join(names) or 'none'}",
+            found=", ".join(unknown),
+            action="nothing was changed: name a table as the error does that speaks of it",
+        )
+    return GenerationChange(
+        Coordinator(settings, pipeline),
+        create_target=lambda: create_target(settings, pipeline.name, say),
+        accepted=frozenset(options.accept),
+    )
 
 
 def _generation_lines(started: GenerationStarted) -> Iterator[str]:
@@ -163,6 +179,17 @@ def _event_line(row: JsonObject) -> str:
 def _decision(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--reason", required=True, help="why; recorded in the ledger")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be recorded")
+    _acceptance(sub)
+
+
+def _acceptance(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="TABLE",
+        help="go on with a table beside the target that is not as the last batch left it; may be given more than once",
+    )
 
 
 def _origin(text: str) -> Origin:

@@ -23,16 +23,17 @@ from include.participants.heads import (
     heads_to_begin_with,
     logs_before,
     newest_heads,
-    positions_to_begin_with,
     verify_ledger_not_lost,
 )
+from include.participants.lacks import lacks_of
+from include.protocol.acceptance import verify_accepted
 from include.protocol.batch import FENCE, FORM
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.generations import rebuild
 from include.protocol.ledger_events import Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
-from include.protocol.participants import Positions
+from include.protocol.participants import Position, Positions, positions_to_begin_with
 from include.protocol.planning import SourceExtent
 from include.protocol.settlement import verify_ledger_not_behind
 
@@ -47,19 +48,22 @@ class GenerationChange:
 
     Args:
         create_target: creates the target's table if there is none, because a fence is a commit of that table.
-        fence_target: see `Fence.commit_to_target`.
+        fence_target: see `Fence.commit_to_target`. accepted: the tables before the point, by name, with which a person
+            wants to go on as they are.
     """
 
     settler: Settler
     create_target: Callable[[], None]
     fence_target: Commit = commit_markers
+    accepted: frozenset[str] = frozenset()
 
     def preview(self, decide: DecideStart) -> GenerationStarted:
         """How the generation would begin. Writes nothing. Raises as `begin` does."""
         log, state = self._target_log(), self.settler.ledger.state()
+        if log is None:
+            return decide(state, self.settler.source(state))
         started = self._decided(decide, log, state)
-        if log is not None:
-            self._verify_not_purged(log, state, started)
+        self._verify_not_purged(log, state, started)
         return started
 
     def begin(self, decide: DecideStart, then: Then | None = None) -> tuple[GenerationStarted, bool]:
@@ -75,6 +79,7 @@ class GenerationChange:
         Raises:
             RetryableError: attempts landed in between, every time.
             TerminalError: it would read changes again whose deletes were purged. Whatever `decide` raises.
+            TargetBehindLedger: a table beside the target lacks rows, and this would leave it so.
         """
         if self._target_log() is None:
             self.create_target()
@@ -93,7 +98,7 @@ class GenerationChange:
             elif marker is not None and marker > state.committed_through:
                 verify_ledger_not_behind(self._name, state, marker)
                 continue  # a batch landed after the settling: settle it
-            started = self._completed(self._decided(decide, log, state), log, state)
+            started = self._decided(decide, log, state)
             self._verify_not_purged(log, state, started)
             if self._fence(started).raise_in_all(log, state.form):
                 fault_point("generation.fenced")
@@ -153,7 +158,8 @@ class GenerationChange:
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
             heads = newest_heads(self._name, logs, generation, form)
-            positions = positions_to_begin_with(self._name, logs, named or {}, heads)
+            ended = LedgerState(generation=generation)  # nothing more is known of it
+            positions = self._positions(started, ended, logs, named=named or {}, heads=heads)
             started = self._above_all(started, log, logs, generation=generation, positions=positions)
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
             if self._fence(started).raise_in_all(log, form):
@@ -168,31 +174,37 @@ class GenerationChange:
         self.settler.ledger.append(lambda state: events if not state.generations else [])
         return started, aside
 
-    def _decided(self, decide: DecideStart, log: TableLog | None, state: LedgerState) -> GenerationStarted:
-        """What is decided. A ledger that was lost does not know where the pipeline stands: records would be passed over
-        (I7).
+    def _decided(self, decide: DecideStart, log: TableLog, state: LedgerState) -> GenerationStarted:
+        """The decision, with what the tables say. A ledger that was lost does not know where the pipeline stands:
+        records would be passed over (I7).
 
         Args:
             log: as read before `state`.
         """
         self._verify_not_lost(log, state)
-        return decide(state, self.settler.source(state))
-
-    def _verify_not_lost(self, log: TableLog | None, state: LedgerState) -> None:
-        if state.is_fresh:
-            verify_ledger_not_lost(self._name, log, self._logs_before())
-
-    def _completed(self, started: GenerationStarted, log: TableLog, state: LedgerState) -> GenerationStarted:
-        """The decision, with what the tables say."""
+        started = decide(state, self.settler.source(state))
         logs = self._logs_before()
         heads = heads_to_begin_with(self._name, logs, state)
-        positions = positions_to_begin_with(self._name, logs, state.positions, heads)
+        positions = self._positions(started, state, logs, named=state.positions, heads=heads)
         restored = log.view(self._name, state.generation, state.target_version).restored
         rollback = state.last_commit.rollback if state.last_commit is not None else None
         return replace(
             self._above_all(started, log, logs, generation=state.generation, positions=positions),
             restored_to=restored[1] if restored else rollback.back_to if rollback else None,
         )
+
+    def _positions(
+        self, started: GenerationStarted, state: LedgerState, logs: Logs, named: Positions, heads: Positions
+    ) -> dict[str, Position]:
+        """Where the generation's tables must stand. One that is not as the last batch left it begins as it is: it is
+        filled again, or a person has accepted it."""
+        lacks = list(lacks_of(self._name, logs, named, heads=heads, state=state))
+        verify_accepted(self._name, state, started, lacks=lacks, accepted=self.accepted)
+        return {**positions_to_begin_with(named, heads), **{lack.table: heads[lack.table] for lack in lacks}}
+
+    def _verify_not_lost(self, log: TableLog | None, state: LedgerState) -> None:
+        if state.is_fresh:
+            verify_ledger_not_lost(self._name, log, self._logs_before())
 
     def _above_all(
         self, started: GenerationStarted, log: TableLog, logs: Logs, generation: int, positions: Positions

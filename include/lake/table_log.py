@@ -12,7 +12,7 @@ from include.lake.log_entry import LogEntry
 from include.lake.log_tail import LogTail, newest_infos
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
-from include.protocol.batch import FENCE, FORM, Batch, BatchKey, app_id, ended_id
+from include.protocol.batch import FENCE, FORM, Batch, app_id, ended_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
 from include.protocol.counts import MergeCounts
 from include.protocol.errors import LedgerBehindTarget
@@ -123,11 +123,11 @@ class TableLog:
         """Whether log clean-up has left all commits after a version."""
         return version >= self.version or log_store_of(self.uri).has(version + 1)
 
-    def live_commits(self, pipeline: str, after: int) -> list[tuple[int, BatchKey]]:
-        """The commits of live batches after a version, with their versions, oldest first."""
+    def live_commits(self, pipeline: str, after: int) -> list[tuple[int, Batch]]:
+        """The live batches that were committed after a version, with the versions they made, oldest first."""
         commits = self.landed_commits(pipeline, limit=self.version - after)
-        keys = [(commit.table_version, commit.metadata.batch.key) for commit in commits]
-        return [(version, key) for version, key in reversed(keys) if key.generation > 0]
+        batches = [(commit.table_version, commit.metadata.batch) for commit in commits]
+        return [(version, batch) for version, batch in reversed(batches) if not batch.is_chunk]
 
     def marker_and_landed(self, batch: Batch) -> tuple[int | None, LandedCommit | None]:
         """The marker under the batch's appId, and the batch's own commit if it has landed."""

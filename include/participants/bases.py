@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from include.lake.delta_tables import lost_file
 from include.lake.table_log import TableLog
-from include.protocol.batch import BatchKey
+from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import TableDamaged, TerminalError
-from include.protocol.participants import Position, base_of
+from include.protocol.participants import Position, Where, base_of
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Base:
     """Where a Replace starts from."""
 
     version: int | None  # None: there was no table
-    undone: tuple[BatchKey, ...]  # the live batches that came after it, oldest first
+    undone: tuple[Batch, ...]  # the live batches that came after it, oldest first
 
 
-def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKey, where: str) -> Base:
+def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKey, where: Where) -> Base:
     """Finds the base of a Replace, as its table's log tells it.
 
     Args:
@@ -33,7 +33,7 @@ def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKe
     """
     after = -1 if chain is None or chain.version is None else chain.version
     live = log.live_commits(pipeline, after) if chain is None or log.reaches_back_to(after) else []
-    version = base_of(chain, live, batch, where)
+    version = base_of(chain, [(at, other.key) for at, other in live], batch, where)
     if version is not None and (file := lost_file(log.uri, version)) is not None:
         raise TableDamaged(
             what="a table cannot be made anew without rows of a batch that never landed: files of an earlier version "
@@ -43,15 +43,15 @@ def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKe
             found=f"no {file}",
             action=f"a VACUUM by hand removed it: bring it back from a copy; or move the folder {log.uri} away, and "
             f"`lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka; or, to go on with "
-            f"the table as it is, with those rows, `lakemark reset {pipeline} --reason ...`",
+            f"the table as it is, with those rows, `lakemark reset {pipeline} --accept {where.table} --reason ...`",
         )
-    return Base(version, tuple(key for at, key in live if version is None or at > version))
+    return Base(version, tuple(other for at, other in live if version is None or at > version))
 
 
 def has_base(log: TableLog, chain: Position, pipeline: str) -> bool:
     """Whether a table can be made anew from a position that it has left."""
     try:
-        base_in(log, chain, pipeline, batch=chain.batch, where="")
+        base_in(log, chain, pipeline, batch=chain.batch, where=Where(pipeline, ""))
     except TerminalError:
         return False
     return True

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from include.lake.table_log import TableLog
-from include.participants.bases import has_base
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM
 from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position, Positions, rolled_back
-from include.protocol.participants import positions_to_begin_with as to_begin_with
+from include.protocol.participants import NOWHERE, Position, Where, rolled_back
 from include.protocol.settlement import ledger_lost
 from include.settings import Settings
 
@@ -38,11 +36,11 @@ def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict
     heads = {}
     for name, log in logs_before(settings, pipeline).items():
         heads[name] = NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
-        verify_not_rolled_back(log, state.positions.get(name), f"{pipeline.name}, {name}")
+        verify_not_rolled_back(log, state.positions.get(name), Where(pipeline.name, name))
     return heads
 
 
-def verify_not_rolled_back(log: TableLog | None, named: Position | None, where: str) -> None:
+def verify_not_rolled_back(log: TableLog | None, named: Position | None, where: Where) -> None:
     """Checks for a RESTORE since a table stood at a position. It removes rows and leaves markers as they are, so a head
     that is at its position proves nothing.
 
@@ -52,11 +50,11 @@ def verify_not_rolled_back(log: TableLog | None, named: Position | None, where: 
     Raises:
         TargetBehindLedger: there was one.
     """
-    if named is not None and (restored := _restored_since(log, named)) is not None:
+    if named is not None and (restored := restored_since(log, named)) is not None:
         raise rolled_back(named, *restored, where)
 
 
-def _restored_since(log: TableLog | None, named: Position) -> tuple[int, int | None] | None:
+def restored_since(log: TableLog | None, named: Position) -> tuple[int, int | None] | None:
     """The RESTORE that has taken from a table what it held at a position: see `TableLog.restored`."""
     if log is None or named.version is None or log.version <= named.version or log.table_id != named.identity:
         return None
@@ -109,23 +107,7 @@ def heads_to_begin_with(pipeline: str, logs: Logs, state: LedgerState) -> dict[s
     for name, log in logs.items():
         if log is None or heads[name].batch != key:
             continue
-        first = next((version for version, live in log.live_commits(pipeline, -1) if live == key), None)
+        first = next((version for version, live in log.live_commits(pipeline, -1) if live.key == key), None)
         if first is not None:
             heads[name] = replace(heads[name], marker=key.batch_id - 1, version=first - 1)
     return heads
-
-
-def positions_to_begin_with(pipeline: str, logs: Logs, named: Positions, heads: Positions) -> dict[str, Position]:
-    """Where a new generation's tables must stand (see `protocol.participants`).
-
-    Where log clean-up has removed what came after a position, or VACUUM has removed what it holds, nobody can make the
-    table anew from there. Such a table is accepted as it is; so is one that a RESTORE has rolled back.
-    """
-    found = to_begin_with(named, heads)
-    for name, log in logs.items():
-        is_out_of_reach = (
-            log is not None and not found[name].is_at(heads[name]) and not has_base(log, found[name], pipeline)
-        )
-        if is_out_of_reach or _restored_since(log, found[name]) is not None:
-            found[name] = heads[name]
-    return found

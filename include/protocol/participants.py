@@ -42,6 +42,16 @@ class Stamp(NamedTuple):
         return cls(*divmod(number, REVISIONS)) if form > 1 else cls(number)
 
 
+class Where(NamedTuple):
+    """A table before the point, in an error."""
+
+    of: str  # the pipeline, or the batch
+    table: str  # the participant's name
+
+    def __str__(self) -> str:
+        return f"{self.of}, {self.table}"
+
+
 @dataclass(frozen=True)
 class Position:
     """Where a participant stands."""
@@ -132,7 +142,7 @@ class Overtaken:
 Decision = Land | Replace | Leave | Overtaken
 
 
-def decide(found: Position, chain: Position | None, batch: BatchKey, digest: str, where: str) -> Decision:
+def decide(found: Position, chain: Position | None, batch: BatchKey, digest: str, where: Where) -> Decision:
     """What an attempt at a batch does in a table before the point. The attempt's commit must succeed the very version
     that `found` was read from; otherwise it decides again.
 
@@ -156,14 +166,14 @@ def decide(found: Position, chain: Position | None, batch: BatchKey, digest: str
     return Replace(_above(found, batch, where), chain)
 
 
-def _above(found: Position, batch: BatchKey, where: str) -> Stamp:
+def _above(found: Position, batch: BatchKey, where: Where) -> Stamp:
     """The stamp of the next write: it is above the one that is there."""
     if found.batch != batch:
         return Stamp(batch.batch_id)
     if found.revision + 1 == REVISIONS:
         raise TerminalError(
             what="a batch was written anew too often",
-            where=where,
+            where=str(where),
             expected=f"fewer than {REVISIONS} revisions",
             found=str(found.revision + 1),
             action="attempts with different pipeline files, suites or transforms undo each other: give all machines "
@@ -172,7 +182,7 @@ def _above(found: Position, batch: BatchKey, where: str) -> Stamp:
     return Stamp(found.marker, found.revision + 1)
 
 
-def verify_not_behind(found: Position, named: Position, where: str) -> None:
+def verify_not_behind(found: Position, named: Position, where: Where) -> None:
     """Checks that a table holds all that the last landed batch has left in it.
 
     Raises:
@@ -182,16 +192,16 @@ def verify_not_behind(found: Position, named: Position, where: str) -> None:
         return
     raise TargetBehindLedger(
         what="a table that batches write beside the target is not as the last batch left it",
-        where=where,
+        where=str(where),
         expected=f"table id {named.identity}, {named.in_words}",
         found=f"table id {found.identity}, {found.in_words}" if found.identity else "no table",
         action="the table was replaced or rolled back: bring the right one back; or `lakemark reset NAME --from "
         "earliest --reason ...` fills it again (changes are order-proof); or, to go on with the table as it is, "
-        "`lakemark reset NAME --reason ...`",
+        f"`lakemark reset NAME --accept {where.table} --reason ...`",
     )
 
 
-def rolled_back(named: Position, version: int, back_to: int | None, where: str) -> TargetBehindLedger:
+def rolled_back(named: Position, version: int, back_to: int | None, where: Where) -> TargetBehindLedger:
     """The error for a table that a RESTORE rolled back.
 
     Args:
@@ -205,7 +215,8 @@ def rolled_back(named: Position, version: int, back_to: int | None, where: str) 
         expected=f"the rows of version {named.version}",
         found="the rows of an earlier time" if back_to is None else f"the rows of version {back_to}",
         action="`lakemark reset NAME --from earliest --reason ...` fills it again (changes are order-proof); or "
-        f"restore version {version - 1}; or, to go on with the table as it is, `lakemark reset NAME --reason ...`",
+        f"restore version {version - 1}; or, to go on with the table as it is, `lakemark reset NAME --accept "
+        f"{where.table} --reason ...`",
     )
 
 
@@ -215,7 +226,7 @@ def is_behind(found: Position, named: Position) -> bool:
     return not same_table or (found.batch, found.revision) < (named.batch, named.revision)
 
 
-def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch: BatchKey, where: str) -> int | None:
+def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch: BatchKey, where: Where) -> int | None:
     """The version that a Replace starts from; None: there was no table, so it starts from nothing.
 
     It is the chain's version, moved forward over all commits up to the first one of a live batch. What maintenance, a
@@ -233,7 +244,7 @@ def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch:
     if first is None:
         raise TerminalError(
             what="a table's log no longer tells what its last batches did",
-            where=where,
+            where=str(where),
             expected=f"the commits after version {after}",
             found="none of a batch",
             action="`lakemark reset NAME --from earliest --reason ...` applies all records again (changes are "

@@ -11,7 +11,7 @@ from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, RetryableError, TopicRecreated
 from include.protocol.ledger_events import TopicsStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NEVER, Position, Positions, repair_due, standing, verify_not_behind
+from include.protocol.participants import NEVER, Position, Positions, Where, repair_due, standing, verify_not_behind
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 
@@ -122,7 +122,7 @@ def plan_next(
         )
     for name, head in heads.items():
         if (named := state.positions.get(name)) is not None:
-            verify_not_behind(head, named, f"{pipeline}, {name}")
+            verify_not_behind(head, named, Where(pipeline, name))
         if head.batch >= BatchKey(state.generation, state.next_batch_id):
             raise _never_planned(f"{pipeline}, {name}", state, head)
     if state.pending is not None:

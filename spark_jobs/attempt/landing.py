@@ -36,6 +36,7 @@ from include.protocol.participants import (
     Positions,
     Replace,
     Stamp,
+    Where,
     chunk_may_land,
     decide,
 )
@@ -96,10 +97,10 @@ class Landing:
         )
 
     def _live(self, participant: Participant, part: Part, rows: DataFrame, log: TableLog, prunes: bool) -> Position:
-        batch, where = self.work.batch, f"{self.work.batch}, {participant.name}"
+        batch, where = self.work.batch, Where(str(self.work.batch), participant.name)
         if log.marker_of(batch) == FENCE:
             self.verify_not_landed()
-            raise fenced(where, batch.generation)
+            raise fenced(str(where), batch.generation)
         found = log.position(batch.pipeline, batch.generation)
         if found.batch == batch.key:
             found = replace(found, digest=log.digest_of(batch))
@@ -111,7 +112,7 @@ class Landing:
                 return found
             case Overtaken():
                 self.verify_not_landed()
-                raise fenced(where, batch.generation)
+                raise fenced(str(where), batch.generation)
             case Replace():
                 self.verify_not_landed()
         metadata = self.metadata(participant, part, decision.stamp.revision)
@@ -119,7 +120,7 @@ class Landing:
         if isinstance(decision, Replace):
             base = base_in(log, decision.chain, batch.pipeline, batch=batch.key, where=where)
             metadata = replace(metadata, made_from=-1 if base.version is None else base.version)
-            live = [*base.undone, batch.key]
+            live = [*base.undone, batch]
             write = writer.replacing(self.spark, log.uri, part.rows, participant.spec, base=base.version, live=live)
         elif part.is_empty:
             if not commit_marker(log.table, batch.app_id, number, metadata.dumps()):

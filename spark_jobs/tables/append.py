@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from include.lake.sql import spark_name
+from include.lake.sql import spark_name, spark_text
 from include.lake.uri import LakeUri
 from include.pipeline_file.table_spec import AppendSpec
-from include.protocol.batch import Batch, BatchKey
+from include.protocol.batch import Batch
+from include.protocol.ranges import OffsetRange
 from spark_jobs.tables.contract import Spec, Write
 from spark_jobs.tables.creating import create_table, definitions
 
@@ -27,13 +28,13 @@ def landing(spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batc
     """See `contract.Writer`."""
     assert isinstance(spec, AppendSpec)
     if batch.is_chunk:
-        return _rows_of(uri, _own(rows, spec), spec, [batch.key])
+        return _rows_of(uri, _own(rows, spec), spec, [batch])
     writer = _own(rows, spec).write.format("delta").mode("append").option("mergeSchema", str(spec.grows).lower())
     return Write(lambda: writer.save(str(uri)))
 
 
 def replacing(
-    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, base: int | None, live: Sequence[BatchKey]
+    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, base: int | None, live: Sequence[Batch]
 ) -> Write:
     """See `contract.Writer`."""
     assert isinstance(spec, AppendSpec)
@@ -44,15 +45,24 @@ def replacing(
     return _rows_of(uri, found, spec, live)
 
 
-def _rows_of(uri: LakeUri, rows: DataFrame, spec: AppendSpec, batches: Sequence[BatchKey]) -> Write:
+def _rows_of(uri: LakeUri, rows: DataFrame, spec: AppendSpec, batches: Sequence[Batch]) -> Write:
     """Replaces the rows of these batches by others of theirs."""
     writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", _is_of(batches))
     writer = writer.option("mergeSchema", str(spec.grows).lower())
     return Write(lambda: writer.save(str(uri)))
 
 
-def _is_of(batches: Sequence[BatchKey]) -> str:
-    return " OR ".join(f"(generation = {key.generation} AND batch_id = {key.batch_id})" for key in sorted(set(batches)))
+def _is_of(batches: Sequence[Batch]) -> str:
+    """The condition on rows of these batches. A landing numbers its batches as its pipeline does, and may have written
+    the same archive: so the key of a batch alone does not tell."""
+    return " OR ".join(sorted({_is_within(batch, r) for batch in batches for r in batch.ranges})) or "false"
+
+
+def _is_within(batch: Batch, r: OffsetRange) -> str:
+    return (
+        f"(generation = {batch.generation} AND batch_id = {batch.batch_id} AND topic = {spark_text(r.topic)} "
+        f"AND `partition` = {r.partition} AND `offset` >= {r.start_offset} AND `offset` < {r.end_offset})"
+    )
 
 
 def _own(rows: DataFrame, spec: AppendSpec) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from include.lake.uri import LakeUri
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import AppendSpec, TableSpec
-from include.protocol.batch import Batch, BatchKey
+from include.protocol.batch import Batch
 
 CHANGES = "lakemark_changes"  # the view that a MERGE reads
 Spec = AppendSpec | TableSpec
@@ -53,7 +53,7 @@ class Writer(Protocol):
         rows: DataFrame,
         spec: Spec,
         base: int | None,
-        live: Sequence[BatchKey],
+        live: Sequence[Batch],
     ) -> Write:
         """Makes the table what it was at a version, plus a batch. It is written over the newest version.
 

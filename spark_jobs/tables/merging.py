@@ -10,7 +10,7 @@ from include.lake.sql import spark_table
 from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE
 from include.pipeline_file.table_spec import TableSpec
-from include.protocol.batch import Batch, BatchKey
+from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import changes_in
 from spark_jobs.tables.contract import CHANGES, Merge, Spec, Write
 from spark_jobs.tables.creating import columns_of, ensure
@@ -48,7 +48,7 @@ def landing(spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batc
 
 
 def replacing(
-    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, base: int | None, live: Sequence[BatchKey]
+    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, base: int | None, live: Sequence[Batch]
 ) -> Write:
     """MERGEs the difference between the table and what it must be. See `contract.Writer`."""
     assert isinstance(spec, TableSpec)

@@ -12,11 +12,14 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.bases import Base, base_in, has_base
-from include.participants.heads import positions_to_begin_with
+from include.participants.lacks import lacks_of
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import TableDamaged
-from include.protocol.participants import Position, Stamp
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position, Stamp, Where
 from tests.support.batches import COUNTS, batch
+
+HERE = Where("p", "history")
 
 
 def written(folder: Path, batch_id: int, mode: Any = "append") -> tuple[TableLog, Position]:
@@ -31,15 +34,16 @@ def written(folder: Path, batch_id: int, mode: Any = "append") -> tuple[TableLog
     return log, log.position("p", 1)
 
 
-def test_i11_a_base_without_its_files_is_named_and_a_reset_accepts_the_table_as_it_is(tmp_path: Path) -> None:
+def test_i11_a_base_without_its_files_is_named(tmp_path: Path) -> None:
     _, chain = written(tmp_path, 0)
     log, head = written(tmp_path, 1, "overwrite")
-    assert base_in(log, chain, "p", batch=batch(1).key, where="p, history") == Base(0, (batch(1).key,))
-    assert positions_to_begin_with("p", {"h": log}, named={"h": chain}, heads={"h": head}) == {"h": chain}
+    assert base_in(log, chain, "p", batch=batch(1).key, where=HERE) == Base(0, (batch(1),))
+    assert list(lacks_of("p", {"h": log}, named={"h": chain}, heads={"h": head}, state=LedgerState())) == []
     [lost] = DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False)
     with pytest.raises(TableDamaged) as failure:
-        base_in(log, chain, "p", batch=batch(1).key, where="p, history")
+        base_in(log, chain, "p", batch=batch(1).key, where=HERE)
     assert failure.value.where == f"p, history, version 0 of {log.uri}"
     assert failure.value.found == f"no {lost}"
     assert not has_base(log, chain, "p")
-    assert positions_to_begin_with("p", {"h": log}, named={"h": chain}, heads={"h": head}) == {"h": head}
+    [lack] = lacks_of("p", {"h": log}, named={"h": chain}, heads={"h": head}, state=LedgerState())
+    assert lack.is_surplus

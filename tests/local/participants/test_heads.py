@@ -10,10 +10,14 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
-from include.participants.heads import positions_to_begin_with, verify_ledger_not_lost, verify_not_rolled_back
+from include.participants.heads import verify_ledger_not_lost, verify_not_rolled_back
+from include.participants.lacks import lacks_of
 from include.protocol.batch import FENCE, app_id
 from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
-from include.protocol.participants import Position, Stamp
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position, Stamp, Where
+
+HERE = Where("p", "history")
 
 
 def landed(folder: Path, batches: int) -> TableLog:
@@ -37,11 +41,11 @@ def position(log: TableLog) -> Position:
 
 def test_i11_a_restore_since_a_position_is_noticed(tmp_path: Path) -> None:
     named = position(landed(tmp_path, 3))
-    verify_not_rolled_back(opened(tmp_path), named, "p, history")
+    verify_not_rolled_back(opened(tmp_path), named, HERE)
     DeltaTable(tmp_path).restore(1)
     assert position(opened(tmp_path)).is_at(named), "so the position alone proves nothing"
     with pytest.raises(TargetBehindLedger, match="rolled back a table") as failure:
-        verify_not_rolled_back(opened(tmp_path), named, "p, history")
+        verify_not_rolled_back(opened(tmp_path), named, HERE)
     assert failure.value.found == "the rows of version 1"
 
 
@@ -50,17 +54,17 @@ def test_i11_a_restore_that_takes_back_only_what_never_landed_is_no_reason_to_re
     named = position(landed(tmp_path, 1))
     landed(tmp_path, 2)
     DeltaTable(tmp_path).restore(named.version)
-    verify_not_rolled_back(opened(tmp_path), named, "p, history")
-    verify_not_rolled_back(opened(tmp_path), None, "p, history")  # one that no batch names is accepted
+    verify_not_rolled_back(opened(tmp_path), named, HERE)
+    verify_not_rolled_back(opened(tmp_path), None, HERE)  # one that no batch names is accepted
 
 
 def test_i11_a_new_generation_accepts_a_table_that_was_rolled_back(tmp_path: Path) -> None:
     named = position(landed(tmp_path, 3))
     DeltaTable(tmp_path).restore(1)
     log = opened(tmp_path)
-    begun = positions_to_begin_with("p", {"h": log}, {"h": named}, {"h": position(log)})
-    assert begun["h"].version == log.version
-    verify_not_rolled_back(log, begun["h"], "p, history")
+    [lack] = lacks_of("p", {"h": log}, named={"h": named}, heads={"h": position(log)}, state=LedgerState())
+    assert (lack.found, lack.is_surplus) == ("the rows of version 1", False)
+    verify_not_rolled_back(log, position(log), HERE)  # as a generation that accepts it has it
 
 
 def test_i10_a_ledger_is_lost_if_the_target_knows_any_generation_that_a_table_knows(tmp_path: Path) -> None:

@@ -16,10 +16,13 @@ from include.protocol.participants import (
     Positions,
     Replace,
     Stamp,
+    Where,
     base_of,
     chunk_may_land,
     decide,
 )
+
+HERE = Where("p", "history")
 
 Row = tuple[BatchKey | int, str]  # a batch and the program that made it; or a chunk's number
 
@@ -94,7 +97,7 @@ class Beside:
         if table.markers.get(batch.generation) == FENCE:
             return None
         found = table.position(batch.generation)
-        decision = decide(found, chain.get(name), batch, digest, name)
+        decision = decide(found, chain.get(name), batch, digest, HERE)
         match decision:
             case Leave():
                 return found
@@ -110,7 +113,7 @@ class Beside:
         rows = table.versions[-1].rows
         if isinstance(writing.decision, Replace):
             live = [(n, v.live) for n, v in enumerate(table.versions) if v.live is not None]
-            base = base_of(writing.decision.chain, live, batch, "")
+            base = base_of(writing.decision.chain, live, batch, HERE)
             rows = frozenset() if base is None else table.versions[base].rows
         table.versions.append(Version(batch, rows | ({row} if row else set())))
         number = writing.decision.stamp.number

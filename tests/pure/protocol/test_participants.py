@@ -20,6 +20,7 @@ from include.protocol.participants import (
     Position,
     Replace,
     Stamp,
+    Where,
     base_of,
     chunk_may_land,
     decide,
@@ -29,6 +30,8 @@ from include.protocol.participants import (
 )
 from include.protocol.planning import Idle, NewBatch, plan_next
 from tests.support.batches import COUNTS, batch, committed, source
+
+HERE = Where("p", "history")
 
 CHAIN = Position(1, 3, 0, "d3", version=7, identity="t")
 NEXT = BatchKey(1, 4)
@@ -49,23 +52,23 @@ NEXT = BatchKey(1, 4)
     ],
 )
 def test_i11_what_an_attempt_does_follows_from_the_position(found: Position, decision: object) -> None:
-    assert decide(found, CHAIN, NEXT, digest="mine", where="") == decision
+    assert decide(found, CHAIN, NEXT, digest="mine", where=HERE) == decision
 
 
 @pytest.mark.parametrize("found", [replace(CHAIN, marker=2), replace(CHAIN, identity="other"), NOWHERE])
 def test_i3_a_table_that_lacks_what_the_last_batch_left_is_refused(found: Position) -> None:
     with pytest.raises(TargetBehindLedger):
-        decide(found, CHAIN, NEXT, digest="mine", where="")
+        decide(found, CHAIN, NEXT, digest="mine", where=HERE)
     with pytest.raises(TargetBehindLedger):
         plan(heads={"h": replace(found, marker=found.marker - CHAIN.marker)})  # after batch 0
     assert positions_to_begin_with({"h": CHAIN}, {"h": found}) == {"h": found}  # a person has looked at it
 
 
 def test_a_table_that_nobody_names_is_accepted_as_it_is() -> None:
-    assert decide(CHAIN, None, NEXT, digest="mine", where="") == Land(Stamp(4))
+    assert decide(CHAIN, None, NEXT, digest="mine", where=HERE) == Land(Stamp(4))
     retried = replace(CHAIN, marker=4, digest="other")
-    assert decide(retried, None, NEXT, digest="mine", where="") == Replace(Stamp(4, 1), None)
-    assert base_of(None, [(2, BatchKey(1, 2)), (5, NEXT), (6, NEXT)], NEXT, "") == 4
+    assert decide(retried, None, NEXT, digest="mine", where=HERE) == Replace(Stamp(4, 1), None)
+    assert base_of(None, [(2, BatchKey(1, 2)), (5, NEXT), (6, NEXT)], NEXT, HERE) == 4
 
 
 def test_a_stamp_counts_batches_and_revisions_and_no_further() -> None:
@@ -73,15 +76,15 @@ def test_a_stamp_counts_batches_and_revisions_and_no_further() -> None:
     assert Stamp(4, REVISIONS - 1).number < Stamp(5).number
     last = replace(CHAIN, marker=4, revision=REVISIONS - 1, digest="other")
     with pytest.raises(TerminalError, match="anew too often"):
-        decide(last, CHAIN, NEXT, digest="mine", where="")
+        decide(last, CHAIN, NEXT, digest="mine", where=HERE)
 
 
 def test_a_replace_starts_before_the_first_live_commit_after_the_chain() -> None:
-    assert base_of(CHAIN, [(7, BatchKey(1, 3)), (10, NEXT), (12, NEXT)], NEXT, "") == 9  # 8 and 9 are a chunk's, say
-    assert base_of(NOWHERE, [(0, NEXT)], NEXT, "") is None
-    assert base_of(NOWHERE, [(1, NEXT)], NEXT, "") == 0
+    assert base_of(CHAIN, [(7, BatchKey(1, 3)), (10, NEXT), (12, NEXT)], NEXT, HERE) == 9  # 8 and 9 are a chunk's, say
+    assert base_of(NOWHERE, [(0, NEXT)], NEXT, HERE) is None
+    assert base_of(NOWHERE, [(1, NEXT)], NEXT, HERE) == 0
     with pytest.raises(TerminalError, match="no longer tells"):
-        base_of(CHAIN, [], NEXT, "")
+        base_of(CHAIN, [], NEXT, HERE)
 
 
 def test_a_chunk_lands_only_where_no_live_batch_has_begun() -> None:

@@ -23,11 +23,14 @@ from include.protocol.participants import (
     Position,
     Replace,
     Stamp,
+    Where,
     base_of,
     chunk_may_land,
     decide,
     repair_due,
 )
+
+HERE = Where("p", "history")
 
 FIRST = BatchKey(1, 0)
 CHUNK = "chunk"
@@ -115,7 +118,7 @@ def decided(
         return None
     if not guards.starts_from_the_position:
         return None if (found.batch, found.digest) == (batch, program) else Land(above(found, batch))
-    decision = decide(found, chain, batch, program, "")
+    decision = decide(found, chain, batch, program, HERE)
     return None if isinstance(decision, Leave | Overtaken) else decision
 
 
@@ -127,7 +130,7 @@ def written(world: World, batch: BatchKey, plan: Land | Replace, program: str, r
     base: frozenset[str] = world.table[-1].rows
     if isinstance(plan, Replace):
         live = [(version, c.key) for version, c in enumerate(world.table) if c.key is not None]
-        version = base_of(plan.chain, live, batch, "")
+        version = base_of(plan.chain, live, batch, HERE)
         if not guards.base_moves_forward and plan.chain is not None:
             version = plan.chain.version
         base = frozenset() if version is None else world.table[version].rows

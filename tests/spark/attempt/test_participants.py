@@ -155,7 +155,10 @@ def test_i3_a_table_before_the_point_that_is_replaced_is_noticed(world: World) -
         )
     with pytest.raises(TargetBehindLedger, match="not as the last batch left it"):
         world.coordinator(pipeline).plan()
-    assert world.lakemark("reset", pipeline.name, "--reason", "it is as it shall be").returncode == 0
+    assert (
+        world.lakemark("reset", pipeline.name, "--accept", "history", "--reason", "it is as it shall be").returncode
+        == 0
+    )
     assert isinstance(world.coordinator(pipeline).plan(), Idle)
 
 

@@ -1,0 +1,64 @@
+"""Finds the tables before the point that nobody can make what the last landed batch has left there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from include.lake.table_log import TableLog
+from include.participants.bases import has_base
+from include.participants.heads import Logs, restored_since
+from include.protocol.acceptance import Lack
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position, Positions, is_behind
+
+
+def lacks_of(pipeline: str, logs: Logs, named: Positions, heads: Positions, state: LedgerState) -> Iterator[Lack]:
+    """The tables that are others, or were rolled back, or hold rows of a batch that never landed while the version
+    before these is out of reach.
+
+    Args:
+        named: as the last landed batch has left them. heads: where they are. state: of the generation that named them.
+    """
+    for name, log in logs.items():
+        position = named.get(name)
+        if position is None:
+            continue
+        if is_behind(heads[name], position):
+            yield _behind(name, position, heads[name], state)
+        elif (restored := restored_since(log, position)) is not None:
+            yield _rolled_back(name, position, restored[1], state)
+        elif log is not None and _is_stuck(pipeline, log, position, heads[name]):
+            yield Lack(
+                name,
+                expected=position.in_words,
+                found=f"{heads[name].in_words}, and no way back to the version before",
+                is_surplus=True,
+            )
+
+
+def _behind(name: str, named: Position, head: Position, state: LedgerState) -> Lack:
+    found = head.in_words if head.identity == named.identity else "another table" if head.identity else "no table"
+    is_known = head.identity == named.identity and head.generation == state.generation
+    return Lack(name, expected=named.in_words, found=found, first=head.marker + 1 if is_known else None)
+
+
+def _rolled_back(name: str, named: Position, back_to: int | None, state: LedgerState) -> Lack:
+    found = "the rows of an earlier time" if back_to is None else f"the rows of version {back_to}"
+    first = None if back_to is None else _first_after(state, name, back_to)
+    return Lack(name, expected=f"the rows of version {named.version}", found=found, first=first)
+
+
+def _first_after(state: LedgerState, name: str, version: int) -> int | None:
+    """The first batch of the generation that landed after a version of a table; None: earlier ones did, too."""
+    begun = (state.generations[-1].positions or {}).get(name) if state.generations else None
+    if begun is not None and (begun.version is None or begun.version > version):
+        return None
+    for record in state.batches:
+        position = (record.commit.positions or {}).get(name) if record.commit is not None else None
+        if position is not None and position.version is not None and position.version > version:
+            return record.batch.batch_id
+    return state.committed_through + 1
+
+
+def _is_stuck(pipeline: str, log: TableLog, named: Position, head: Position) -> bool:
+    return not head.is_at(named) and not has_base(log, named, pipeline)

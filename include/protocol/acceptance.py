@@ -1,0 +1,72 @@
+"""What a new generation does with tables that are not as the last landed batch left them. Pure.
+
+Reading again fills such a table, as far as the new generation begins early enough. Otherwise it would go on without
+what it lacks, for good and in silence: a person has to accept it by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from include.protocol.errors import TargetBehindLedger
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_state import LedgerState
+
+EARLIEST = "earliest"  # origin of a generation that reads everything again
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A table before the point that cannot be made what the last landed batch has left there."""
+
+    table: str  # the participant's name
+    expected: str
+    found: str
+    first: int | None = None  # the batch of the generation from which on it lacks rows; None: earlier ones, too
+    is_surplus: bool = False  # it holds rows of a batch that never landed: reading again does not remove them
+
+
+def verify_accepted(
+    pipeline: str, state: LedgerState, started: GenerationStarted, lacks: Sequence[Lack], accepted: Collection[str]
+) -> None:
+    """Checks that a new generation fills every table that lacks rows, or that a person has accepted the table.
+
+    Args:
+        state: of the generation that ends. accepted: the names of tables.
+
+    Raises:
+        TargetBehindLedger: neither.
+    """
+    left = [lack for lack in lacks if lack.table not in accepted and not _fills(started, state, lack)]
+    if left:
+        raise TargetBehindLedger(
+            what="a table that batches write beside the target is not as the last batch left it, and this would leave "
+            "it so",
+            where=f"{pipeline}, {', '.join(lack.table for lack in left)}",
+            expected="; ".join(lack.expected for lack in left),
+            found="; ".join(lack.found for lack in left),
+            action=f"nothing was changed. {_way_out(pipeline, left)}; or, to go on with it as it is, the same command "
+            f"with {' '.join(f'--accept {lack.table}' for lack in left)}",
+        )
+
+
+def _fills(started: GenerationStarted, state: LedgerState, lack: Lack) -> bool:
+    """Whether the generation reads again what a table lacks. Changes are order-proof (I9)."""
+    if lack.is_surplus:
+        return False
+    if started.origin == EARLIEST:
+        return True
+    if lack.first is None or started.generation <= state.generation:
+        return False
+    wanted = state.offsets_before(lack.first)
+    return all(started.start_offsets.get(tp, offset) <= offset for tp, offset in wanted.items())
+
+
+def _way_out(pipeline: str, left: Sequence[Lack]) -> str:
+    firsts = [lack.first for lack in left if lack.first is not None]
+    origin = EARLIEST if len(firsts) < len(left) else str(min(firsts))
+    again = f"`lakemark reset {pipeline} --from {origin} --reason ...` fills it again (changes are order-proof)"
+    if any(lack.is_surplus for lack in left):
+        return f"Bring its files back from a copy; or move its folder away, and {again}"
+    return f"Bring the right table back; or {again}"
