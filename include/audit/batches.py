@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from include.audit.report import Finding, finding_of
 from include.lake.log_entry import LogEntry
 from include.participants.records import QUARANTINE
+from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import BatchRecord, LedgerState
@@ -73,7 +74,7 @@ def beside_findings(pipeline: str, table: str, entries: Sequence[LogEntry], is_m
     Args:
         entries: of its log. is_merged: batches merge changes into it. What they append is counted by rows.
     """
-    yield from foreign_findings(f"{pipeline}, {table}", entries)
+    yield from foreign_findings(pipeline, entries, table)
     for commit in (entry.landed for entry in entries if entry.landed):
         if not is_merged or _is_on_record(commit, entries):
             continue
@@ -83,6 +84,26 @@ def beside_findings(pipeline: str, table: str, entries: Sequence[LogEntry], is_m
             counts_of(commit, f"{commit.metadata.batch}, {table} version {commit.table_version}")
         except LakemarkError as error:
             yield finding_of(error)
+
+
+def cancelled_findings(
+    pipeline: str, table: str, entries: Sequence[LogEntry], never_landed: Collection[BatchKey]
+) -> Iterator[Finding]:
+    """Chunks of cancelled backfills that a table beside the target holds, and the target does not.
+
+    Args:
+        entries: of its log. never_landed: the chunks of cancelled backfills that have not landed in the target.
+    """
+    for landed in (entry.landed for entry in entries if entry.landed):
+        key = landed.metadata.batch.key
+        if key in never_landed and not _is_on_record(landed, entries):
+            yield Finding(
+                f"it holds rows of a chunk that never landed: backfill {-key.generation} was cancelled",
+                f"{pipeline}, {table}, version {landed.table_version}",
+                f"`lakemark audit {pipeline} --deep` says which rows are wrong; to get rid of them, move the table's "
+                f"folder away, and `lakemark reset {pipeline} --from earliest --reason ...` fills it again; "
+                f"`lakemark reset {pipeline} --reason ...` puts them on record",
+            )
 
 
 def archived_findings(
@@ -155,15 +176,21 @@ def chain_findings(pipeline: str, entries: Sequence[LogEntry], state: LedgerStat
             )
 
 
-def foreign_findings(pipeline: str, entries: Sequence[LogEntry]) -> Iterator[Finding]:
-    """Commits of other writers that change rows: Lakemark's guarantees do not cover them."""
+def foreign_findings(pipeline: str, entries: Sequence[LogEntry], table: str | None = None) -> Iterator[Finding]:
+    """Commits of other writers that change rows: Lakemark's guarantees do not cover them.
+
+    Args:
+        table: one beside the target.
+    """
+    where = pipeline if table is None else f"{pipeline}, {table}"
     for entry in _foreign(entries):
         if entry.version > _last_fence(entries):
             yield Finding(
                 f"another writer changed the table's rows: {entry.operation}",
-                f"{pipeline}, version {entry.version}, by {entry.engine}",
-                f"find out who; to undo it, RESTORE the version before and `lakemark reset {pipeline} --from BATCH "
-                f"--reason ...`; if it is as it should be, `lakemark reset {pipeline} --reason ...` puts it on record",
+                f"{where}, version {entry.version}, by {entry.engine}",
+                f"find out who; to undo it, RESTORE the version before: `lakemark run {pipeline}` says from which "
+                "batch on to read again, if any has landed since; if it is as it should be, "
+                f"`lakemark reset {pipeline} --reason ...` puts it on record",
             )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from include.audit.batches import archived_findings, beside_findings
+from include.audit.batches import archived_findings, beside_findings, cancelled_findings
 from include.audit.report import Finding, finding_of
 from include.audit.standing import lacking_findings, surplus_findings
+from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.deliveries import undelivered
 from include.lake.delta_tables import query
@@ -16,6 +17,7 @@ from include.participants.follower import Follower
 from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
 from include.pipeline_file import LANDING, Pipeline
+from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError, LedgerBehindTarget
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position, Where
@@ -30,10 +32,23 @@ def table_findings(coordinator: Coordinator, state: LedgerState, participant: Pa
         yield from _standing_findings(coordinator, participant, log, state)
         entries = [] if log is None else log.entries(name)
         yield from beside_findings(name, participant.name, entries, is_merged=participant.spec.kind != "append")
+        if participant.spec.kind != "append":  # readers of the quarantine ask the ledger which chunks have landed
+            yield from cancelled_findings(name, participant.name, entries, _never_landed(coordinator, state))
         yield from archive_findings(participant, name, log)
         verify_not_rolled_back(log, state.positions.get(participant.name), Where(name, participant.name))
     except LakemarkError as error:
         yield finding_of(error)
+
+
+def _never_landed(coordinator: Coordinator, state: LedgerState) -> set[BatchKey]:
+    """The chunks of cancelled backfills that are in no target."""
+    cancelled = [record.backfill for record in state.backfills.values() if record.outcome == "cancelled"]
+    return {
+        backfill.batch(chunk.chunk).key
+        for backfill in cancelled
+        for chunk in Backfills(coordinator).chunks(backfill)
+        if chunk.state != "landed"
+    }
 
 
 def _standing_findings(

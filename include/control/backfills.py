@@ -15,6 +15,7 @@ from include.control.settling import Settler
 from include.lake.delta_tables import commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
 from include.protocol.backfill import Backfill, BackfillOutcome
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import CANCEL_ROLE, FORMAT
@@ -169,6 +170,11 @@ class Backfills:
                 found="none",
                 action="cancel it again",
             )
+        # After the point, which decides: a chunk that still works may not begin in another table either.
+        for participant in Catalog.of(self.settler.pipeline).before:
+            uri = participant.uri(self.settler.settings)
+            while (table := TableLog.open(uri)) and not commit_markers(table.table, fences, json.dumps(told)):
+                pass
         if backfill.records is not None:
             self.quarantine.settle_replay(backfill, cancelled_by)  # those of the chunks that have landed
         self.end(number, "cancelled", cancelled_by)

@@ -141,10 +141,9 @@ class GenerationChange:
         for _ in range(_RACES_MAX):
             told = TargetsWord(self.settler.pipeline, log)
             generation = log.newest_generation(self._name, told.newest_generation_of_rows)
-            marker = log.marker(self._name, generation)
-            landed = None if marker is None else log.landed_as(self._name, generation, marker)
-            begun = log.begun(self._name, generation) if marker is None else None
-            rows = {} if landed or begun else told.offsets_of_rows(generation, source)
+            stands = told.stands(generation)
+            landed, begun = stands.landed, stands.begun
+            rows = {} if landed or begun else told.offsets_of_rows(stands.generation, source)
             started = rebuild(
                 generation,
                 landed=landed,
@@ -154,12 +153,13 @@ class GenerationChange:
                 reason=reason,
                 started_by=started_by,
             )
-            named = landed.metadata.positions if landed is not None else started.positions
+            if stands.restored is not None:
+                started = replace(started, restored_to=stands.restored[1])
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
             heads = newest_heads(self._name, logs, generation, form)
             ended = LedgerState(generation=generation)  # nothing more is known of it
-            positions = self._positions(started, ended, logs, named=named or {}, heads=heads)
+            positions = self._positions(started, ended, logs, named=stands.positions, heads=heads)
             started = self._above_all(started, log, logs, generation=generation, positions=positions)
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
             if self._fence(started).raise_in_all(log, form):

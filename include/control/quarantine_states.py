@@ -19,9 +19,15 @@ from include.lake.uri import LakeUri
 from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE, Batch, BatchKey
-from include.protocol.ledger_events import BackfillPlanned, BatchCommitted, BatchPlanned, Event, GenerationStarted
+from include.protocol.ledger_events import (
+    BackfillPlanned,
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+)
 from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange
+from include.protocol.rows_gone import backfills_elsewhere, versions_gone
 
 RESOLUTIONS = pa.schema(
     [
@@ -236,15 +242,14 @@ class QuarantineStates:
 
     @cached_property
     def _rolled_back(self) -> list[tuple[int, int]]:
-        """What a RESTORE took away, and a person then put on record: after which version of the target, up to which.
-        Markers survive a RESTORE, so they do not tell."""
-        begun = (event for event in self.events if isinstance(event, GenerationStarted))
-        return [(g.restored_to, g.target_version or 0) for g in begun if g.restored_to is not None]
+        return versions_gone(self.events)
 
     @property
     def _is_rolled_back_sql(self) -> str:
         """SQL condition on a resolution: its record is no longer in the target."""
-        spans = (f"(table_version > {after} AND table_version <= {until})" for after, until in self._rolled_back)
+        spans = [f"(table_version > {after} AND table_version <= {until})" for after, until in self._rolled_back]
+        if elsewhere := backfills_elsewhere(self.events):
+            spans.append(f"replay IN ({', '.join(map(str, elsewhere))})")
         return f"coalesce({' OR '.join(spans) or 'false'}, false)"
 
     @cached_property

@@ -12,9 +12,28 @@ from include.protocol.ledger_events import FIRST_GENERATION, BatchPlanned, Event
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import BatchRecord
 from include.protocol.maintenance import purged_from, purged_offsets
+from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
-from include.protocol.settlement import Settle, settle
+from include.protocol.settlement import LandedCommit, Settle, settle
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a target stands: the newest batch whose rows it holds, or how its newest generation began if none of that
+    has landed. If neither is known, its rows tell."""
+
+    landed: LandedCommit | None
+    begun: GenerationStarted | None
+    generation: int  # of the newest rows
+    restored: tuple[int, int | None] | None = None  # a RESTORE that took later batches away, see `TableLog.restored`
+
+    @property
+    def positions(self) -> Positions:
+        """Where the tables before the point stood then; empty: nobody knows."""
+        if self.landed is not None:
+            return self.landed.metadata.positions or {}
+        return (self.begun.positions or {}) if self.begun is not None else {}
 
 
 @dataclass(frozen=True)
@@ -23,6 +42,23 @@ class TargetsWord:
 
     pipeline: Pipeline
     log: TableLog
+
+    def stands(self, generation: int) -> Standing:
+        """Where the target stands.
+
+        Args:
+            generation: its newest.
+        """
+        name, log = self.pipeline.name, self.log
+        marker = log.marker(name, generation)
+        landed = None if marker is None else log.landed_as(name, generation, marker)
+        begun = log.begun(name, generation) if marker is None else None
+        since = landed.table_version if landed else begun.target_version if begun else None
+        if (restored := log.restored(since, log.version)) is None:
+            return Standing(landed, begun, generation)
+        live = (commit for commit in log.landed_commits(name) if not commit.metadata.batch.is_chunk)
+        left = next((commit for commit in live if log.restored(commit.table_version, log.version) is None), None)
+        return Standing(left, None, self.newest_generation_of_rows, restored)
 
     def events_before(self, started: GenerationStarted, generation: int) -> list[Event]:
         """The new ledger's events, up to the generation that it begins with. If the history in the log contradicts

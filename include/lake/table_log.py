@@ -217,8 +217,9 @@ class TableLog:
         return TargetView(marker, self.table_id, self.restored(since_version, self.version), is_fenced)
 
     def restored(self, since_version: int | None, until_version: int) -> tuple[int, int | None] | None:
-        """The newest RESTORE after a version, up to another one, that took away what that version held; and the version
-        that it went back to, if it says so. One that was taken back by another RESTORE took nothing away.
+        """The newest RESTORE after a version, up to another one, that took away what that version held, or what chunks
+        of backfills have brought since; and the version that it went back to, if it says so. One that was taken back by
+        another RESTORE took nothing away.
 
         Args:
             since_version: None: there is no search.
@@ -229,10 +230,17 @@ class TableLog:
                 return None
             said = (entry.get("operationParameters") or {}).get("version")
             back_to = int(said) if said not in (None, "null", "") else None
-            if back_to is None or back_to < since_version:
+            if back_to is None or back_to < since_version or self._holds_chunks(back_to, entry["version"]):
                 return entry["version"], back_to
             until_version = back_to
         return None
+
+    def _holds_chunks(self, after: int, before: int) -> bool:
+        """Whether chunks of backfills were committed between two versions."""
+        told = (
+            CommitMetadata.loads(e.get("userMetadata")) for e in newest_infos(self.uri, before - 1, before - 1 - after)
+        )
+        return any(metadata is not None and metadata.batch.is_chunk for metadata in told)
 
     def _landed_commit(self, entry: JsonObject, metadata: CommitMetadata) -> LandedCommit:
         metrics = entry.get("operationMetrics") or {}

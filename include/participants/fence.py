@@ -10,7 +10,7 @@ from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
-from include.protocol.batch import FENCE, app_id, ended_id
+from include.protocol.batch import FENCE, FORM, app_id, ended_id
 from include.protocol.generations import fence_metadata
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
 from include.protocol.participants import Stamp
@@ -53,9 +53,11 @@ class Fence:
             while (table := TableLog.open(uri)) and not self._raised(table, commit_markers, form):
                 pass
 
-    def raise_in_new(self, target: LakeUri) -> None:
-        """Fences a target that was made for this generation's first batch."""
-        while (table := TableLog.open(target)) and not self._raised(table, commit_markers):
+    def raise_in(self, table: LakeUri, is_point: bool) -> None:
+        """Fences a table that has no fence although the generation has begun: it was made since, or the pipeline file
+        named it not when the fence was raised."""
+        form = None if is_point else FORM
+        while (log := TableLog.open(table)) and not self._raised(log, commit_markers, form):
             pass
 
     def _raised(self, log: TableLog, commit: Commit, form: int | None = None) -> bool:

@@ -17,7 +17,7 @@ from typing import Literal
 from include.protocol.backfill import Backfill
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import LOSS, GenerationStarted
+from include.protocol.ledger_events import LOSS, PROMOTION, GenerationStarted
 from include.protocol.ledger_rows import generation_from_json, generation_to_json
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, expired, next_offsets, verify_topics
@@ -170,7 +170,7 @@ def take_over(backfill: Backfill, state: LedgerState, source: SourceExtent, star
         start_offsets=backfill.next_offsets,
         topic_ids=backfill.topic_ids,
         cluster_id=backfill.cluster_id,
-        origin=f"backfill {backfill.number}",
+        origin=f"{PROMOTION}{backfill.number}",
         reason=backfill.reason,
         started_by=started_by,
     )

@@ -19,6 +19,7 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
 LOSS = "loss"  # origin of a generation that begins because the ledger and the target were lost
+PROMOTION = "backfill "  # the origin goes on with the backfill's number
 UPGRADE = "upgrade"  # origin of a generation that begins because its batches have a newer form
 REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
 
@@ -45,6 +46,11 @@ class GenerationStarted:
     positions: Positions | None = None  # where the other tables must stand; None: as they are
     restored_to: int | None = None  # the target's version that a RESTORE went back to, which this generation follows
     form: int = FORM  # of its batches, see `Batch`
+
+    @property
+    def is_promotion(self) -> bool:
+        """Whether a backfill's table took the target's place: all rows were replaced."""
+        return self.origin.startswith(PROMOTION)
 
     @property
     def makes_target(self) -> bool:

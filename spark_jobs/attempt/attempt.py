@@ -131,7 +131,7 @@ class Attempt:
     def _land(self, work: Work, phases: Phases) -> SourceCounts:
         """Reads the batch, and lands it in every table: before the point, then at the point."""
         catalog = Catalog.of(self.pipeline)
-        before = [p for p in catalog.before if p.by_chunks or not work.batch.is_chunk]
+        before = [p for p in catalog.before if work.writes(p)]
         with ExitStack() as stack:
             with phases.phase("session"):
                 phases.spark = spark = stack.enter_context(self.open_session())

@@ -102,6 +102,10 @@ class Landing:
             self.verify_not_landed()
             raise fenced(str(where), batch.generation)
         found = log.position(batch.pipeline, batch.generation)
+        if found.generation != batch.generation:
+            self._fence(log.uri, is_point=False)
+            log = _opened(log.uri)
+            found = log.position(batch.pipeline, batch.generation)
         if found.batch == batch.key:
             found = replace(found, digest=log.digest_of(batch))
         chain = self.work.stands_on.get(participant.name)
@@ -145,13 +149,15 @@ class Landing:
         )
 
     def _chunk(self, participant: Participant, part: Part, rows: DataFrame, log: TableLog, prunes: bool) -> Position:
-        """A chunk lands beside the live batches, and only where none of them has begun (see `chunk_may_land`)."""
+        """A chunk lands beside the live batches: into a table of changes only where none of them has begun (see
+        `chunk_may_land`). A Replace in a table of records takes back the rows of live batches alone."""
         batch = self.work.batch
         marker = log.marker_of(batch)
         if marker == FENCE:
             raise fenced(str(batch), batch.generation)
         if marker is None or log.digest_of(batch) != part.digest:
-            log = self._quiet(participant, log)
+            if participant.spec.kind != "append":
+                log = self._quiet(participant, log)
             metadata = self.metadata(participant, part, 0)
             writer = writer_of(participant.spec)
             write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
@@ -184,13 +190,19 @@ class Landing:
             log = _opened(log.uri)
         return log
 
+    def _fence(self, table: LakeUri, is_point: bool) -> None:
+        """Raises the fence of the ended generations in a table that this generation writes for the first time, if it is
+        not there: the table may be new, or the pipeline file may have left it out when the fence was raised (I5)."""
+        if self.work.begun is not None:
+            Fence(self.settings, self.work.pipeline, self.work.begun).raise_in(table, is_point)
+
     def point(self, participant: Participant, part: Part, positions: Positions, prunes: bool) -> None:
         """Lands a part at the point, unless the batch is there. Whose commit it is, its log says."""
         spec, batch = participant.spec, self.work.batch
         writer = writer_of(spec)
         writer.ensure(self.spark, self.work.target, spec)
-        if (begun := self.work.makes_target_of) is not None and batch.batch_id == 0:  # a new table has no fence (I5)
-            Fence(self.settings, self.work.pipeline, begun).raise_in_new(self.work.target)
+        if batch.batch_id == 0:
+            self._fence(self.work.target, is_point=True)
         metadata = replace(self.metadata(participant, part, 0), positions=None if batch.is_chunk else dict(positions))
         fault_point("attempt.before_merge")
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from include.lake.ledger import Ledger
 from include.lake.uri import LakeUri
+from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch, BatchKey
@@ -36,9 +37,10 @@ class Work:
     next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; empty for a backfill, which moves none
     stands_on: Positions  # where the tables before the point must stand
     is_committed: bool = False  # the ledger says that it has landed
+    makes_new_table: bool = False  # a chunk of a backfill into a new table, which readers do not see yet
     records: LakeUri | None = None  # a replay's own records
     archive: LakeUri | None = None  # if the records come from the archive
-    makes_target_of: GenerationStarted | None = None  # its generation, if that began without a target
+    begun: GenerationStarted | None = None  # how its generation began; None: the first one, or a chunk
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline, key: BatchKey) -> Self:
@@ -64,6 +66,7 @@ class Work:
                 generation=state.generation,
                 next_offsets={},
                 stands_on=state.positions,
+                makes_new_table=backfill.into == "new",
                 records=tables.records_of(backfill),
                 archive=archive,
             )
@@ -80,10 +83,15 @@ class Work:
             stands_on=record.stands_on,
             is_committed=record.commit is not None,
             archive=merged_from,
-            makes_target_of=next(
-                (g for g in state.generations if g.generation == batch.generation and g.makes_target), None
-            ),
+            begun=next((g for g in state.generations if g.generation == batch.generation), None),
         )
+
+    def writes(self, participant: Participant) -> bool:
+        """Whether the batch writes this table before the point. A chunk brings no records that the archive lacks; one
+        that makes a new table leaves the other tables of changes alone, which readers see."""
+        if not self.batch.is_chunk:
+            return True
+        return participant.by_chunks and not (self.makes_new_table and participant.spec.kind != "append")
 
     @property
     def is_replay(self) -> bool:
