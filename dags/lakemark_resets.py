@@ -16,6 +16,7 @@ from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, work_on  # in pl
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.jobs.runner import create_target
+from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError
 from include.protocol.generations import restart
@@ -42,6 +43,20 @@ FORM = {
 }
 
 
+def form_of(pipeline: Pipeline) -> dict[str, Param]:
+    """The form, with the tables that a person may accept as they are."""
+    names = [participant.name for participant in Catalog.of(pipeline).before]
+    accept = Param(
+        [],
+        type="array",
+        items={"type": "string", "enum": names},
+        examples=names,
+        title="Go on with these tables as they are",
+        description="Tables beside the target that are not as the last batch left them. An error names them",
+    )
+    return {**FORM, **({"accept": accept} if names else {})}
+
+
 def build(pipeline: Pipeline, settings: Settings) -> DAG:
     with DAG(
         dag_id=f"{DAG_PREFIX}{pipeline.name}__reset",
@@ -51,7 +66,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         start_date=datetime(2024, 1, 1),
         catchup=False,
         max_active_runs=1,
-        params=FORM,
+        params=form_of(pipeline),
         default_args=TASKS,
         tags=[TAG, "reset"],
         is_paused_upon_creation=False,  # it runs only when somebody starts it
@@ -77,7 +92,11 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             with work_on(pipeline.name):
                 begun = [g for g in coordinator.ledger.state().generations if g.started_by == by]
                 if not begun:
-                    change = GenerationChange(coordinator, lambda: create_target(settings, pipeline.name, log.info))
+                    change = GenerationChange(
+                        coordinator,
+                        create_target=lambda: create_target(settings, pipeline.name, log.info),
+                        accepted=frozenset(params.get("accept", [])),
+                    )
                     begun = [change.begin(decide)[0]]
                 if begun[-1].started_by != by:
                     raise RetryableError(

@@ -47,7 +47,8 @@ def verify_accepted(
             expected="; ".join(lack.expected for lack in left),
             found="; ".join(lack.found for lack in left),
             action=f"nothing was changed. {_way_out(pipeline, left)}; or, to go on with it as it is, the same command "
-            f"with {' '.join(f'--accept {lack.table}' for lack in left)}",
+            f"with {' '.join(f'--accept {lack.table}' for lack in left)} (in Airflow: the form of "
+            f"`lakemark__{pipeline}__reset`)",
         )
 
 

@@ -13,6 +13,7 @@ from include.audit.batches import (
     archived_findings,
     batch_findings,
     beside_findings,
+    cancelled_findings,
     chain_findings,
     counts_on_record,
     foreign_findings,
@@ -20,17 +21,19 @@ from include.audit.batches import (
 )
 from include.audit.changes import TARGET
 from include.audit.expected_rows import compare_rows
-from include.audit.reach import may_be_of_gone_topic
+from include.audit.reach import applied_beside, applied_to_target, may_be_of_gone_topic
 from include.lake.log_entry import LogEntry
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import BackfillRecord, BatchRecord, LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 from tests.support.batches import batch, committed, landed, merged, source
+from tests.support.tables_before import begun_with, events_of
 
 SECOND = GenerationStarted(2, {TopicPartition("t", 0): 20}, {"t": "id-t"}, "cluster", "committed", "why", "me")
 
@@ -190,3 +193,33 @@ def test_what_a_replay_wrote_of_a_topic_that_was_created_anew_is_beyond_reach(
     compare_rows(database, table)
     found = database.execute("SELECT key, verdict FROM compared").fetchall()
     assert {int(key.strip("(,)")): verdict for key, verdict in found} == verdicts
+
+
+def test_the_chunks_of_a_cancelled_backfill_that_are_beside_the_target_only_are_found() -> None:
+    chunk = landed(batch(0, generation=-1))
+    entries = [replace(entry(chunk.table_version), own=True, landed=chunk)]
+    assert list(cancelled_findings("p", "history", entries, never_landed=set())) == []
+    [found] = cancelled_findings("p", "history", entries, never_landed={chunk.metadata.batch.key})
+    assert "backfill 1 was cancelled" in found.what
+    on_record = [*entries, entry(9, begun=SECOND)]
+    assert list(cancelled_findings("p", "history", on_record, never_landed={chunk.metadata.batch.key})) == []
+
+
+def test_a_batch_that_a_repair_has_taken_back_is_no_longer_in_the_table() -> None:
+    """Nothing of it is missing there."""
+    state = fold([begun_with(batch(0)), *events_of(batch(0), batch(1))])
+    extent = source({("t", 0): (0, 20)})
+    both = [replace(landed(batch(n)), table_version=n + 1) for n in range(2)]
+    repair = replace(both[1].metadata, batch=batch(2), made_from=1)
+    commits = [*both, replace(both[1], metadata=repair, table_version=3)]
+    to_target = applied_to_target(state, [], extent)
+    found = [applied.batch.batch_id for applied in applied_beside(state, to_target, commits, since=None, source=extent)]
+    assert found == [0]
+
+
+def test_the_advice_about_a_foreign_commit_can_be_typed() -> None:
+    foreign = replace(entry(9), operation="WRITE")
+    [found] = foreign_findings("p", [foreign], "history")
+    assert found.where.startswith("p, history, version 9")
+    assert "`lakemark run p`" in found.action
+    assert "BATCH" not in found.action

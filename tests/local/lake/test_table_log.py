@@ -88,6 +88,20 @@ def test_i3_a_restore_that_another_one_takes_back_took_nothing_away(tmp_path: Pa
     assert found(1) == (3, 0), "it went back to what the first one had made"
 
 
+def test_i3_a_restore_that_takes_a_backfills_chunk_away_is_noticed(tmp_path: Path) -> None:
+    """Also one to the very version that the last live batch has made."""
+    coordinator = coordinator_of(tmp_path)
+    target, chunk = make_target(coordinator), batch(0, generation=-1)
+    land(target, 1, batch(0))
+    commit(target, 2, landed(chunk).metadata.dumps(), {chunk.app_id: 0})
+    commit(target, 3)
+    for back_to, found in ((2, None), (1, (5, 1))):
+        DeltaTable(target).restore(back_to)
+        log = TableLog.open(LakeUri(str(target)))
+        assert log is not None
+        assert log.restored(1, log.version) == found
+
+
 def test_i11_the_digest_of_rows_that_a_restore_has_taken_away_says_nothing(tmp_path: Path) -> None:
     coordinator = coordinator_of(tmp_path)
     target = make_target(coordinator)

@@ -1,0 +1,139 @@
+"""What begins a generation looks at every table: what one lacks is filled, or a person has named it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from include.control.coordinator import Coordinator
+from include.control.generation_change import GenerationChange
+from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
+from include.participants.fence import Fence
+from include.protocol.batch import FENCE
+from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ranges import TopicPartition
+from tests.support.batches import batch, source
+from tests.support.hand_made import make_target
+from tests.support.tables_before import (
+    ask,
+    begun_with,
+    events_of,
+    folder_before,
+    land_at_the_point,
+    land_before,
+    make_before,
+    reset,
+    with_one_batch,
+    with_tables,
+)
+
+TP = TopicPartition("t", 0)
+
+
+def with_batches(folder: Path, batches: int) -> Coordinator:
+    """A pipeline of which batches have landed in the history, in versions 1, 2, ..., and in the target."""
+    found = with_tables(folder)
+    history, target = make_before(found, "history"), make_target(found)
+    for n in range(batches):
+        positions = {"history": land_before(history, n + 1, batch(n))}
+        land_at_the_point(target, n + 1, batch(n), positions)
+    found.ledger.append(
+        lambda state: [begun_with(batch(0)), *events_of(*map(batch, range(batches)), positions=positions)]
+    )
+    return found
+
+
+def rebuilt(coordinator: Coordinator, *accepted: str) -> GenerationStarted:
+    shutil.rmtree(str(coordinator.ledger.uri), ignore_errors=True)
+    change = GenerationChange(coordinator, lambda: None, accepted=frozenset(accepted))
+    return change.rebuild("lost", "test")[0]
+
+
+@pytest.fixture
+def _kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(monkeypatch, source({("t", 0): (0, 100)}))
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i3_a_reset_for_the_target_does_not_accept_a_history_that_was_rolled_back_further(tmp_path: Path) -> None:
+    coordinator = with_batches(tmp_path, 4)
+    DeltaTable(folder_before(coordinator, "history")).restore(2)
+    with pytest.raises(TargetBehindLedger, match="history") as failure:
+        reset(coordinator)
+    assert "--accept history" in failure.value.action
+    assert coordinator.ledger.state().generation == 1, "nothing was changed"
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i10_a_rebuild_does_not_accept_a_table_that_was_lost_with_the_ledger(tmp_path: Path) -> None:
+    coordinator = with_batches(tmp_path, 2)
+    shutil.rmtree(folder_before(coordinator, "history"))
+    with pytest.raises(TargetBehindLedger, match="no table"):
+        rebuilt(coordinator)
+    assert rebuilt(coordinator, "history").start_offsets == {TP: 20}
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i10_a_ledger_is_rebuilt_from_the_batches_whose_rows_are_there(tmp_path: Path) -> None:
+    """A RESTORE leaves markers and commits of the batches that it took away."""
+    coordinator = with_batches(tmp_path, 4)
+    target = str(coordinator.tables.target)
+    DeltaTable(target).restore(2)
+    started = rebuilt(coordinator)
+    assert (started.start_offsets, started.restored_to) == ({TP: 20}, 2)
+    assert (started.positions or {})["history"].marker == 1, "the history is made anew from there"
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i10_a_ledger_is_rebuilt_from_the_rows_if_no_such_batch_is_known(tmp_path: Path) -> None:
+    coordinator = with_batches(tmp_path, 2)
+    DeltaTable(str(coordinator.tables.target)).restore(0)
+    assert rebuilt(coordinator, "history").start_offsets == {TP: 0}
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i5_a_table_that_the_file_left_out_at_a_reset_is_fenced_before_it_is_written_again(tmp_path: Path) -> None:
+    coordinator = with_one_batch(tmp_path)
+    without = with_tables(tmp_path, target={"table": "lake://silver/p"})
+    started = reset(without)
+    history = LakeUri(str(folder_before(coordinator, "history")))
+    assert marker_of(history) == 0
+    Fence(coordinator.settings, coordinator.pipeline, started).raise_in(history, is_point=False)
+    assert marker_of(history) == FENCE
+    log = TableLog.open(history)
+    assert log is not None
+    assert log.position("p", 2).batch == (1, 0), "it stands where it stood"
+
+
+def marker_of(table: LakeUri) -> int | None:
+    log = TableLog.open(table)
+    assert log is not None
+    return log.marker("p", 1)
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i7_a_reset_over_a_lost_ledger_decides_nothing(tmp_path: Path) -> None:
+    coordinator = with_tables(tmp_path)
+    land_at_the_point(make_target(coordinator), 1, batch(0, generation=2))
+    land_before(make_before(coordinator, "history"), 1, batch(0, generation=2))
+    with pytest.raises(LedgerBehindTarget, match="the ledger was lost"):
+        reset(coordinator)
+    assert rebuilt(coordinator, "history").generation == 3
+
+
+def test_i7_after_a_loss_topics_are_read_whole_also_if_the_file_says_latest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where reading once began, nobody knows any more."""
+    ask(monkeypatch, source({("t", 0): (30, 100)}))
+    read = {"bootstrap_servers": "k:1", "topics": ["t"], "schema": "id BIGINT, seq BIGINT", "start": "latest"}
+    coordinator = with_tables(tmp_path, source=read)
+    land_before(make_before(coordinator, "history"), 1, batch(0))
+    coordinator.plan()
+    state = coordinator.ledger.state()
+    assert (state.generation, state.pending.batch.ranges[0].start_offset if state.pending else None) == (2, 30)
