@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from include.audit.report import Finding, finding_of
+from include.audit.standing import is_undone
 from include.lake.log_entry import LogEntry
 from include.participants.records import QUARANTINE
 from include.protocol.batch import BatchKey
@@ -115,7 +116,8 @@ def archived_findings(
         rows: in the archive, by generation and batch id. entries: of its log, oldest first, as each pipeline sees them
             that has written it.
     """
-    newest = [{e.landed.metadata.batch.key: e.landed for e in of_one if e.landed} for of_one in entries]
+    landed = [[entry.landed for entry in of_one if entry.landed] for of_one in entries]
+    newest = [{c.metadata.batch.key: c for c in of_one if not is_undone(c, of_one)} for of_one in landed]
     fence = max(map(_last_fence, entries), default=-1)
     for key in sorted({key for of_one in newest for key in of_one}):
         commits = [of_one[key] for of_one in newest if key in of_one]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from include.audit.standing import is_undone
 from include.lake.sql import sql_text
 from include.pipeline_file import LINEAGE
 from include.protocol.batch import Batch
@@ -63,20 +64,12 @@ def applied_beside(
         since: when the table was made, if its log no longer goes back to that; None: the log has all of its commits.
     """
     landed = {applied.batch.key for applied in to_target}
-    found = [commit for commit in commits if commit.metadata.batch.key in landed and not _is_undone(commit, commits)]
+    found = [commit for commit in commits if commit.metadata.batch.key in landed and not is_undone(commit, commits)]
     batches = [commit.metadata.batch for commit in found]
     if since is not None:
         ended = ((record.batch, record.commit.committed_at) for record in state.batches if record.commit)
         batches += [batch for batch, at in ended if at is not None and datetime.fromisoformat(at) >= since]
     return [Applied(batch, _same_topics(batch, source)) for batch in batches]
-
-
-def _is_undone(commit: LandedCommit, commits: Sequence[LandedCommit]) -> bool:
-    """Whether a later commit has made the table anew from a version before this one. That leaves chunks as they are."""
-    return not commit.metadata.batch.is_chunk and any(
-        later.metadata.made_from is not None and later.metadata.made_from < commit.table_version < later.table_version
-        for later in commits
-    )
 
 
 def _is_replay(batch: Batch, state: LedgerState) -> bool:

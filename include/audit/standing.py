@@ -45,6 +45,18 @@ def _settled(state: LedgerState, table: str) -> Position | None:
     return state.positions.get(table) if state.pending is None else None
 
 
+def is_undone(commit: LandedCommit, commits: Iterable[LandedCommit]) -> bool:
+    """Whether a later commit has made the table anew from a version before this one. That leaves chunks as they are.
+
+    Args:
+        commits: of the pipeline's batches in the same table.
+    """
+    return not commit.metadata.batch.is_chunk and any(
+        later.metadata.made_from is not None and later.metadata.made_from < commit.table_version < later.table_version
+        for later in commits
+    )
+
+
 def set_aside_findings(
     landed: Iterable[LandedCommit], aside: Sequence[LandedCommit], named: Position | None
 ) -> Iterator[Finding]:

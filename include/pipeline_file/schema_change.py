@@ -35,11 +35,12 @@ class Added(NamedTuple):
 KEYS = "lakemark.keys"  # table property: JSON list of the columns that identify a row
 
 
-def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str | None) -> bool:
+def verify_keys(anew: str, table: str, declared: Sequence[str], found: str | None) -> bool:
     """Whether the table's property `KEYS` must still be set, since an earlier Lakemark made the table.
 
     Args:
-        declared: the pipeline file's keys. found: the table's property `KEYS`.
+        anew: how a person gets a table as the file declares it. declared: the pipeline file's keys. found: the table's
+            property `KEYS`.
 
     Raises:
         SchemaChanged: other columns identify the table's rows. With fewer columns, a change would match several rows.
@@ -53,19 +54,19 @@ def verify_keys(pipeline: str, table: str, declared: Sequence[str], found: str |
             f"{table}, change.keys",
             ", ".join(old),
             ", ".join(declared),
-            f"declare the old keys again; or {_into_new_table(pipeline)}",
+            f"declare the old keys again; or {anew}",
         )
     return False
 
 
 def columns_to_add(
-    pipeline: str, where: str, declared: Sequence[Column], found: Mapping[str, str], policy: SchemaChangePolicy
+    anew: str, where: str, declared: Sequence[Column], found: Mapping[str, str], policy: SchemaChangePolicy
 ) -> tuple[Added, ...]:
     """The columns that the table lacks, and the fields that its column `_lakemark` lacks.
 
     Args:
-        declared: the columns of the pipeline file, and the lineage. found: the table's columns and their types, in the
-            form of `canonical`.
+        anew: how a person gets a table as the file declares it. declared: the columns of the pipeline file, and the
+            lineage. found: the table's columns and their types, in the form of `canonical`.
 
     Raises:
         SchemaChanged: a type differs, the policy is `fail`, or a column may have been renamed.
@@ -76,9 +77,9 @@ def columns_to_add(
     for column in declared:
         old, new = by_name.get(column.name.lower()), canonical(column.type)
         if old is not None and old != new and column.name == LINEAGE:
-            fields += _fields_to_add(pipeline, where, old, new)
+            fields += _fields_to_add(anew, where, old, new)
         elif old is not None and old != new:
-            raise _other_type(pipeline, f"{where}, column {column.name}", old, new)
+            raise _other_type(anew, f"{where}, column {column.name}", old, new)
     known = {column.name.lower() for column in declared}
     left = [name for name in found if name.lower() not in known]
     if added and left:
@@ -87,7 +88,7 @@ def columns_to_add(
             f"columns {', '.join(left)}, which the file does not declare",
             f"columns {', '.join(column.path[0] for column in added)}, which the table lacks",
             "one may be the new name of the other, and only you can know. If so, rename it in the table, or "
-            f"{_into_new_table(pipeline)}; if not, declare the old columns too, or drop them "
+            f"{anew}; if not, declare the old columns too, or drop them "
             "from the table, and then add the new ones",
         )
     if added and policy == "fail":
@@ -100,28 +101,28 @@ def columns_to_add(
     return (*added, *fields)
 
 
-def _fields_to_add(pipeline: str, where: str, old: str, new: str) -> Iterator[Added]:
+def _fields_to_add(anew: str, where: str, old: str, new: str) -> Iterator[Added]:
     """The fields that the lineage lacks. Raises SchemaChanged if the kind of table differs, or the order."""
     there, wanted = struct_fields(old), struct_fields(new)
     if [f for f in there.items() if f[0] not in _GROWING] != [f for f in wanted.items() if f[0] not in _GROWING]:
-        raise _other_type(pipeline, f"{where}, column {LINEAGE}", old, new)
+        raise _other_type(anew, f"{where}, column {LINEAGE}", old, new)
     for name, type_ in wanted.items():
         if name not in there:
             yield Added((LINEAGE, name), type_)
         elif there[name] != type_:
             field = f"{where}, column {LINEAGE}.{name}"
-            yield from _inner_to_add(pipeline, field, (LINEAGE, name), old=there[name], new=type_)
+            yield from _inner_to_add(anew, field, (LINEAGE, name), old=there[name], new=type_)
 
 
-def _inner_to_add(pipeline: str, where: str, path: tuple[str, ...], old: str, new: str) -> Iterator[Added]:
+def _inner_to_add(anew: str, where: str, path: tuple[str, ...], old: str, new: str) -> Iterator[Added]:
     there = {name.lower(): type_ for name, type_ in struct_fields(old).items()}
     if not there:
-        raise _other_type(pipeline, where, old, new)
+        raise _other_type(anew, where, old, new)
     for name, type_ in struct_fields(new).items():
         if name.lower() not in there:
             yield Added((*path, name), type_)
         elif there[name.lower()] != type_:
-            raise _other_type(pipeline, where, old, new)
+            raise _other_type(anew, where, old, new)
 
 
 def struct_fields(type_: str) -> dict[str, str]:
@@ -148,15 +149,8 @@ def of_delta(type_: JsonMapping | str) -> str:
             return canonical(str(type_))
 
 
-def _other_type(pipeline: str, where: str, old: str, new: str) -> SchemaChanged:
-    return _changed(where, old, new, f"declare the old type again; or {_into_new_table(pipeline)}")
-
-
-def _into_new_table(pipeline: str) -> str:
-    return (
-        "fill a new table as the file declares it, which then takes this one's place: "
-        f"`lakemark backfill {pipeline} --into-new-table`"
-    )
+def _other_type(anew: str, where: str, old: str, new: str) -> SchemaChanged:
+    return _changed(where, old, new, f"declare the old type again; or {anew}")
 
 
 def _changed(where: str, old: str, new: str, action: str) -> SchemaChanged:

@@ -50,6 +50,20 @@ class TableSpec:
     valid_from: OrderField | None  # the start of a state (scd2)
     track_columns: tuple[str, ...]  # those that make a new state (scd2); empty: all
     on_schema_change: SchemaChangePolicy
+    is_target: bool
+
+    @property
+    def anew(self) -> str:
+        """How a person gets a table as the pipeline file declares it now, for errors."""
+        if self.is_target:
+            return (
+                "fill a new table as the file declares it, which then takes this one's place: "
+                f"`lakemark backfill {self.pipeline} --into-new-table`"
+            )
+        return (
+            f"move the table's folder away, and `lakemark reset {self.pipeline} --from earliest --reason ...` fills a "
+            "new one as the file declares it"
+        )
 
     @classmethod
     def of_target(cls, pipeline: Pipeline) -> Self:
@@ -82,4 +96,5 @@ class TableSpec:
             valid_from=pipeline.valid_from if kind == "scd2" else None,
             track_columns=pipeline.change.track_columns if kind == "scd2" else (),
             on_schema_change=pipeline.change.on_schema_change,
+            is_target=name == pipeline.target.table,
         )

@@ -60,7 +60,7 @@ def record_keys(spark: SparkSession, uri: LakeUri, spec: TableSpec, rows_replace
     assert table is not None, "it has been created"
     found = table.metadata().configuration.get(KEYS)
     binding = None if rows_replaced else found
-    if verify_keys(spec.pipeline, spec.name, spec.keys, binding) and found != _keys(spec):
+    if verify_keys(spec.anew, spec.name, spec.keys, binding) and found != _keys(spec):
         spark.sql(f"ALTER TABLE {spark_table(uri)} SET TBLPROPERTIES ({_keys_of(spec)})")
 
 
@@ -75,7 +75,7 @@ def _keys(spec: TableSpec) -> str:
 def _missing_columns(uri: LakeUri, spec: TableSpec) -> tuple[Added, ...]:
     found = columns_of(uri)
     declared, policy = kind_of(spec).columns(spec, found), spec.on_schema_change
-    return columns_to_add(spec.pipeline, spec.name, declared=declared, found=found, policy=policy)
+    return columns_to_add(spec.anew, spec.name, declared=declared, found=found, policy=policy)
 
 
 def columns_of(uri: LakeUri) -> dict[str, str]:

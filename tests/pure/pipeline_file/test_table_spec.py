@@ -44,6 +44,7 @@ def test_the_target_is_what_the_file_declares() -> None:
         valid_from=None,
         track_columns=(),
         on_schema_change="fail",
+        is_target=True,
     )
 
 
@@ -59,7 +60,7 @@ def test_the_history_beside_a_target_is_of_another_kind_and_else_the_same() -> N
     target = {"history_table": "lake://silver/h", "cluster_by": ["id"]}
     both = pipeline(target=target, change={"track_columns": ["name"]})
     history = TableSpec.of_history(both)
-    assert differing(history, TableSpec.of_target(both)) == {"name", "kind", "valid_from", "track_columns"}
+    assert differing(history, TableSpec.of_target(both)) == {"name", "kind", "valid_from", "track_columns", "is_target"}
     assert (history.name, history.kind) == ("lake://silver/h", "scd2")
     assert history.valid_from == OrderField("seq", "INT", "column")
     assert history.track_columns == ("name",)
@@ -70,7 +71,7 @@ def test_the_table_of_a_route_is_as_the_target(history: str) -> None:
     routes = [{"table": "lake://silver/r", "when": "seq > 3"}]
     routed = pipeline(change={"history": history}, target={"routes": routes})
     route = TableSpec.of_route(routed, "lake://silver/r")
-    assert differing(route, TableSpec.of_target(routed)) == {"name"}
+    assert differing(route, TableSpec.of_target(routed)) == {"name", "is_target"}
     assert (route.name, route.kind) == ("lake://silver/r", history)
 
 
@@ -85,3 +86,9 @@ def test_a_transform_may_make_several_rows_for_a_key_and_says_what_columns_there
     found = TableSpec.of_target(pipeline(transform={"file": "t.sql", "schema": "id BIGINT, seq INT, part STRING"}))
     assert found.unites_rows
     assert [column.name for column in found.columns] == ["id", "seq", "part"]
+
+
+def test_only_a_target_is_made_anew_by_a_new_table() -> None:
+    both = pipeline(target={"history_table": "lake://silver/h"})
+    assert "`lakemark backfill p --into-new-table`" in TableSpec.of_target(both).anew
+    assert "move the table's folder away, and `lakemark reset p --from earliest" in TableSpec.of_history(both).anew

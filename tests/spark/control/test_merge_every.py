@@ -12,10 +12,11 @@ from deltalake import DeltaTable
 from include.audit.auditor import audit
 from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
-from include.protocol.errors import FencedGeneration, TableDamaged, TargetBehindLedger
+from include.protocol.errors import FencedGeneration, OutcomeUnknownError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle
 from spark_jobs.commands.unmerged import as_if_merged
 from tests.support.advice import follow
+from tests.support.commits import at_the_point, raising
 from tests.support.merge_every import archived, assert_right, lazy, positions, run, send
 from tests.support.world import World, as_dict, changes, newest_by_key
 
@@ -111,6 +112,30 @@ def test_i7_what_kafka_has_dropped_is_merged_again_from_the_archive(world: World
     done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "lost")
     assert done.returncode == 0, done.stderr
     assert_right(world, pipeline, deep=False)
+
+
+@pytest.mark.slow
+def test_i2_a_replace_in_the_archive_leaves_the_landings_rows_alone(world: World) -> None:
+    """Both halves number their batches alike: generation 1, batch 1 is one of each."""
+    topic = world.topic(partitions=1)
+    archive = f"lake://bronze/{topic}"
+    eager = world.pipeline(topic, archive=archive)
+    send(world, eager, 1, 1)
+    world.run_batch(eager)
+    send(world, eager, 1, 2)
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(OutcomeUnknownError):
+        at_the_point(patched, raising(ConnectionError("gone")))
+        world.run_batch(eager)
+    pipeline = world.pipeline(topic, eager.name, archive=archive, merge_every=2)
+    for first in (3, 4):
+        run(world, pipeline, "--until-caught-up")
+        send(world, pipeline, 1, first)
+    run(world, pipeline, "--until-caught-up")
+    eager = world.pipeline(topic, eager.name, archive=archive)
+    send(world, eager, 1, 5)
+    world.run_batch(eager)
+    assert {row["offset"] for row in archived(world, eager)} == {record.offset for record in world.sent}
+    assert audit(world.settings, eager).findings == ()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.errors import SchemaChanged
-from tests.support.world import World, as_dict, read_table
+from tests.support.advice import advised, follow
+from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
 
 def declared(world: World, schema: str, again: Pipeline | None = None, **change: Any) -> Pipeline:
@@ -145,3 +147,37 @@ def test_another_type_or_order_lands_nothing_and_says_what_to_do(world: World) -
     assert world.version(pipeline) == version
     world.run_batch(declared(world, schema, pipeline))
     assert sorted(as_dict(world.rows(pipeline))) == [1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beside", ["quarantine", "history"])
+def test_a_changed_type_beside_another_table_leads_out_by_what_the_errors_say(world: World, beside: str) -> None:
+    """The batch that meets the change has landed in the quarantine already, and waits there for the new table."""
+    topic = world.topic(partitions=1)
+    target = {"history_table": f"lake://silver/{topic}_history"} if beside == "history" else {}
+    pipeline = world.pipeline(topic, target=target)
+    world.produce(topic, [*changes(range(3), 1), b"{"], 1)
+    world.run_batch(pipeline)
+    pipeline = world.pipeline(topic, pipeline.name, target=target, change={"order_by": ["seq", "name"]})
+    world.produce(topic, changes(range(3), 5), 1)
+    if beside == "history":
+        error = refused(world, pipeline)
+        assert "move the table's folder away" in error.action
+        history = str(world.coordinator(pipeline).tables.history)
+        Path(history).rename(f"{history}_away")
+        [command] = advised(error.action, pipeline)
+        assert world.lakemark(*command).returncode == 0
+    [command] = advised(refused(world, pipeline).action, pipeline)
+    done = world.lakemark(*command)
+    assert done.returncode == 0, done.stderr
+    assert follow(world, pipeline) == []
+    good = [record for record in world.sent if isinstance(record.value, dict)]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(good)
+    if beside == "history":
+        assert as_states(read_table(world.coordinator(pipeline).tables.history or "")) == states_by_key(good)
+
+
+def refused(world: World, pipeline: Pipeline) -> SchemaChanged:
+    with pytest.raises(SchemaChanged) as failure:
+        world.run_batch(pipeline)
+    return failure.value
