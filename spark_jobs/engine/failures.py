@@ -25,6 +25,7 @@ _CONFLICT = re.compile(
 _MEMORY = re.compile(r"SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|Not enough memory to build and broadcast")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied|AccessControlException|AccessDeniedException")
+_APPEND_ONLY = re.compile(r"DELTA_CANNOT_MODIFY_APPEND_ONLY")
 _FILE_MISSING = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_TRUNCATED|DELTA_VERSIONS_NOT_CONTIGUOUS")
 _DATA_LOSS = re.compile(r"OffsetOutOfRangeException|KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
 
@@ -95,6 +96,15 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             expected="a lake that the user of the Spark server may write to",
             found=_first_lines(error),
             action=f"make it writable, then rerun the task; {then}",
+        )
+    if _APPEND_ONLY.search(str(error)):
+        return TerminalError(
+            what="a table may only be appended to, and holds rows of a batch that never landed",
+            where=f"{where}, while it did {phase}",
+            expected="tables without the property `delta.appendOnly`: what never landed is taken back",
+            found=found,
+            action="`ALTER TABLE ... UNSET TBLPROPERTIES ('delta.appendOnly')` on the table that this phase writes, "
+            f"then rerun the task; {then}",
         )
     if _FILE_MISSING.search(str(error)):
         return TableDamaged(

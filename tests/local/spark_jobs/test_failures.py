@@ -57,6 +57,14 @@ def test_a_commit_that_delta_refuses_has_not_landed() -> None:
     assert type(found) is RetryableError
 
 
+def test_a_table_that_may_only_be_appended_to_is_not_tried_again_and_again() -> None:
+    """A Replace takes rows back, so it fails in the same way for ever."""
+    error = RuntimeError("[DELTA_CANNOT_MODIFY_APPEND_ONLY] This table is configured to only allow appends.")
+    found = classed(error, pipeline="p", where="w", phase="archive", may_have_landed=False)
+    assert isinstance(found, TerminalError)
+    assert "UNSET TBLPROPERTIES" in found.action
+
+
 @pytest.fixture
 def landing(tmp_path: Path) -> Attempt:
     """An attempt at a planned batch of a landing; without Spark, whose part the test plays."""
