@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from include.lake.delta_tables import lost_file
+from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import TableDamaged, TerminalError
@@ -29,7 +30,8 @@ def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKe
         chain: as for `decide`. batch: the one that is about to land. where: names the table in an error.
 
     Raises:
-        TerminalError: the log no longer reaches back to the chain. TableDamaged: files of the base are gone.
+        TerminalError: the log no longer reaches back to the chain; or another writer has changed rows since, and that
+            would be undone. TableDamaged: files of the base are gone.
     """
     after = -1 if chain is None or chain.version is None else chain.version
     live = log.live_commits(pipeline, after) if chain is None or log.reaches_back_to(after) else []
@@ -45,7 +47,24 @@ def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKe
             f"`lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka; or, to go on with "
             f"the table as it is, with those rows, `lakemark reset {pipeline} --accept {where.table} --reason ...`",
         )
+    entries = log.newest_entries(pipeline, log.version - (-1 if version is None else version))
+    if (foreign := next(filter(_is_lost_by_a_replace, entries), None)) is not None:
+        raise TerminalError(
+            what="another writer has changed a table that holds rows of a batch that never landed; to make it anew "
+            "would undo that change",
+            where=f"{where}, version {foreign.version}, {foreign.operation} by {foreign.engine}",
+            expected="nobody else's changes since those rows came",
+            found=foreign.operation,
+            action=f"to keep the change, and those rows, `lakemark reset {pipeline} --accept {where.table} --reason ...`; "
+            f"or move the folder {log.uri} away, and `lakemark reset {pipeline} --from earliest --reason ...` fills a "
+            "new table from Kafka",
+        )
     return Base(version, tuple(other for at, other in live if version is None or at > version))
+
+
+def _is_lost_by_a_replace(entry: LogEntry) -> bool:
+    """Whether a commit is somebody's change of rows. A RESTORE has been judged where the position was looked at."""
+    return entry.is_foreign and entry.operation != "RESTORE"
 
 
 def has_base(log: TableLog, chain: Position, pipeline: str) -> bool:

@@ -31,7 +31,7 @@ def lacks_of(pipeline: str, logs: Logs, named: Positions, heads: Positions, stat
             yield Lack(
                 name,
                 expected=position.in_words,
-                found=f"{heads[name].in_words}, and no way back to the version before",
+                found=f"{heads[name].in_words}, and no way back to the version before it",
                 is_surplus=True,
             )
 

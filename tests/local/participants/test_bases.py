@@ -14,7 +14,7 @@ from include.lake.uri import LakeUri
 from include.participants.bases import Base, base_in, has_base
 from include.participants.lacks import lacks_of
 from include.protocol.commit_metadata import CommitMetadata
-from include.protocol.errors import TableDamaged
+from include.protocol.errors import TableDamaged, TerminalError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Position, Stamp, Where
 from tests.support.batches import COUNTS, batch
@@ -29,8 +29,7 @@ def written(folder: Path, batch_id: int, mode: Any = "append") -> tuple[TableLog
     marker = Transaction(of.app_id, Stamp(batch_id).number)
     properties = CommitProperties({"userMetadata": text}, app_transactions=[marker])
     write_deltalake(folder, pa.table({"id": [batch_id]}), mode=mode, commit_properties=properties)
-    log = TableLog.open(LakeUri(str(folder)))
-    assert log is not None
+    log = opened(folder)
     return log, log.position("p", 1)
 
 
@@ -47,3 +46,23 @@ def test_i11_a_base_without_its_files_is_named(tmp_path: Path) -> None:
     assert not has_base(log, chain, "p")
     [lack] = lacks_of("p", {"h": log}, named={"h": chain}, heads={"h": head}, state=LedgerState())
     assert lack.is_surplus
+
+
+def test_i11_a_change_of_another_writer_is_not_undone(tmp_path: Path) -> None:
+    """A person has deleted rows, for good; the table holds rows of a batch that never landed."""
+    _, chain = written(tmp_path, 0)
+    _, head = written(tmp_path, 1)
+    DeltaTable(tmp_path).optimize.compact()
+    base_in(opened(tmp_path), chain, "p", batch=batch(1).key, where=HERE)
+    DeltaTable(tmp_path).delete("id = 0")
+    with pytest.raises(TerminalError, match="would undo that change") as failure:
+        base_in(opened(tmp_path), chain, "p", batch=batch(1).key, where=HERE)
+    assert "--accept history" in failure.value.action
+    [lack] = lacks_of("p", {"h": opened(tmp_path)}, named={"h": chain}, heads={"h": head}, state=LedgerState())
+    assert lack.is_surplus
+
+
+def opened(folder: Path) -> TableLog:
+    log = TableLog.open(LakeUri(str(folder)))
+    assert log is not None
+    return log
