@@ -56,8 +56,8 @@ def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKe
             expected="nobody else's changes since those rows came",
             found=foreign.operation,
             action=f"to keep the change, and those rows, `lakemark reset {pipeline} --accept {where.table} --reason "
-            f"...`; or move the folder {log.uri} away, and `lakemark reset {pipeline} --from earliest --reason ...` fills a "
-            "new table from Kafka",
+            f"...`; or move the folder {log.uri} away, and `lakemark reset {pipeline} --from earliest --reason ...` "
+            "fills a new table from Kafka",
         )
     return Base(version, tuple(other for at, other in live if version is None or at > version))
 
