@@ -17,14 +17,14 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, WHOLE, Column, word_of
 from include.pipeline_file.tables import table_uri
 from include.pipeline_file.transform_file import transform_path
-from include.protocol.batch import BatchKey
+from include.protocol.batch import BatchKey, Pin
 from include.protocol.errors import LakemarkError
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 from include.sources.duckdb_records import duckdb_type
 
-Pins = tuple[tuple[str, int], ...]  # versions of the reference tables, by name
+Pins = tuple[tuple[str, Pin], ...]  # versions of the reference tables, by name
 _OWN = ("_topic", "_partition", "_offset", "_timestamp", "_kind", "_absent", "_old", "_at", "_tombstone")
 _ROOM = "transformed"  # schema of the database, so that no reference's name meets a table of the audit
 
@@ -42,12 +42,12 @@ class Pinned:
         references = pipeline.transform.references
         found: dict[Pins, list[OffsetRange]] = {}
         unknown: set[BatchKey] = set()
-        readable: dict[tuple[str, int], bool] = {}
+        readable: dict[tuple[str, Pin], bool] = {}
         for batch, ranges in applied:
             pins = tuple(sorted((name, batch.pins[name]) for name in references if name in batch.pins))
-            for name, version in pins:
-                if (name, version) not in readable:
-                    readable[name, version] = _is_readable(settings, references[name], version)
+            for name, pin in pins:
+                if (name, pin) not in readable:
+                    readable[name, pin] = _is_readable(settings, references[name], pin)
             if len(pins) == len(references) and all(readable[pin] for pin in pins):
                 found.setdefault(pins, []).extend(ranges)
             else:
@@ -109,18 +109,19 @@ def transformed(
     return " UNION ALL BY NAME ".join(made)
 
 
-def _is_readable(settings: Settings, table: str, version: int) -> bool:
+def _is_readable(settings: Settings, table: str, pin: Pin) -> bool:
     try:
-        opened = open_table(table_uri(settings, table), version)
-        return opened is not None and all_rows(opened) is not None
+        opened = open_table(table_uri(settings, table), pin.version)
+        is_same = opened is not None and pin.table_id in (None, str(opened.metadata().id))
+        return opened is not None and is_same and all_rows(opened) is not None
     except LakemarkError:
         return False
 
 
 def _take_references(database: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, pins: Pins) -> None:
     assert pipeline.transform is not None, "the caller has checked it"
-    for name, version in pins:
-        opened = open_table(table_uri(settings, pipeline.transform.references[name]), version)
+    for name, pin in pins:
+        opened = open_table(table_uri(settings, pipeline.transform.references[name]), pin.version)
         assert opened is not None, "it has been read before"
         database.register("_reference", all_rows(opened))
         database.execute(f"CREATE OR REPLACE TABLE {_ROOM}.{sql_name(name)} AS SELECT * FROM _reference")

@@ -12,7 +12,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables, table_uri
-from include.protocol.batch import BatchKey
+from include.protocol.batch import BatchKey, Pin
 from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
 from include.protocol.ledger_events import BatchCommitted, Event
 from include.protocol.ledger_state import BatchRecord, LedgerState
@@ -119,14 +119,14 @@ class Settler:
             raise problem
         return outcome
 
-    def pins(self) -> dict[str, int]:
+    def pins(self) -> dict[str, Pin]:
         """The versions that the transform's reference tables have now, by their names in the pipeline file.
 
         Raises:
             TerminalError: there is no such table. TableDamaged: see there.
         """
         transform = self.pipeline.transform
-        found: dict[str, int] = {}
+        found: dict[str, Pin] = {}
         for name, table in (transform.references if transform else {}).items():
             reference = open_table(table_uri(self.settings, table))
             if reference is None:
@@ -137,7 +137,7 @@ class Settler:
                     found="none",
                     action="create the table, or fix the pipeline file",
                 )
-            found[name] = reference.version()
+            found[name] = Pin(reference.version(), str(reference.metadata().id))
         return found
 
     def source(self, state: LedgerState | None = None) -> SourceExtent:

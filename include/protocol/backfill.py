@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, Self
 
-from include.protocol.batch import FORM, Batch
+from include.protocol.batch import FORM, Batch, Pins, pins_to_json
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_json, offsets_to_json
@@ -40,7 +40,7 @@ class Backfill:
     reason: str
     requested_by: str
     records: str | None = None  # for a replay: the table with its records, in the folder of the pipeline's backfills
-    pins: Mapping[str, int] = field(default_factory=dict)  # as in `Batch`
+    pins: Pins = field(default_factory=dict)  # as in `Batch`
     from_archive: bool = False  # its records come from the archive, not from Kafka
     records_total: int | None = None  # for a replay: how many records; its ranges span others, too
     form: int = FORM  # as in `Batch`
@@ -92,11 +92,12 @@ class Backfill:
             "records": self.records,
             "records_total": self.records_total,
             "from_archive": self.from_archive,
-            "pins": dict(self.pins),
+            "pins": pins_to_json(self.pins),
             **({"form": self.form} if self.form > 1 else {}),
         }
 
     @classmethod
     def from_json(cls, data: JsonMapping) -> Self:
         chunks = tuple(tuple(OffsetRange(*parts) for parts in ranges) for ranges in data["chunks"])
-        return cls(**{"form": 1, **data, "chunks": chunks, "next_offsets": offsets_from_json(data["next_offsets"])})
+        offsets, pins = offsets_from_json(data["next_offsets"]), pins_from_json(data.get("pins"))
+        return cls(**{"form": 1, **data, "chunks": chunks, "next_offsets": offsets, "pins": pins})

@@ -36,6 +36,31 @@ class BatchKey(NamedTuple):
     batch_id: int  # for a backfill: the chunk's number
 
 
+class Pin(NamedTuple):
+    """A version of a table that a batch's rows are computed with."""
+
+    version: int
+    table_id: str | None = None  # None: an older Lakemark recorded it
+
+    def to_json(self) -> JsonObject | int:
+        return self.version if self.table_id is None else self._asdict()
+
+    @classmethod
+    def from_json(cls, data: JsonMapping | int) -> Self:
+        return cls(data) if isinstance(data, int) else cls(**data)
+
+
+Pins = Mapping[str, Pin]  # by the tables' names in the pipeline file
+
+
+def pins_to_json(pins: Pins) -> JsonObject:
+    return {name: pin.to_json() for name, pin in pins.items()}
+
+
+def pins_from_json(data: JsonMapping | None) -> dict[str, Pin]:
+    return {name: Pin.from_json(pin) for name, pin in (data or {}).items()}
+
+
 @dataclass(frozen=True)
 class Batch:
     """Batch `batch_id` of one generation of a pipeline, as planned. Once recorded, it is never planned again (I1).
@@ -49,7 +74,7 @@ class Batch:
     ranges: tuple[OffsetRange, ...]  # sorted, at most one per partition, none of them empty
     topic_ids: Mapping[str, str]  # topic -> Kafka's id for it (KIP-516)
     cluster_id: str
-    pins: Mapping[str, int] = field(default_factory=dict)  # versions of the tables that its rows are computed with
+    pins: Pins = field(default_factory=dict)  # the tables that its rows are computed with, so that all attempts agree
     mends: tuple[str, ...] = ()  # participants that were not where the last batch had left them when it was planned
     form: int = FORM
 
@@ -75,7 +100,9 @@ class Batch:
 
     @cached_property
     def fingerprint(self) -> str:
-        return fingerprint(self.ranges, self.topic_ids, self.cluster_id, self.pins if self.form > 1 else None)
+        return fingerprint(
+            self.ranges, self.topic_ids, self.cluster_id, pins_to_json(self.pins) if self.form > 1 else None
+        )
 
     @property
     def width(self) -> int:
@@ -91,7 +118,7 @@ class Batch:
             "topic_ids": dict(self.topic_ids),
             "cluster_id": self.cluster_id,
             "fingerprint": self.fingerprint,
-            **({"pins": dict(self.pins)} if self.pins else {}),
+            **({"pins": pins_to_json(self.pins)} if self.pins else {}),
             **({"mends": list(self.mends)} if self.mends else {}),
             **({"form": self.form} if self.form > 1 else {}),
         }
@@ -105,7 +132,7 @@ class Batch:
             ranges=tuple(OffsetRange.from_json(r) for r in data["ranges"]),
             topic_ids=dict(data["topic_ids"]),
             cluster_id=data["cluster_id"],
-            pins=dict(data.get("pins") or {}),
+            pins=pins_from_json(data.get("pins")),
             mends=tuple(data.get("mends") or ()),
             form=data.get("form", 1),
         )

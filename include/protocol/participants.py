@@ -247,8 +247,9 @@ def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch:
             where=str(where),
             expected=f"the commits after version {after}",
             found="none of a batch",
-            action="`lakemark reset NAME --from earliest --reason ...` applies all records again (changes are "
-            "order-proof); or restore the table to the last version that you trust",
+            action="move the table's folder away, and `lakemark reset NAME --from earliest --reason ...` fills a new "
+            "one from Kafka; or, to go on with the table as it is, with rows of a batch that may never have landed, "
+            f"`lakemark reset NAME --accept {where.table} --reason ...`",
         )
     return first - 1 if first > 0 else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from include.protocol.batch import Batch, BatchKey
+from include.protocol.batch import Batch, BatchKey, Pins
 from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, RetryableError, TopicRecreated
 from include.protocol.ledger_events import TopicsStarted
 from include.protocol.ledger_state import LedgerState
@@ -96,7 +96,7 @@ def plan_next(
     state: LedgerState,
     source: SourceExtent,
     offsets_max: int,
-    pins: Mapping[str, int] = MappingProxyType({}),
+    pins: Pins = MappingProxyType({}),
     heads: Positions = MappingProxyType({}),
 ) -> NewBatch | PendingBatch | Idle:
     """The next batch of a pipeline. All of its topics must have started.

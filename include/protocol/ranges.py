@@ -119,14 +119,14 @@ def fingerprint(
     ranges: Iterable[OffsetRange],
     topic_ids: Mapping[str, str],
     cluster_id: str,
-    pins: Mapping[str, int] | None = None,
+    pins: JsonMapping | None = None,
 ) -> str:
     """The identity of a batch's input: the SHA-256, in hex, of its ranges, topic ids, cluster id and pins.
 
     A re-created topic has another id, so equal ranges of it are another input.
 
     Args:
-        pins: versions of the tables that rows are computed with; None: the first form of a fingerprint, without pins.
+        pins: the tables that rows are computed with, as JSON data; None: the first form of a fingerprint, without pins.
     """
     ordered = sorted(ranges)
     topics = {topic: topic_ids[topic] for topic in sorted({r.topic for r in ordered})}

@@ -12,14 +12,17 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.delta_tables import lost_file
 from include.lake.sql import spark_name
+from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.tables import table_uri
 from include.pipeline_file.transform import CHANGES, Transform
 from include.pipeline_file.transform_file import transform_error, transform_path
-from include.protocol.batch import Batch
-from include.protocol.errors import LakemarkError, TransformError
+from include.protocol.batch import Batch, Pin
+from include.protocol.errors import LakemarkError, TableDamaged, TransformError
 from include.settings import Settings
 from spark_jobs.formats.values import exactly
 
@@ -130,16 +133,34 @@ class Transformation:
         """The reference tables by name, as they were when the batch was planned."""
         found: dict[str, DataFrame] = {}
         for name, table in self._transform.references.items():
-            version = self._batch.pins.get(name)
-            if version is None:
+            pin, uri = self._batch.pins.get(name), table_uri(self._settings, table)
+            if pin is None:
                 raise self._error(
                     f"transform.references.{name}",
                     "a version of it, recorded when the batch was planned",
                     f"{self._batch} was planned before the file named it: name it once the batch has landed",
                 )
-            reader = self._spark.read.format("delta").option("versionAsOf", version)
-            found[name] = reader.load(str(table_uri(self._settings, table)))
+            self._verify_pinned(name, pin, uri)
+            found[name] = self._spark.read.format("delta").option("versionAsOf", pin.version).load(str(uri))
         return found
+
+    def _verify_pinned(self, name: str, pin: Pin, uri: LakeUri) -> None:
+        """Checks that a reference table is still the one of the plan, and holds that version: else attempts at a batch
+        would make different rows (I1)."""
+        log = TableLog.open(uri)
+        is_same = log is not None and pin.table_id in (None, log.table_id)
+        is_newest = log is not None and pin.version == log.version  # then nobody has taken its files away
+        lost = lost_file(uri, pin.version) if is_same and not is_newest else None
+        if is_same and lost is None:
+            return
+        raise TableDamaged(
+            what="a reference table of the transform is not as it was when the batch was planned",
+            where=f"{self._batch}, transform.references.{name}, {uri}",
+            expected=f"version {pin.version}" + (f" of table id {pin.table_id}" if pin.table_id else ""),
+            found=f"no {lost}" if lost else f"table id {log.table_id}" if log is not None else "no table",
+            action="bring it back; or, to compute the batch with the table as it is now, "
+            f"`lakemark reset {self._batch.pipeline} --reason ...`",
+        )
 
     def _error(self, where: str, expected: str, found: str) -> TransformError:
         return transform_error(self._pipeline, where, expected, found)

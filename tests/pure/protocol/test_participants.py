@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from include.protocol.batch import Batch, BatchKey
+from include.protocol.batch import Batch, BatchKey, Pin
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import LedgerBehindTarget, RetryableError, TargetBehindLedger, TerminalError
 from include.protocol.generations import after_a_loss
@@ -141,7 +141,7 @@ def test_i2_a_fresh_ledger_plans_nothing_over_tables_that_know_batches() -> None
 
 
 def test_what_is_new_in_events_and_commits_comes_back_as_it_was_written() -> None:
-    one = replace(batch(1), mends=("h",), pins={"rates": 3})
+    one = replace(batch(1), mends=("h",), pins={"rates": Pin(3, "id")})
     positions = {"h": CHAIN, "q": NOWHERE}
     commit = replace(committed(one), positions=positions, rollback=Rollback(5, 2))
     events = [BatchPlanned(one, positions), commit, replace(after_a_loss(1, "r", "w"), positions=positions)]
@@ -151,8 +151,9 @@ def test_what_is_new_in_events_and_commits_comes_back_as_it_was_written() -> Non
 
 
 def test_i3_pins_are_part_of_what_a_batch_is() -> None:
-    one = replace(batch(0), pins={"rates": 3})
-    assert one.fingerprint != replace(batch(0), pins={"rates": 4}).fingerprint
+    one = replace(batch(0), pins={"rates": Pin(3, "id")})
+    for other in (Pin(4, "id"), Pin(3, "another table")):
+        assert one.fingerprint != replace(batch(0), pins={"rates": other}).fingerprint
     old = replace(one, form=1)
     assert old.fingerprint == replace(batch(0), form=1).fingerprint  # as Lakemark 0.1.0 wrote it
     assert Batch.from_json(old.to_json()) == old
