@@ -44,8 +44,9 @@ def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKe
             expected="every file of that version",
             found=f"no {file}",
             action="VACUUM or log clean-up by hand removed it: bring it back from a copy; or move the folder "
-            f"{log.uri} away, and `lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka; or, to go on with "
-            f"the table as it is, with those rows, `lakemark reset {pipeline} --accept {where.table} --reason ...`",
+            f"{log.uri} away, and `lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka; "
+            "or, to go on with the table as it is, with those rows, "
+            f"`lakemark reset {pipeline} --accept {where.table} --reason ...`",
         )
     entries = log.newest_entries(pipeline, log.version - (-1 if version is None else version))
     if (foreign := next(filter(_is_lost_by_a_replace, entries), None)) is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, Self
 
-from include.protocol.batch import FORM, Batch, Pins, pins_to_json
+from include.protocol.batch import FORM, Batch, Pins, pins_from_json, pins_to_json
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_json, offsets_to_json

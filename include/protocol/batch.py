@@ -100,9 +100,8 @@ class Batch:
 
     @cached_property
     def fingerprint(self) -> str:
-        return fingerprint(
-            self.ranges, self.topic_ids, self.cluster_id, pins_to_json(self.pins) if self.form > 1 else None
-        )
+        pins = pins_to_json(self.pins) if self.form > 1 else None
+        return fingerprint(self.ranges, self.topic_ids, self.cluster_id, pins)
 
     @property
     def width(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from decimal import Decimal
 from typing import Any
 
@@ -12,8 +13,9 @@ from deltalake import write_deltalake
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import table_uri
-from include.protocol.errors import TerminalError
+from include.protocol.errors import TableDamaged, TerminalError
 from include.settings import PROJECT_ROOT
+from tests.support.advice import advised
 from tests.support.world import World, as_dict, changes
 
 _SCHEMA = "id BIGINT, seq BIGINT, name STRING, op STRING"
@@ -62,6 +64,29 @@ def test_the_example_and_a_rerun_of_it_with_the_version_that_was_pinned(world: W
     counts = world.counts(pipeline)
     assert (counts.read, counts.added, counts.applied, counts.superseded) == (5, 1, 2, 1)
     assert (counts.filtered, counts.quarantined) == (2, 1)  # no line with a price; no line at all
+    assert audit(world.settings, pipeline, deep=True).findings == ()
+
+
+@pytest.mark.slow
+def test_i1_a_reference_table_that_was_made_anew_is_told(world: World) -> None:
+    """Else two attempts at a batch would make different rows."""
+    topic = world.topic(partitions=1)
+    sql = "SELECT c.id, c.seq, r.text AS name, c.op, c._lakemark FROM changes c JOIN names r ON c.name = r.name"
+    references = {"names": "lake://silver/names"}
+    transform = {"file": "named.sql", "schema": _SCHEMA, "references": references}
+    pipeline = transformed(world, topic, "named", "named.sql", sql, transform=transform)
+    place = str(table_uri(world.settings, "lake://silver/names"))
+    write_deltalake(place, pa.table({"name": ["n1"], "text": ["first"]}))
+    world.produce(topic, changes(range(1, 2), 1), 1)
+    world.coordinator(pipeline).plan()
+    shutil.rmtree(place)
+    write_deltalake(place, pa.table({"name": ["n1"], "text": ["other"]}))
+    with pytest.raises(TableDamaged, match="not as it was when the batch was planned") as failure:
+        world.run_batch(pipeline)
+    [command] = advised(failure.value.action, pipeline)
+    assert world.lakemark(*command).returncode == 0
+    world.run_batch(pipeline)
+    assert [row["name"] for row in world.rows(pipeline)] == ["other"]
     assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
