@@ -100,12 +100,17 @@ class ArchiveSource:
 
     def _verify_whole(self, log: TableLog) -> None:
         """Verifies that no batch of this generation is missing after the first one in the archive (the pipeline file
-        may have named no archive for a time)."""
+        may have named no archive for a time). While the file had `merge_every`, the landing archived their records."""
         rows = query(log.table, f"select distinct batch_id from t where generation = {self.state.generation}")
         there = {row["batch_id"] for row in rows}
-        counts = {r.batch.batch_id: r.commit.counts for r in self.state.batches if r.commit and r.commit.counts}
         first = min(there, default=len(self.state.batches))
-        missing = [batch_id for batch_id, c in counts.items() if c.read and batch_id > first and batch_id not in there]
+        read = [(r.batch, r.commit.counts.read) for r in self.state.batches if r.commit and r.commit.counts]
+        missing = [
+            batch.batch_id
+            for batch, n in read
+            if n and batch.batch_id > first and batch.batch_id not in there
+            if records_in(log.table, batch.ranges, batch.topic_ids) < n
+        ]
         if missing:
             raise TerminalError(
                 what="the archive lacks batches",

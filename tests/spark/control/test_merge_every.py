@@ -136,6 +136,8 @@ def test_i2_a_replace_in_the_archive_leaves_the_landings_rows_alone(world: World
     world.run_batch(eager)
     assert {row["offset"] for row in archived(world, eager)} == {record.offset for record in world.sent}
     assert audit(world.settings, eager).findings == ()
+    done = world.lakemark("run", eager.name, "--from-archive")
+    assert done.returncode == 0, done.stderr  # it is whole, whoever has archived what
 
 
 @pytest.mark.slow
