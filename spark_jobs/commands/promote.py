@@ -17,6 +17,7 @@ from include.control.generation_change import GenerationChange
 from include.lake.delta_tables import OpenedTable, open_table, query
 from include.lake.sql import spark_table, sql_name
 from include.lake.uri import LakeUri
+from include.participants.fence import Fence
 from include.pipeline_file import IS_CURRENT, Pipeline
 from include.pipeline_file.table_spec import TableSpec
 from include.protocol.backfill import Backfill
@@ -81,8 +82,12 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
     def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
         return take_over(backfill, state, source, started_by)
 
-    change = GenerationChange(coordinator, lambda: ensure(spark, coordinator.tables.target, spec), bring_rows)
-    started, _ = change.begin(decide)
+    target = coordinator.tables.target
+    if open_table(target) is None:
+        ensure(spark, target, spec)
+    if begun := coordinator.ledger.state().generations:  # a target that was lost, and made anew, may lack old fences
+        Fence(settings, pipeline, begun[-1]).raise_in(target, is_point=True)
+    started, _ = GenerationChange(coordinator, lambda: None, bring_rows).begin(decide)
     if started.origin != f"backfill {number}":
         raise RetryableError(
             what="an interrupted change of generation was finished first",
