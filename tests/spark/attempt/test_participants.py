@@ -11,6 +11,7 @@ from threading import Event
 import pytest
 from deltalake import DeltaTable
 
+from include.audit.auditor import audit
 from include.control.backfill_request import BackfillRequest
 from include.control.backfills import Backfills
 from include.pipeline_file import Pipeline
@@ -21,6 +22,7 @@ from include.protocol.ranges import OffsetRange
 from spark_jobs.attempt import landing
 from tests.support.advice import follow
 from tests.support.commits import at_the_point, raising
+from tests.support.stopped import resumed, stopped
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
 GONE = ConnectionError("gone")
@@ -199,3 +201,32 @@ def test_i11_a_vacuum_by_hand_before_a_replace_leads_out_by_what_the_error_says(
     rows = as_states(read_table(history))
     assert rows == states_by_key(first if command == "moved away" else [*first, *out])
     assert met["error"] == ("TargetBehindLedger" if command == "moved away" else "TableDamaged")
+
+
+@pytest.mark.slow
+def test_a_chunk_writes_nothing_after_its_backfill_was_cancelled_and_what_it_left_is_told(
+    world: World, zombies: list
+) -> None:
+    topic = world.topic(partitions=1)
+    filtered = {"source": {"filter": "name NOT LIKE 'out%'"}}
+    pipeline = with_tables(world, topic, **filtered)
+    world.produce(topic, [*changes(range(4), 1), *changes(range(4), 2, "out"), *changes(range(4), 3)], 1)
+    world.run_batch(pipeline)
+    good = [r for r in world.sent if not r.value["name"].startswith("out")]
+    history = world.coordinator(pipeline).tables.history or ""
+    for fault in ("attempt.part_landed=stop@1", "attempt.before_merge=kill"):  # before the history, and after it
+        pipeline = with_tables(world, topic, pipeline.name)
+        planned = Backfills(world.coordinator(pipeline)).plan(
+            BackfillRequest(ranges=(OffsetRange(topic, 0, 0, 12),)), fault, "test", "test"
+        )
+        chunk = world.job(pipeline, BatchKey(-planned.number, 0), LAKEMARK_TEST_FAULT=fault)
+        job = stopped(chunk) if "stop" in fault else chunk.wait(300)
+        done = world.lakemark("backfill", pipeline.name, "--cancel", str(planned.number))
+        assert done.returncode == 0, done.stderr
+        pipeline = with_tables(world, topic, pipeline.name, **filtered)
+        if "stop" in fault:
+            assert "FencedGeneration" in resumed(chunk, job)[1]
+            assert as_states(read_table(history)) == states_by_key(good)
+            assert audit(world.settings, pipeline, deep=True).findings == ()
+    [finding] = audit(world.settings, pipeline).findings
+    assert "backfill 2 was cancelled" in finding.what

@@ -85,6 +85,24 @@ def test_i10_a_ledger_that_is_lost_after_both_were_lost_is_built_again_and_never
 
 
 @pytest.mark.slow
+def test_after_target_and_ledger_were_lost_a_new_table_may_take_the_targets_place(world: World) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = pipeline_of(world, topic, archive=f"lake://bronze/{topic}")
+    world.produce(topic, changes(range(4), 1), 1)
+    world.run_batch(pipeline)
+    tables = world.coordinator(pipeline).tables
+    for path in (tables.target, tables.ledger):
+        shutil.rmtree(str(path))
+    world.drain(pipeline)
+    done = world.lakemark("backfill", pipeline.name, "--into-new-table")
+    assert done.returncode == 0, done.stderr
+    world.produce(topic, changes(range(2), 2), 1)
+    world.drain(pipeline)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert audit(world.settings, pipeline, deep=True).findings == ()
+
+
+@pytest.mark.slow
 def test_i8_after_target_and_ledger_were_lost_the_quarantine_keeps_what_it_holds(world: World) -> None:
     pipeline = all_of_it_lost(world)
     world.drain(pipeline)
