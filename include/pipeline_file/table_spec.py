@@ -61,8 +61,9 @@ class TableSpec:
                 f"`lakemark backfill {self.pipeline} --into-new-table`"
             )
         return (
-            f"move the table's folder away, and `lakemark reset {self.pipeline} --from earliest --reason ...` fills a "
-            "new one as the file declares it"
+            "fill a new one as the file declares it: if the target has the old form, too, first "
+            f"`lakemark backfill {self.pipeline} --into-new-table`; then move the folder of this table away, and "
+            f"`lakemark reset {self.pipeline} --from earliest --reason ...`"
         )
 
     @classmethod

@@ -91,4 +91,6 @@ def test_a_transform_may_make_several_rows_for_a_key_and_says_what_columns_there
 def test_only_a_target_is_made_anew_by_a_new_table() -> None:
     both = pipeline(target={"history_table": "lake://silver/h"})
     assert "`lakemark backfill p --into-new-table`" in TableSpec.of_target(both).anew
-    assert "move the table's folder away, and `lakemark reset p --from earliest" in TableSpec.of_history(both).anew
+    assert (
+        "move the folder of this table away, and `lakemark reset p --from earliest" in TableSpec.of_history(both).anew
+    )
