@@ -49,14 +49,15 @@ class Fence:
     def raise_before(self, form: int) -> None:
         """Fences the tables before the point."""
         for participant in Catalog.of(self.pipeline).before:
-            uri = participant.uri(self.settings)
-            while (table := TableLog.open(uri)) and not self._raised(table, commit_markers, form):
-                pass
+            self._raise(participant.uri(self.settings), form)
 
     def raise_in(self, table: LakeUri, is_point: bool) -> None:
         """Fences a table that has no fence although the generation has begun: it was made since, or the pipeline file
         named it not when the fence was raised."""
-        form = None if is_point else FORM
+        self._raise(table, None if is_point else FORM)
+
+    def _raise(self, table: LakeUri, form: int | None) -> None:
+        """Tries until no other writer is faster. Args: as `_raised`."""
         while (log := TableLog.open(table)) and not self._raised(log, commit_markers, form):
             pass
 
