@@ -10,10 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from include.protocol.errors import TargetBehindLedger
-from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_events import EARLIEST, GenerationStarted
 from include.protocol.ledger_state import LedgerState
-
-EARLIEST = "earliest"  # origin of a generation that reads everything again
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Literal
 from include.protocol.backfill import Backfill
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import LOSS, PROMOTION, GenerationStarted
+from include.protocol.ledger_events import EARLIEST, LOSS, PROMOTION, GenerationStarted
 from include.protocol.ledger_rows import generation_from_json, generation_to_json
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, expired, next_offsets, verify_topics
@@ -50,7 +50,7 @@ def restart(
     """
     if origin == "earliest":
         offsets = _earliest(pipeline, state, source, kafka_order_decides)
-        return _next(state, source, offsets, origin="earliest", reason=reason, started_by=started_by)
+        return _next(state, source, offsets, origin=EARLIEST, reason=reason, started_by=started_by)
     verify_topics(pipeline, _still_read(state, source), state.cluster_id, source)
     first = state.committed_through + 1 if origin == "committed" else origin
     if not 0 <= first <= state.committed_through + 1:

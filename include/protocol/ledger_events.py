@@ -19,6 +19,7 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 
 FIRST_GENERATION = 1
 LOSS = "loss"  # origin of a generation that begins because the ledger and the target were lost
+EARLIEST = "earliest"  # origin of a generation that reads everything again
 PROMOTION = "backfill "  # the origin goes on with the backfill's number
 UPGRADE = "upgrade"  # origin of a generation that begins because its batches have a newer form
 REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins

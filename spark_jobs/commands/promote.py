@@ -25,7 +25,7 @@ from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.generations import take_over
-from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_events import PROMOTION, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import PURGED, purged_from
 from include.protocol.planning import SourceExtent
@@ -88,7 +88,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
     if begun := coordinator.ledger.state().generations:  # a target that was lost, and made anew, may lack old fences
         Fence(settings, pipeline, begun[-1]).raise_in(target, is_point=True)
     started, _ = GenerationChange(coordinator, lambda: None, bring_rows).begin(decide)
-    if started.origin != f"backfill {number}":
+    if started.origin != f"{PROMOTION}{number}":
         raise RetryableError(
             what="an interrupted change of generation was finished first",
             where=f"{pipeline.name} generation {started.generation}",
