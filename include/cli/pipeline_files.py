@@ -28,7 +28,7 @@ def add_explain_command(commands: Commands) -> None:
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
     from include.lake.delta_tables import verify_alone
-    from include.pipeline_file.tables import Tables
+    from include.participants.catalog import Catalog
     from include.pipeline_file.transform_file import verify_transform
 
     found: list[JsonObject] = []
@@ -36,8 +36,9 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
     for path in named or pipeline_files(settings.pipelines):
         try:
             pipeline = find_pipeline(path.stem, settings.pipelines, settings.environment)
-            for table in Tables.of(settings, pipeline).of_users:
-                verify_alone(table)
+            for half in pipeline.halves:
+                for participant in Catalog.of(half).participants:
+                    verify_alone(participant.uri(settings))
             _validate_suites(settings, pipeline)
             verify_transform(settings, pipeline)
             found.append({"file": str(path), "valid": True, "warnings": list(pipeline.warnings)})

@@ -23,6 +23,7 @@ from include.installation.stack import Stack
 from include.lake.stores import files_at
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.catalog import places_of
 from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError, TerminalError
@@ -87,7 +88,7 @@ def _refuse_a_foreign_lake(settings: Settings) -> None:
 def _clean(stack: Stack, settings: Settings, pipeline: Pipeline, story: Story) -> None:
     """Removes what an earlier demo left in the embedded services: its topic, tables and unfinished runs."""
     files = files_at(settings.lake)
-    written = {uri for half in pipeline.halves for uri in Tables.of(settings, half).written}
+    written = {uri for half in pipeline.halves for uri in places_of(settings, half)}
     left = [uri for uri in sorted(written) if files.exists(uri)]
     admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap_servers, "log_level": 2})
     if replay.TOPIC in admin.list_topics(timeout=30).topics:

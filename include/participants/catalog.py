@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Self
 
+from include.lake.uri import LakeUri
 from include.participants import changes, records
 from include.participants.follower import Follower
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.participants import Place
+from include.settings import Settings
 
 KINDS: list[Callable[[Pipeline], Iterator[Participant | Follower]]] = [
     records.archive,  # first: it does not depend on decoding
@@ -58,3 +61,9 @@ class Catalog:
 
     def _at(self, place: Place) -> tuple[Participant, ...]:
         return tuple(p for p in self.participants if p.place == place)
+
+
+def places_of(settings: Settings, pipeline: Pipeline) -> tuple[LakeUri, ...]:
+    """All tables and folders in the lake that a pipeline's batches, backfills, suites and ledger write."""
+    written = (participant.uri(settings) for participant in Catalog.of(pipeline).participants)
+    return tuple(dict.fromkeys((*written, *Tables.of(settings, pipeline).own)))

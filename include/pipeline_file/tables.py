@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,13 +13,12 @@ from include.settings import Settings
 
 @dataclass(frozen=True)
 class Tables:
-    """The places of a pipeline's tables. The target of a landing is the archive."""
+    """The places of what a pipeline reads and keeps, and of its target: of a landing, that is the archive. All that its
+    batches write, `include.participants.catalog` knows."""
 
     target: LakeUri
-    history: LakeUri | None  # only for a pipeline whose target is not history itself
     archive: LakeUri | None
     is_archive_source: bool  # batches of this pipeline read the archive and do not write it
-    routes: Mapping[str, LakeUri]  # tables for some of the changes, by name
     quarantine: LakeUri
     ledger: LakeUri
     resolutions: LakeUri  # what happened to quarantined records: replayed or discarded
@@ -32,10 +30,8 @@ class Tables:
         own = settings.lake / "_lakemark"
         return cls(
             target=table_uri(settings, pipeline.target.table),
-            history=table_uri(settings, history) if (history := pipeline.target.history_table) else None,
             archive=table_uri(settings, pipeline.archive) if pipeline.archive else None,
             is_archive_source=pipeline.merge_every is not None,
-            routes={route.table: table_uri(settings, route.table) for route in pipeline.target.routes},
             quarantine=own / f"quarantine/{pipeline.name}",
             ledger=own / f"ledger/{pipeline.name}",
             resolutions=own / f"resolutions/{pipeline.name}",
@@ -44,15 +40,9 @@ class Tables:
         )
 
     @property
-    def of_users(self) -> tuple[LakeUri, ...]:
-        """The tables that the pipeline file names and that batches write."""
-        return tuple(filter(None, (self.target, self.history, self.archive, *self.routes.values())))
-
-    @property
-    def written(self) -> frozenset[LakeUri]:
-        """All tables that the pipeline's batches, backfills, suites and ledger write."""
-        own = (self.quarantine, self.ledger, self.resolutions, self.quality, self.backfills)
-        return frozenset((*self.of_users, *own))
+    def own(self) -> tuple[LakeUri, ...]:
+        """The tables and folders that no pipeline file names."""
+        return (self.quarantine, self.ledger, self.resolutions, self.quality, self.backfills)
 
     def records_of(self, backfill: Backfill) -> LakeUri | None:
         """Where the records of a replay are; None for a backfill that reads Kafka."""

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from include.control.coordinator import Coordinator
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import BatchKey
@@ -164,6 +165,11 @@ class World(Topics):
 
     def quarantine(self, pipeline: Pipeline) -> list[dict[str, Any]]:
         return read_table(self.coordinator(pipeline).tables.quarantine)
+
+    def table(self, pipeline: Pipeline, participant: str) -> LakeUri:
+        """Where a table lies that the pipeline's batches write. Args: participant: its name in the catalog."""
+        [found] = (p for p in Catalog.of(pipeline).participants if p.name == participant)
+        return found.uri(self.settings)
 
     def version(self, pipeline: Pipeline) -> int:
         return DeltaTable(str(self.coordinator(pipeline).tables.target)).version()

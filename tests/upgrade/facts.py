@@ -21,6 +21,7 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.monitoring.ledger_reader import LedgerReader
+from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline, load_pipelines
 from include.pipeline_file.tables import Tables, table_uri
 from include.protocol.batch import app_id
@@ -69,7 +70,8 @@ def all_tables(settings: Settings) -> Iterator[tuple[str, LakeUri, Pipeline]]:
         own = Tables.of(settings, half)
         backfills = [record.backfill for record in Ledger(own.ledger).state().backfills.values()]
         replays = [path for backfill in backfills if (path := own.records_of(backfill)) is not None]
-        for path in (*own.of_users, own.quarantine, own.resolutions, own.quality, *replays):
+        written = (participant.uri(settings) for participant in Catalog.of(half).participants)
+        for path in (*written, own.quarantine, own.resolutions, own.quality, *replays):
             name = str(path).replace(str(settings.lake), "lake:/")
             if name not in seen:
                 seen[name] = path

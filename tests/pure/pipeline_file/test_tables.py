@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from include.participants.catalog import places_of
 from include.pipeline_file import Pipeline
-from include.pipeline_file.tables import Tables
 from include.settings import Settings
 
 OWN = {"ledger", "quarantine", "resolutions", "quality", "backfill"}
@@ -35,5 +35,5 @@ def test_all_that_the_halves_of_a_pipeline_write(tmp_path: Path, sections: dict,
     )
     names = [half.name for half in pipeline.halves]
     own = {f"_lakemark/{folder}/{name}" for folder in OWN for name in names}
-    written = {path for half in pipeline.halves for path in Tables.of(settings, half).written}
+    written = {path for half in pipeline.halves for path in places_of(settings, half)}
     assert {str(Path(str(path)).relative_to(str(settings.lake))) for path in written} == tables | own

@@ -56,7 +56,7 @@ def test_i11_a_routes_table_has_no_row_that_a_retry_leaves_out(world: World, abs
     world.produce(topic, [*changes(range(2), 2, "out", op="b"), *changes(range(7, 9), 2, "out", op="b")], 1)
     kept = world.produce(topic, changes(range(3, 5), 3, op="b"), 1)
     left_by_a_lost_attempt(world, pipeline)
-    [table] = world.coordinator(pipeline).tables.routes.values()
+    table = world.table(pipeline, pipeline.target.routes[0].table)
     assert as_dict(read_table(table)) == newest_by_key(world.sent)
 
     pipeline = with_route(world, topic, pipeline.name, change=change, source={"filter": "name NOT LIKE 'out%'"})
@@ -69,12 +69,11 @@ def test_i11_the_same_program_leaves_what_it_has_landed(world: World) -> None:
     pipeline = with_tables(world, topic)
     world.produce(topic, changes(range(4), 1), 1)
     left_by_a_lost_attempt(world, pipeline)
-    tables = world.coordinator(pipeline).tables
-    landed = read_table(tables.history or "")
+    landed = read_table(world.table(pipeline, "history"))
     assert world.run_batch(pipeline) is not None
     state = world.coordinator(pipeline).ledger.state()
     assert state.positions["history"].revision == 0
-    assert read_table(tables.history or "") == landed
+    assert read_table(world.table(pipeline, "history")) == landed
 
 
 def test_i11_what_lands_after_the_point_is_taken_back_without_a_further_record(
@@ -111,7 +110,7 @@ def test_i11_what_lands_after_the_point_is_taken_back_without_a_further_record(
         world.attempt(pipeline, 1)
     world.settle(pipeline, 1)
     pipeline = with_tables(world, topic, pipeline.name)
-    history = world.coordinator(pipeline).tables.history or ""
+    history = world.table(pipeline, "history")
     assert as_states(read_table(history)) != states_by_key(world.sent)
 
     plan = world.coordinator(pipeline).plan()
@@ -141,7 +140,7 @@ def test_i11_a_chunk_waits_for_a_live_batch_that_has_begun_to_land(
         world.attempt(pipeline, 0, key=BatchKey(-backfill.number, 0))
     world.run_batch(pipeline)
     assert world.attempt(pipeline, 0, key=BatchKey(-backfill.number, 0)).outcome == "applied"
-    history = world.coordinator(pipeline).tables.history or ""
+    history = world.table(pipeline, "history")
     assert as_states(read_table(history)) == states_by_key(world.sent)
 
 
@@ -150,7 +149,7 @@ def test_i3_a_table_before_the_point_that_is_replaced_is_noticed(world: World) -
     pipeline = with_tables(world, topic)
     world.produce(topic, changes(range(4), 1), 1)
     world.run_batch(pipeline)
-    history = world.coordinator(pipeline).tables.history
+    history = world.table(pipeline, "history")
     with world.session() as spark:
         spark.sql(
             f"CREATE OR REPLACE TABLE delta.`{history}` USING delta AS SELECT * FROM delta.`{history}` WHERE id < 2"
@@ -176,7 +175,7 @@ def test_i11_a_history_that_the_file_left_out_for_a_batch_is_mended_when_it_come
     pipeline = with_tables(world, topic, pipeline.name, **filtered)
     last = world.produce(topic, changes(range(1), 5), 1)
     world.run_batch(pipeline)
-    history = world.coordinator(pipeline).tables.history or ""
+    history = world.table(pipeline, "history")
     assert as_states(read_table(history)) == states_by_key([*first, *last])
 
 
@@ -189,7 +188,7 @@ def test_i11_a_vacuum_by_hand_before_a_replace_leads_out_by_what_the_error_says(
     world.run_batch(pipeline)
     out = world.produce(topic, changes(range(4), 2, "out"), 1)
     left_by_a_lost_attempt(world, pipeline)
-    history = world.coordinator(pipeline).tables.history or ""
+    history = world.table(pipeline, "history")
     DeltaTable(str(history)).vacuum(0, dry_run=False, enforce_retention_duration=False)
     pipeline = with_tables(world, topic, pipeline.name, source={"filter": "name NOT LIKE 'out%'"})
     with pytest.raises(TableDamaged, match="history, version") as failure:
@@ -213,7 +212,7 @@ def test_a_chunk_writes_nothing_after_its_backfill_was_cancelled_and_what_it_lef
     world.produce(topic, [*changes(range(4), 1), *changes(range(4), 2, "out"), *changes(range(4), 3)], 1)
     world.run_batch(pipeline)
     good = [r for r in world.sent if not r.value["name"].startswith("out")]
-    history = world.coordinator(pipeline).tables.history or ""
+    history = world.table(pipeline, "history")
     for fault in ("attempt.part_landed=stop@1", "attempt.before_merge=kill"):  # before the history, and after it
         pipeline = with_tables(world, topic, pipeline.name)
         planned = Backfills(world.coordinator(pipeline)).plan(

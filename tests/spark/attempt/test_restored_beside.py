@@ -27,7 +27,7 @@ def test_i11_a_history_that_is_rolled_back_while_a_batch_is_planned_is_noticed(w
         assert world.run_batch(pipeline) is not None
     world.produce(topic, changes(range(5), 3, "v3-"), 1)
     world.coordinator(pipeline).plan()
-    history = world.coordinator(pipeline).tables.history or ""
+    history = world.table(pipeline, "history")
     restore(world, history, 1)
     assert len(as_states(read_table(history))[1]) == 1, "one state of each key is left"
     with pytest.raises(TargetBehindLedger):

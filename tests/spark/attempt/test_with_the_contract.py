@@ -205,7 +205,7 @@ def test_i11_a_history_beside_the_target_has_no_row_that_the_retry_has_set_aside
     pipeline = world.pipeline(topic, pipeline.name, **sections, quality={"suite": "shop"})
     assert world.run_batch(pipeline) is not None
     assert sorted(as_dict(world.rows(pipeline))) == [1] and len(world.quarantine(pipeline)) == 1
-    shown = {row["id"] for row in read_table(world.coordinator(pipeline).tables.history or "") if row["valid_from"]}
+    shown = {row["id"] for row in read_table(world.table(pipeline, "history")) if row["valid_from"]}
     assert shown == {1} or audit(world.settings, pipeline, deep=True).findings != ()
 
 

@@ -103,8 +103,7 @@ def test_both(world: World) -> None:
     )
     world.run_batch(pipeline)
     assert visible(world, pipeline, "id", "owner", "notes") == [("1", "Anne", "another text")]
-    history = str(world.coordinator(pipeline).tables.history)
-    assert history is not None
+    history = world.table(pipeline, "history")
     states = sorted((row["valid_from"].second, row["owner"], row["notes"]) for row in read_table(history))
     other = "another text"
     assert states == [(1, "Ann", "a long text"), (2, "Ann", other), (3, "Anna", other), (5, "Anne", other)]

@@ -30,7 +30,7 @@ def test_i11_history_of_an_attempt_that_got_no_further_is_made_as_the_next_one_d
     with monkeypatch.context() as patched, pytest.raises(OutcomeUnknownError):
         at_the_point(patched, raising(ConnectionError("gone")))
         world.run_batch(pipeline)
-    history = str(world.coordinator(pipeline).tables.history)
+    history = world.table(pipeline, "history")
     assert history is not None
     assert as_states(read_table(history)) == states_by_key(world.sent)  # it has landed there
     assert {row["seq"] for row in world.rows(pipeline)} == {1}  # and not here

@@ -26,9 +26,13 @@ def send(world: World, topic: str, *rows: tuple[int, str] | int) -> None:
     world.produce(topic, values, 1, keys=[{"id": id_} for id_, _ in found])
 
 
+def tables_of(world: World, pipeline: Pipeline) -> list[LakeUri]:
+    """The target, and the routes' tables."""
+    return [world.table(pipeline, name) for name in ("target", *(route.table for route in pipeline.target.routes))]
+
+
 def markers(world: World, pipeline: Pipeline) -> list[int | None]:
-    tables = world.coordinator(pipeline).tables
-    logs = [TableLog.open(path) for path in (tables.target, *tables.routes.values())]
+    logs = [TableLog.open(path) for path in tables_of(world, pipeline)]
     target, *others = [log and log.marker(pipeline.name, 1) for log in logs]
     return [target, *(None if number is None else Stamp.of(number).marker for number in others)]
 
@@ -58,8 +62,7 @@ def second_batch(world: World, pipeline: Pipeline) -> None:
 
 
 def where_ids_are(world: World, pipeline: Pipeline) -> list[set[int]]:
-    tables = world.coordinator(pipeline).tables
-    return [ids(path) for path in (tables.target, *tables.routes.values())]
+    return [ids(path) for path in tables_of(world, pipeline)]
 
 
 def test_every_change_goes_where_its_route_says_and_bare_deletes_to_all(world: World) -> None:

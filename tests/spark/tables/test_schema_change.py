@@ -163,7 +163,7 @@ def test_a_changed_type_beside_another_table_leads_out_by_what_the_errors_say(wo
     if beside == "history":
         into_new_table, reset = advised(refused(world, pipeline).action, pipeline)
         typed(world, into_new_table)
-        history = str(world.coordinator(pipeline).tables.history)
+        history = world.table(pipeline, "history")
         Path(history).rename(f"{history}_away")
         typed(world, reset)
     else:
@@ -173,7 +173,7 @@ def test_a_changed_type_beside_another_table_leads_out_by_what_the_errors_say(wo
     good = [record for record in world.sent if isinstance(record.value, dict)]
     assert as_dict(world.rows(pipeline)) == newest_by_key(good)
     if beside == "history":
-        assert as_states(read_table(world.coordinator(pipeline).tables.history or "")) == states_by_key(good)
+        assert as_states(read_table(world.table(pipeline, "history"))) == states_by_key(good)
 
 
 def refused(world: World, pipeline: Pipeline) -> SchemaChanged:
