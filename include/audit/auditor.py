@@ -16,7 +16,7 @@ from include.audit.batches import (
     foreign_on_record,
     generations_begun,
 )
-from include.audit.beside import archive_findings, delivery_findings, rows_by_batch, table_findings
+from include.audit.beside import archive_findings, delivery_findings, look_at, never_landed, rows_by_batch
 from include.audit.proofs import looks_of
 from include.audit.recompute import Logs, Recomputation, recompute
 from include.audit.report import AuditReport, Finding, finding_of
@@ -67,13 +67,16 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     commits = [e.landed for e in entries if e.landed]
     by_key = {commit.metadata.batch.key: commit for commit in commits}
     records = {record.batch.key: record for record in state.batches}
+    cancelled, unknown = _never_landed(coordinator, state)
+    beside = [look_at(coordinator, state, participant, cancelled) for participant in catalog.before]
     findings = [
+        *unknown,
         *_marker_findings(pipeline, state, before, log),
         *_source_findings(coordinator, state),
         *chain_findings(pipeline.name, entries, state),
         *foreign_findings(pipeline.name, entries),
         *set_aside_findings(by_key.values(), aside, state.positions.get(QUARANTINE)),
-        *(f for p in catalog.before for f in _about(p.name, table_findings(coordinator, state, p))),
+        *(f for report in beside for f in report.findings),
         *archive_findings(catalog.point, pipeline.name, log),
         *(f for system in catalog.after for f in _about(system.name, delivery_findings(settings, pipeline, system))),
         *(
@@ -99,13 +102,26 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         commits_verified=len(by_key),
         records=sum(commit.metadata.counts.read for commit in by_key.values()),
         findings=(*findings, *recomputed.findings),
-        on_record=(*_losses(state, entries), *foreign_on_record(entries), *counts_on_record(entries)),
+        on_record=(
+            *_losses(state, entries),
+            *foreign_on_record(entries),
+            *counts_on_record(entries),
+            *(line for report in beside for line in report.on_record),
+        ),
         recomputed=recomputed.target,
         tables=recomputed.tables,
         generation=position.generation,
         committed_through=position.batch_id,
         looks=looks_of(position, at, versions, log=findings, rows=recomputed.findings, compared=recomputed.compared),
     )
+
+
+def _never_landed(coordinator: Coordinator, state: LedgerState) -> tuple[set[BatchKey], list[Finding]]:
+    """The chunks of cancelled backfills that are in no target; and why that is not known."""
+    try:
+        return never_landed(coordinator, state), []
+    except LakemarkError as error:
+        return set(), [finding_of(error)]
 
 
 def _logs(coordinator: Coordinator) -> Logs:

@@ -77,10 +77,8 @@ def beside_findings(pipeline: str, table: str, entries: Sequence[LogEntry], is_m
     """
     yield from foreign_findings(pipeline, entries, table)
     for commit in (entry.landed for entry in entries if entry.landed):
-        if not is_merged or _is_on_record(commit, entries):
+        if not is_merged or _is_on_record(commit, entries) or _counts_a_difference(commit):
             continue
-        if commit.metadata.made_from is not None:
-            continue  # it counts the difference between two versions
         try:
             counts_of(commit, f"{commit.metadata.batch}, {table} version {commit.table_version}")
         except LakemarkError as error:
@@ -95,16 +93,30 @@ def cancelled_findings(
     Args:
         entries: of its log. never_landed: the chunks of cancelled backfills that have not landed in the target.
     """
-    for landed in (entry.landed for entry in entries if entry.landed):
-        key = landed.metadata.batch.key
-        if key in never_landed and not _is_on_record(landed, entries):
+    for landed in _of_cancelled(entries, never_landed):
+        if not _is_on_record(landed, entries):
             yield Finding(
-                f"it holds rows of a chunk that never landed: backfill {-key.generation} was cancelled",
+                f"it holds rows of a chunk that never landed: {_cancelled(landed)}",
                 f"{pipeline}, {table}, version {landed.table_version}",
                 f"`lakemark audit {pipeline} --deep` says which rows are wrong; to get rid of them, move the table's "
                 f"folder away, and `lakemark reset {pipeline} --from earliest --reason ...` fills it again; "
                 f"`lakemark reset {pipeline} --reason ...` puts them on record",
             )
+
+
+def cancelled_on_record(table: str, entries: Sequence[LogEntry], never_landed: Collection[BatchKey]) -> Iterator[str]:
+    """The same from before the current generation."""
+    for landed in _of_cancelled(entries, never_landed):
+        if _is_on_record(landed, entries):
+            yield f"{table}, version {landed.table_version}: rows of a chunk that never landed: {_cancelled(landed)}"
+
+
+def _of_cancelled(entries: Sequence[LogEntry], never_landed: Collection[BatchKey]) -> Iterator[LandedCommit]:
+    return (e.landed for e in entries if e.landed and e.landed.metadata.batch.key in never_landed)
+
+
+def _cancelled(landed: LandedCommit) -> str:
+    return f"backfill {-landed.metadata.batch.generation} was cancelled"
 
 
 def archived_findings(
@@ -130,14 +142,28 @@ def archived_findings(
             )
 
 
-def counts_on_record(entries: Sequence[LogEntry]) -> Iterator[str]:
-    """Commits from before the current generation whose counts do not add up."""
+def counts_on_record(entries: Sequence[LogEntry], table: str | None = None) -> Iterator[str]:
+    """Commits from before the current generation whose counts do not add up.
+
+    Args:
+        table: as for `foreign_findings`.
+    """
     for landed in (entry.landed for entry in entries if entry.landed):
-        if _is_on_record(landed, entries):
+        if _is_on_record(landed, entries) and not _counts_a_difference(landed):
             try:
                 counts_of(landed, "")
             except LakemarkError as error:
-                yield f"{landed.metadata.batch}, version {landed.table_version}: {error.what}: {error.found}"
+                where = f"{landed.metadata.batch}, {_of(table)}version {landed.table_version}"
+                yield f"{where}: {error.what}: {error.found}"
+
+
+def _counts_a_difference(landed: LandedCommit) -> bool:
+    """Whether a commit counts the difference between two versions, and not its batch."""
+    return landed.metadata.made_from is not None
+
+
+def _of(table: str | None) -> str:
+    return "" if table is None else f"{table}, "
 
 
 def _is_on_record(landed: LandedCommit, entries: Sequence[LogEntry]) -> bool:
@@ -196,11 +222,12 @@ def foreign_findings(pipeline: str, entries: Sequence[LogEntry], table: str | No
             )
 
 
-def foreign_on_record(entries: Sequence[LogEntry]) -> Iterator[str]:
+def foreign_on_record(entries: Sequence[LogEntry], table: str | None = None) -> Iterator[str]:
     """The same from before the current generation began: a person has looked at the table since."""
     for entry in _foreign(entries):
         if entry.version < _last_fence(entries):
-            yield f"version {entry.version} is a {entry.operation} by {entry.engine}, from before this generation began"
+            what = f"{_of(table)}version {entry.version} is a {entry.operation} by {entry.engine}"
+            yield f"{what}, from before this generation began"
 
 
 def _foreign(entries: Sequence[LogEntry]) -> Iterator[LogEntry]:

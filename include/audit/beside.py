@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from include.audit.batches import archived_findings, beside_findings, cancelled_findings
+from include.audit.batches import (
+    archived_findings,
+    beside_findings,
+    cancelled_findings,
+    cancelled_on_record,
+    counts_on_record,
+    foreign_on_record,
+)
 from include.audit.report import Finding, finding_of
 from include.audit.standing import lacking_findings, surplus_findings
 from include.control.backfills import Backfills
@@ -24,24 +32,43 @@ from include.protocol.participants import NOWHERE, Position, Where
 from include.settings import Settings
 
 
-def table_findings(coordinator: Coordinator, state: LedgerState, participant: Participant) -> Iterator[Finding]:
-    """Findings in a table before the point."""
-    name = coordinator.pipeline.name
+@dataclass(frozen=True)
+class BesideReport:
+    """What an audit found in one table before the point."""
+
+    findings: tuple[Finding, ...]
+    on_record: tuple[str, ...]  # as in `AuditReport`
+
+
+def look_at(
+    coordinator: Coordinator, state: LedgerState, participant: Participant, never_landed: Collection[BatchKey]
+) -> BesideReport:
+    """Looks at a table before the point. Args: never_landed: see there."""
+    found: list[Finding] = []
+    on_record: list[str] = []
+    name, table, is_merged = coordinator.pipeline.name, participant.name, participant.spec.kind != "append"
     try:
         log = TableLog.open(participant.uri(coordinator.settings))
-        yield from _standing_findings(coordinator, participant, log, state)
+        found += _standing_findings(coordinator, participant, log, state)
         entries = [] if log is None else log.entries(name)
-        yield from beside_findings(name, participant.name, entries, is_merged=participant.spec.kind != "append")
-        if participant.spec.kind != "append":  # readers of the quarantine ask the ledger which chunks have landed
-            yield from cancelled_findings(name, participant.name, entries, _never_landed(coordinator, state))
-        yield from archive_findings(participant, name, log)
-        verify_not_rolled_back(log, state.positions.get(participant.name), Where(name, participant.name))
+        found += beside_findings(name, table, entries, is_merged=is_merged)
+        on_record += foreign_on_record(entries, table)
+        if is_merged:  # readers of the quarantine ask the ledger which chunks have landed
+            found += cancelled_findings(name, table, entries, never_landed)
+            on_record += (*counts_on_record(entries, table), *cancelled_on_record(table, entries, never_landed))
+        found += archive_findings(participant, name, log)
+        verify_not_rolled_back(log, state.positions.get(table), Where(name, table))
     except LakemarkError as error:
-        yield finding_of(error)
+        found.append(finding_of(error))
+    return BesideReport(tuple(replace(finding, table=table) for finding in found), tuple(on_record))
 
 
-def _never_landed(coordinator: Coordinator, state: LedgerState) -> set[BatchKey]:
-    """The chunks of cancelled backfills that are in no target."""
+def never_landed(coordinator: Coordinator, state: LedgerState) -> set[BatchKey]:
+    """The chunks of cancelled backfills that are in no target.
+
+    Raises:
+        LakemarkError: the target cannot be read.
+    """
     cancelled = [record.backfill for record in state.backfills.values() if record.outcome == "cancelled"]
     return {
         backfill.batch(chunk.chunk).key

@@ -14,6 +14,7 @@ from include.audit.batches import (
     batch_findings,
     beside_findings,
     cancelled_findings,
+    cancelled_on_record,
     chain_findings,
     counts_on_record,
     foreign_findings,
@@ -201,8 +202,28 @@ def test_the_chunks_of_a_cancelled_backfill_that_are_beside_the_target_only_are_
     assert list(cancelled_findings("p", "history", entries, never_landed=set())) == []
     [found] = cancelled_findings("p", "history", entries, never_landed={chunk.metadata.batch.key})
     assert "backfill 1 was cancelled" in found.what
-    on_record = [*entries, entry(9, begun=SECOND)]
-    assert list(cancelled_findings("p", "history", on_record, never_landed={chunk.metadata.batch.key})) == []
+    assert list(cancelled_on_record("history", entries, never_landed={chunk.metadata.batch.key})) == []
+    since = [*entries, entry(9, begun=SECOND)]
+    assert list(cancelled_findings("p", "history", since, never_landed={chunk.metadata.batch.key})) == []
+    [told] = cancelled_on_record("history", since, never_landed={chunk.metadata.batch.key})
+    assert told.startswith("history, version ")
+    assert found.what.endswith(told.rpartition(": ")[2])
+
+
+def test_what_was_wrong_in_a_table_beside_the_target_is_on_record_by_its_name() -> None:
+    doubled = replace(landed(batch(0)), merge=merged(9, 4), table_version=2)
+    wrong = [entry(1, operation="UPDATE"), replace(entry(2), own=True, landed=doubled)]
+    assert [*foreign_on_record(wrong, "history"), *counts_on_record(wrong, "history")] == []
+    since = [*wrong, entry(9, begun=SECOND)]
+    assert [line.startswith("history, version 1 is a UPDATE") for line in foreign_on_record(since, "history")] == [True]
+    assert ["history, version 2: " in line for line in counts_on_record(since, "history")] == [True]
+
+
+def test_a_table_that_was_made_anew_counts_no_batch() -> None:
+    good = landed(batch(0))
+    anew = replace(good, metadata=replace(good.metadata, made_from=3), merge=merged(9, 4), table_version=2)
+    since = [replace(entry(2), own=True, landed=anew), entry(9, begun=SECOND)]
+    assert list(counts_on_record(since, "history")) == []
 
 
 def test_a_batch_that_a_repair_has_taken_back_is_no_longer_in_the_table() -> None:

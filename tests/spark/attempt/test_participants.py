@@ -161,6 +161,9 @@ def test_i3_a_table_before_the_point_that_is_replaced_is_noticed(world: World) -
         == 0
     )
     assert isinstance(world.coordinator(pipeline).plan(), Idle)
+    report = audit(world.settings, pipeline)
+    assert report.findings == ()
+    assert [line for line in report.on_record if line.startswith("history, version ")]
 
 
 def test_i11_a_history_that_the_file_left_out_for_a_batch_is_mended_when_it_comes_back(world: World) -> None:
