@@ -70,10 +70,7 @@ def query(table: OpenedTable, sql: str) -> list[Row]:
     Raises:
         TableDamaged: a data file is missing or not readable.
     """
-    try:
-        rows: list[Row] = query_arrow(table, sql).to_pylist()
-    except (DeltaError, OSError, ValueError) as error:
-        raise damaged(uri_of(table), _first_line(error)) from error
+    rows: list[Row] = query_arrow(table, sql).to_pylist()
     return rows
 
 
@@ -84,17 +81,17 @@ def query_arrow(table: OpenedTable, sql: str) -> pa.Table:
     (seen here).
 
     Raises:
-        DeltaError, OSError, ValueError: a data file is missing or not readable.
+        TableDamaged: a data file is missing or not readable.
     """
-    return pa.table(QueryBuilder().register("t", table).execute(sql).read_all())
+    try:
+        return pa.table(QueryBuilder().register("t", table).execute(sql).read_all())
+    except Exception as error:  # DataFusion's errors have no class of their own: of an empty file, it is `Exception`
+        raise damaged(uri_of(table), _first_line(error)) from error
 
 
 def all_rows(table: OpenedTable) -> pa.Table:
     """All rows of a table. Raises TableDamaged: a data file is missing or not readable."""
-    try:
-        return query_arrow(table, "select * from t")
-    except (DeltaError, OSError, ValueError) as error:
-        raise damaged(uri_of(table), _first_line(error)) from error
+    return query_arrow(table, "select * from t")
 
 
 def lost_file(uri: LakeUri, version: int) -> str | None:
@@ -107,7 +104,9 @@ def lost_file(uri: LakeUri, version: int) -> str | None:
         if (lost := next((name for name in map(unquote, needed) if name not in there), None)) is not None:
             return lost
         query_arrow(table, "select count(*) from t")  # reads all deletion vectors, which no listing names
-    except (TableDamaged, DeltaError, OSError, ValueError) as error:
+    except TableDamaged as error:
+        return error.found
+    except (DeltaError, OSError, ValueError) as error:
         return _first_line(error)
     return None
 
