@@ -42,7 +42,7 @@ def open_table(uri: LakeUri, version: int | None = None) -> OpenedTable | None:
             raise damaged(uri, "data files without a log") from error
         return None
     except (DeltaError, OSError, ValueError) as error:
-        raise damaged(uri, _first_line(error)) from error
+        raise damaged(uri, first_line(error)) from error
     _refuse_empty_commits(uri, table.version())
     return table
 
@@ -86,7 +86,7 @@ def query_arrow(table: OpenedTable, sql: str) -> pa.Table:
     try:
         return pa.table(QueryBuilder().register("t", table).execute(sql).read_all())
     except Exception as error:  # DataFusion's errors have no class of their own: of an empty file, it is `Exception`
-        raise damaged(uri_of(table), _first_line(error)) from error
+        raise damaged(uri_of(table), first_line(error)) from error
 
 
 def all_rows(table: OpenedTable) -> pa.Table:
@@ -107,7 +107,7 @@ def lost_file(uri: LakeUri, version: int) -> str | None:
     except TableDamaged as error:
         return error.found
     except (DeltaError, OSError, ValueError) as error:
-        return _first_line(error)
+        return first_line(error)
     return None
 
 
@@ -133,7 +133,7 @@ def file_of_int96(table: OpenedTable) -> str | None:
             with files_at(uri).open(uri.resolve(name)) as file:
                 schema = pq.read_metadata(file).schema
         except (OSError, pa.ArrowException) as error:
-            raise damaged(uri, _first_line(error)) from error
+            raise damaged(uri, first_line(error)) from error
         if any(schema.column(n).physical_type == "INT96" for n in range(len(schema))):
             return str(name)
     return None
@@ -288,5 +288,6 @@ def _way_out(uri: LakeUri) -> str:
     )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """An error on one line, for another one that names it."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:400]}"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from include.lake.delta_tables import damaged
-from include.lake.log_store import commit_file
+from include.lake.delta_tables import damaged, first_line
+from include.lake.log_store import checkpoint_file, commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.json_data import JsonObject
@@ -62,9 +62,12 @@ class LogTail:
     def table_id(self) -> str:
         for action in self._actions("metaData"):
             return str(action["id"])
-        checkpoint = log_store_of(self.uri).read_checkpoint(self.checkpoint, ["metaData.id"])
-        rows = checkpoint["metaData"].to_pylist()
-        [found] = filter(None, rows)
+        try:
+            checkpoint = log_store_of(self.uri).read_checkpoint(self.checkpoint, ["metaData.id"])
+            [found] = filter(None, checkpoint["metaData"].to_pylist())
+        except (OSError, KeyError, ValueError) as error:
+            name = checkpoint_file(self.checkpoint)
+            raise damaged(self.uri, f"{name}: {first_line(error)}") from error
         return str(found["id"])
 
     def _actions(self, kind: str) -> Iterator[JsonObject]:
@@ -104,12 +107,16 @@ def _actions(uri: LakeUri, version: int) -> list[JsonObject] | None:
     """The actions of a commit, without those about files; None if the commit is no longer there.
 
     Raises:
-        TableDamaged: the file is empty, or not JSON.
+        TableDamaged: the file is empty, not JSON, or not readable.
     """
-    content = log_store_of(uri).read(version)
+    name = commit_file(version)
+    try:
+        content = log_store_of(uri).read(version)
+    except OSError as error:
+        raise damaged(uri, f"{name}: {first_line(error)}") from error
     if content is None:
         return None
-    lines, name = content.splitlines(), commit_file(version)
+    lines = content.splitlines()
     try:
         json.loads(lines[-1])  # a file that is cut short ends in the middle of an action
         return [json.loads(line) for line in lines if _WANTED.match(line)]

@@ -79,10 +79,14 @@ class PosixLogStore:
         return Path(self._folder, checkpoint_file(version)).exists()
 
     def read_checkpoint(self, version: int, columns: Sequence[str]) -> pa.Table:
-        import pyarrow.parquet as pq  # slow to import (a quarter of a second), and few callers need it
+        import pyarrow as pa  # slow to import (a quarter of a second), and few callers need it
+        import pyarrow.parquet as pq
 
-        file = pq.ParquetFile(Path(self._folder, checkpoint_file(version)))
-        return file.read(list(columns), use_threads=False)
+        try:
+            file = pq.ParquetFile(Path(self._folder, checkpoint_file(version)))
+            return file.read(list(columns), use_threads=False)
+        except pa.ArrowException as error:
+            raise OSError(str(error)) from error
 
     def changed_at(self) -> int | None:
         try:

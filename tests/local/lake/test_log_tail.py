@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -108,6 +109,33 @@ def test_a_commit_that_is_cut_short_or_empty_is_damage(checkpointed: Path, left:
     file.write_bytes(file.read_bytes()[:left])
     with pytest.raises(TableDamaged, match=file.name):
         TableLog.open(LakeUri(str(checkpointed)))._marker("new")
+
+
+def test_a_commit_that_is_not_readable_is_damage(checkpointed: Path) -> None:
+    file = commit(checkpointed, 9, new=9)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(TableDamaged, match=file.name):
+        TableLog.open(LakeUri(str(checkpointed)))._marker("new")
+
+
+@pytest.mark.parametrize("content", [b"", b"no parquet", b"another table", None])
+def test_a_checkpoint_that_is_not_readable_is_damage(checkpointed: Path, content: bytes | None) -> None:
+    """If the newest commits say all that is asked, nobody looks at it."""
+    [file] = (checkpointed / "_delta_log").glob("*.checkpoint.parquet")
+    match content:
+        case None:
+            file.unlink()
+            file.mkdir()
+        case b"another table":
+            pq.write_table(pa.table({"id": [1]}), file)
+        case _:
+            file.write_bytes(content)
+    log = TableLog.open(LakeUri(str(checkpointed)))
+    assert log is not None
+    assert log._marker("new") == 8
+    with pytest.raises(TableDamaged, match=file.name):
+        _ = log.table_id
 
 
 def test_a_commit_that_vanishes_is_damage_and_no_older_one_speaks_in_its_place(checkpointed: Path) -> None:
