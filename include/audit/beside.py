@@ -24,7 +24,7 @@ from include.lake.table_log import TableLog
 from include.participants.follower import Follower
 from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
-from include.pipeline_file import LANDING, Pipeline
+from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError, LedgerBehindTarget
 from include.protocol.ledger_state import LedgerState
@@ -112,11 +112,10 @@ def _position(log: TableLog | None, pipeline: str, state: LedgerState) -> Positi
 
 
 def archive_findings(participant: Participant, pipeline: str, log: TableLog | None) -> Iterator[Finding]:
-    """Batches of which an archive holds other records than their commits say. A pipeline and its landing may both have
-    written it, one after the other."""
+    """Batches of which an archive holds other records than their commits say. A pipeline, its landing, and pipelines of
+    earlier names may all have written it, one after the other."""
     if participant.takes == "records" and log is not None:
-        merging = pipeline.removesuffix(LANDING)
-        entries = [log.entries(name) for name in (merging, f"{merging}{LANDING}")]
+        entries = [log.entries(name) for name in log.pipelines]
         yield from archived_findings(f"{pipeline}, {participant.name}", rows_by_batch(log), entries)
 
 

@@ -152,6 +152,12 @@ class TableLog:
             if metadata and metadata.batch.pipeline == pipeline and generation in (None, metadata.batch.generation):
                 yield self._landed_commit(entry, metadata)
 
+    @property
+    def pipelines(self) -> list[str]:
+        """The names of all pipelines whose batches the log still has commits of."""
+        told = (CommitMetadata.loads(entry.get("userMetadata")) for entry in self._history())
+        return sorted({metadata.batch.pipeline for metadata in told if metadata is not None})
+
     def entries(self, pipeline: str) -> list[LogEntry]:
         """All commits that the log still has, oldest first, with what they say about a pipeline."""
         return self.newest_entries(pipeline, None)[::-1]
