@@ -1,0 +1,214 @@
+"""What ends and begins generations, over the pure functions, as thin as the real shells. And the ledger under it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from include.protocol.batch import FENCE, BatchKey
+from include.protocol.errors import CountsDisagree, LakemarkError, LedgerBehindTarget, OffsetsExpired, TerminalError
+from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
+from include.protocol.ledger_events import (
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerSnapshot,
+    TopicsStarted,
+)
+from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position, positions_to_begin_with
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.settlement import Settle, TargetView, settle, verify_ledger_not_behind
+from tests.pure.protocol.machine_tables import Beside
+from tests.pure.protocol.machine_world import PARTITIONS, TOPIC, Kafka, P, Planner, Record, Target, Worker, number
+
+
+class Generations:
+    """A pipeline's ledger, and the commands that change its generation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kafka, self.target = Kafka(), Target()
+        self.ledger: list[Event] = []
+        self.planners: list[Planner] = []
+        self.workers: list[Worker] = []
+        self.beside = Beside()
+        self.keys: set[BatchKey] = set()  # of every task that Airflow may ever run again
+        self.applied: Counter[tuple[int, Record]] = Counter()  # by generation
+        self.given_up: set[Record] = set()
+        self.gone: set[Record] = set()  # applied to a target that was lost
+        self.lost_before = 0  # the generation that began because ledger and target were lost
+        self.first: dict[tuple[int, int], int] = {}  # where reading began, by incarnation and partition
+
+    def marker(self, generation: int) -> int | None:
+        return self.target.markers.get(generation)
+
+    def recent(self, key: BatchKey | None = None) -> LedgerState:
+        """What is read for planning and settling: from the newest kept state on, if that knows the batch."""
+        kept = [n for n, event in enumerate(self.ledger) if isinstance(event, LedgerSnapshot)]
+        state = fold(self.ledger[kept[-1] if kept else 0 :])
+        return state if key is None or state.knows(key) else fold(self.ledger)
+
+    def append(self, events: list[Event]) -> None:
+        after = fold([*self.ledger, *events])  # raises if they cannot follow
+        self.ledger += events
+        if events and isinstance(events[-1], BatchCommitted) and events[-1].batch_id % 3 == 2:
+            self.ledger.append(after.snapshot())
+        for event in events:
+            match event:
+                case BatchPlanned(batch, _):
+                    self.keys.add(batch.key)
+                case TopicsStarted():
+                    self.reading_begins(event.topic_ids, event.start_offsets)
+                case GenerationStarted() if event.recreated:
+                    self.reading_begins(event.topic_ids, event.start_offsets)
+
+    def reading_begins(self, topic_ids: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> None:
+        """Nothing was promised before that. A ledger begins anew if it is lost before any of its batches has landed, or
+        together with the target, which late attempts of the lost generations may have made since."""
+        incarnation = number(topic_ids)
+        for tp, offset in offsets.items():
+            seen = any(
+                record[:2] == (incarnation, tp.partition)
+                for generation, record in self.applied
+                if generation >= self.lost_before
+            )
+            if not seen:
+                self.first[incarnation, tp.partition] = offset
+
+    def view(self, generation: int) -> TargetView:
+        is_fenced = generation == 1 or self.marker(generation - 1) == FENCE
+        return TargetView(self.marker(generation), self.target.table_id, None, is_fenced)
+
+    def settle_pending(self) -> None:
+        pending = self.recent().pending
+        if pending is not None:
+            self.settle_batch(pending.batch.key)
+
+    def settle_batch(self, key: BatchKey) -> None:
+        record = self.recent(key).planned(P, key)
+        marker = self.marker(key.generation)
+        landed = self.target.commit_of(key) if marker is not None and marker >= key.batch_id else None
+        decision = settle(record, marker, landed, None)
+        if isinstance(decision, Settle):
+            self.append([decision.event])
+            if decision.problem is not None:
+                raise decision.problem
+
+    def begin_generation(self, decide, crash: bool) -> None:
+        """`GenerationChange.begin`."""
+        state = fold(self.ledger)
+        if self.marker(state.generation) != FENCE:
+            with suppress(CountsDisagree):
+                self.settle_pending()
+            state = fold(self.ledger)
+        marker = self.marker(state.generation)
+        if marker == FENCE and (begun := self.target.begun_after(state.generation)) is not None:
+            self.append([begun])
+            return
+        if marker is not None and marker > state.committed_through:
+            verify_ledger_not_behind(P, state, marker)
+        self.verify_ledger_not_lost(state)
+        started = replace(
+            decide(state),
+            generation=1 + max(state.generation, self.beside.newest_generation()),
+            table_id=self.target.table_id,
+            positions=self.where_tables_must_stand(state),
+        )
+        self.fence(started)
+        self.given_up |= {
+            (self.kafka.incarnation, r.partition, offset)
+            for r in started.skipped
+            for offset in range(r.start_offset, r.end_offset)
+        }
+        if not crash:
+            self.append([started])
+
+    def fence(self, started: GenerationStarted) -> None:
+        if self.marker(started.generation - 1) == FENCE:
+            return
+        for table in self.beside.tables.values():
+            table.fence(started.generation)
+        self.fence_target(started)
+
+    def fence_target(self, started: GenerationStarted) -> None:
+        self.target.markers |= dict.fromkeys(range(1, started.generation), FENCE)
+        self.target.fences.append(fence_metadata(P, started))
+        self.target.version += 1
+
+    def continue_after_a_loss(self) -> None:
+        """`new_beginnings.continue_after_a_loss`: a fresh ledger, and tables that know earlier batches."""
+        newest, state = self.beside.newest_generation(), fold(self.ledger)
+        self.verify_ledger_not_lost(state)
+        if state.is_fresh and newest:
+            started = replace(after_a_loss(newest, "", ""), positions=self.beside.heads(newest))
+            self.beside.accept()
+            for table in self.beside.tables.values():
+                table.fence(started.generation)
+            self.append([started])
+            self.lost_before = started.generation
+
+    def verify_ledger_not_lost(self, state: LedgerState) -> None:
+        """`heads.verify_ledger_not_lost`."""
+        if state.is_fresh and self.target.markers:
+            raise LedgerBehindTarget(what="", where="", expected="", found="", action="")
+
+    def where_tables_must_stand(self, state: LedgerState) -> dict[str, Position]:
+        """As the last landed batch left them; as they are, if they lack that, or if the ledger knows nothing."""
+        if state.is_fresh:
+            self.beside.accept()
+        return positions_to_begin_with(state.positions, self.beside.newest_heads(state.generation))
+
+    def restarted(self, state: LedgerState, origin: Origin) -> GenerationStarted:
+        origin = origin if isinstance(origin, str) else max(0, origin)
+        return restart(P, state, self.kafka.extent(), origin, False, "", "")
+
+    def begin_from_earliest(self, crash: bool) -> None:
+        try:
+            self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
+        except OffsetsExpired:
+            self.begin_generation(self.skip_decision, crash)
+
+    def skip_decision(self, state: LedgerState) -> GenerationStarted:
+        offsets = state.committed_offsets
+        lost = [
+            OffsetRange(TOPIC, p, offsets[TopicPartition(TOPIC, p)], self.kafka.starts[p])
+            for p in range(PARTITIONS)
+            if offsets.get(TopicPartition(TOPIC, p), 10**9) < self.kafka.starts[p]
+        ]
+        if not lost:
+            raise TerminalError(what="", where="", expected="", found="", action="")
+        return skip(P, state, self.kafka.extent(), lost, "", "")
+
+    def rebuild(self, crash: bool) -> bool:
+        """`GenerationChange.rebuild`; the rows' offsets are the highest of each partition, at worst too low."""
+        try:
+            with suppress(CountsDisagree):
+                self.settle_pending()
+            state = fold(self.ledger)
+            verify_ledger_not_behind(P, state, self.marker(state.generation))
+            self.verify_ledger_not_lost(state)
+            return False  # it is sound
+        except LakemarkError:
+            pass
+        generation = max(
+            [1, self.beside.newest_generation(), *(c.metadata.batch.generation for c in self.target.landed)]
+        )
+        while self.marker(generation) == FENCE:
+            generation += 1
+        marker = self.marker(generation)
+        landed = None if marker is None else self.target.commit_of(BatchKey(generation, marker))
+        begun = self.target.begun(generation) if marker is None else None
+        started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
+        named = landed.metadata.positions if landed else started.positions
+        positions = positions_to_begin_with(named or {}, self.beside.newest_heads(generation))
+        started = replace(started, table_id=self.target.table_id, positions=positions)
+        self.fence(started)
+        self.ledger = []
+        if not crash:
+            self.append([started])
+        return True

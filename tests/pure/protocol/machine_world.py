@@ -1,0 +1,85 @@
+"""The world of the protocol's machine: Kafka's offsets, a target's log, and those who are at work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from include.protocol.batch import Batch, BatchKey
+from include.protocol.generations import fenced_for
+from include.protocol.ledger_events import Event, GenerationStarted
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position
+from include.protocol.planning import PartitionExtent, SourceExtent
+from include.protocol.ranges import TopicPartition
+from include.protocol.settlement import LandedCommit
+from tests.pure.protocol.machine_tables import Writing
+
+P, TOPIC, PARTITIONS = "p", "t", 2
+Record = tuple[int, int, int]  # the topic's incarnation, partition, offset
+
+
+@dataclass
+class Kafka:
+    incarnation: int = 0
+    starts: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+    ends: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+
+    def extent(self) -> SourceExtent:
+        partitions = {
+            TopicPartition(TOPIC, p): PartitionExtent(self.starts[p], self.ends[p]) for p in range(PARTITIONS)
+        }
+        return SourceExtent("cluster", {TOPIC: f"id-{self.incarnation}"}, partitions)
+
+
+@dataclass
+class Target:
+    """A log with markers: Delta's, as far as the protocol sees it."""
+
+    markers: dict[int, int] = field(default_factory=dict)  # by generation
+    landed: list[LandedCommit] = field(default_factory=list)
+    fences: list[str] = field(default_factory=list)  # metadata
+    version: int = 0
+    table_id: str = "id"
+    doubled: bool = False  # another writer has put rows there twice: a MERGE changes more of them than it should
+
+    def commit_of(self, key: BatchKey) -> LandedCommit | None:
+        return next((c for c in self.landed if c.metadata.batch.key == key), None)
+
+    def begun(self, generation: int) -> GenerationStarted | None:
+        begun = [
+            started for text in self.fences if (started := fenced_for(text, P)) and started.generation == generation
+        ]
+        return begun[-1] if begun else None
+
+    def begun_after(self, generation: int) -> GenerationStarted | None:
+        begun = [started for text in self.fences if (started := fenced_for(text, P)) is not None]
+        later = [started for started in begun if started.generation > generation]
+        return min(later, key=lambda started: started.generation, default=None)
+
+
+@dataclass
+class Planner:
+    marker_before: int | None
+    seen: int  # events in the ledger when it decided
+    events: list[Event]
+
+
+@dataclass
+class Worker:
+    """An attempt that has passed the guard and read its ranges."""
+
+    batch: Batch
+    state: LedgerState
+    program: str = "P"
+    writing: Writing | None = None  # it has looked at a table, and has not written it yet
+    positions: dict[str, Position] = field(default_factory=dict)  # of the tables that it has landed
+
+    @property
+    def digest(self) -> str:
+        return f"{self.batch.fingerprint} {self.program}"
+
+
+def number(topic_ids: Mapping[str, str]) -> int:
+    """The number of a topic's incarnation."""
+    return int(topic_ids[TOPIC].removeprefix("id-"))
