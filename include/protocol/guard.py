@@ -70,6 +70,23 @@ def guard(
     return Apply()
 
 
+def verify_still_planned(batch: Batch, planned: Batch) -> None:
+    """Compares a batch that is about to land with what the ledger says of its key now. A ledger that was lost may have
+    begun anew meanwhile.
+
+    Raises:
+        FencedGeneration: they differ.
+    """
+    if planned.fingerprint != batch.fingerprint:
+        raise FencedGeneration(
+            what="the ledger that planned this batch is gone",
+            where=str(batch),
+            expected=f"fingerprint {batch.fingerprint} (the attempt's)",
+            found=f"fingerprint {planned.fingerprint} (the ledger's)",
+            action="nothing: the runs of the new ledger continue from there",
+        )
+
+
 def fenced(where: str, generation: int) -> FencedGeneration:
     """The error for a batch whose generation has ended."""
     return FencedGeneration(

@@ -26,7 +26,7 @@ from include.profile.tags import attempt_tag
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import LakemarkError
-from include.protocol.guard import AlreadyApplied, Apply, guard
+from include.protocol.guard import AlreadyApplied, Apply, guard, verify_still_planned
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
 from include.protocol.settlement import LandedCommit
@@ -152,6 +152,7 @@ class Attempt:
                 attempt_id=self.attempt_id,
                 say=self._say,
                 verify_not_landed=lambda: self._verify_not_landed(work),
+                verify_still_planned=lambda: self._verify_still_planned(work),
             )
             positions = dict(work.stands_on)  # also of tables that the file leaves out for now
             for participant in before:
@@ -182,6 +183,16 @@ class Attempt:
         decision, _ = self._look(work)
         if isinstance(decision, AlreadyApplied):
             raise LandedMeanwhileError
+
+    def _verify_still_planned(self, work: Work) -> None:
+        """Looks again, once the target is there: it may be another one than the guard has seen. If it was lost since,
+        this attempt has made it again, without any fence or earlier batch (I3, I5). If it is lost after this look, the
+        commit fails. Raises as `_verify_not_landed`, `Work.of` and `verify_still_planned`."""
+        if work.batch.batch_id == 0:  # of a later one, the target must hold the batch before it
+            found = Work.of(self.settings, self.pipeline, self.key)
+            verify_still_planned(work.batch, found.batch)
+            work = found
+        self._verify_not_landed(work)
 
     def _look(self, work: Work) -> tuple[Apply | AlreadyApplied, LandedCommit | None]:
         """What the guard says of the target's log now, and the batch's commit there."""

@@ -58,7 +58,8 @@ class Landing:
     """Lands the parts of one batch.
 
     Args:
-        verify_not_landed: raises `LandedMeanwhileError` if the point holds the batch.
+        verify_not_landed: raises `LandedMeanwhileError` if the point holds the batch. verify_still_planned: does so,
+            too, and raises if this very point must not get the batch.
     """
 
     spark: SparkSession
@@ -67,6 +68,7 @@ class Landing:
     attempt_id: str
     say: SayFact
     verify_not_landed: Callable[[], None]
+    verify_still_planned: Callable[[], None]
 
     def before(self, participant: Participant, part: Part, prunes: bool) -> Position:
         """Lands a part in a table before the point, unless it is there. Returns where the table stands then.
@@ -201,6 +203,7 @@ class Landing:
         spec, batch = participant.spec, self.work.batch
         writer = writer_of(spec)
         writer.ensure(self.spark, self.work.target, spec)
+        self.verify_still_planned()
         if batch.batch_id == 0:
             self._fence(self.work.target, is_point=True)
         metadata = replace(self.metadata(participant, part, 0), positions=None if batch.is_chunk else dict(positions))

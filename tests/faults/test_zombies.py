@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
+from tests.support.advice import follow
 from tests.support.jvm_faults import JvmPoint, own_driver
 from tests.support.stopped import resumed, stopped
 from tests.support.world import LAKEMARK, World, as_dict, changes, landed_commits, newest_by_key
@@ -84,3 +86,31 @@ def test_i1_two_runs_at_once_share_the_work(world: World, zombies: list) -> None
     ends = [(process.communicate(timeout=250)[0], process.returncode) for process in runs]
     assert [code for _, code in ends] == [0, 0], ends
     assert_right(world, pipeline, [3, 2, 1, 0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("meanwhile", "refused"), [("it landed", "TargetBehindLedger"), ("its generation ended", "FencedGeneration")]
+)
+def test_i5_an_attempt_does_not_make_a_lost_target_again_to_land_there(
+    world: World, zombies: list, meanwhile: str, refused: str
+) -> None:
+    """A target that was just made knows no fence and no batch."""
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, changes(range(30), 1), 1)
+    world.coordinator(pipeline).plan()
+    process = world.job(pipeline, BatchKey(1, 0), LAKEMARK_TEST_FAULT="attempt.part_landed=stop")
+    zombies.append(process)
+    sleeper = stopped(process)
+    if meanwhile == "it landed":
+        world.drain(pipeline)
+    else:
+        assert world.lakemark("reset", pipeline.name, "--reason", "test").returncode == 0
+    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
+    code, said = resumed(process, sleeper)
+    assert (code, refused in said) == (12, True), said
+    assert landed_commits(world, pipeline) == []
+    follow(world, pipeline)
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
+    assert audit(world.settings, pipeline, deep=True).findings == ()

@@ -18,7 +18,7 @@ from include.protocol.errors import (
     TargetBehindLedger,
     TopicRecreated,
 )
-from include.protocol.guard import Apply, guard
+from include.protocol.guard import Apply, guard, verify_still_planned
 from include.protocol.ledger_events import BatchPlanned, Event
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
@@ -123,6 +123,7 @@ class Batches(Generations):
                 with suppress(LakemarkError):
                     self.guarded(batch, worker.state)
             return
+        self.verify_still_planned(worker)
         if batch.batch_id == 0 and worker.state.generations and worker.state.generations[-1].makes_target:
             self.fence_target(worker.state.generations[-1])
         self.target.markers[generation] = batch.batch_id
@@ -141,6 +142,15 @@ class Batches(Generations):
         for r in batch.ranges:
             for offset in range(r.start_offset, r.end_offset):
                 self.applied[generation, (number(batch.topic_ids), r.partition, offset)] += 1
+
+    def verify_still_planned(self, worker: Worker) -> None:
+        """`Landing._verify_still_planned`. The target may be another one than the attempt has looked at: it was lost,
+        and the attempt has just made it again."""
+        batch, state = worker.batch, worker.state
+        if batch.batch_id == 0:
+            state = fold(self.ledger)
+            verify_still_planned(batch, state.planned(P, batch.key).batch)
+        assert self.guarded(batch, state) is Apply
 
     def as_told(self, crash: bool = False) -> bool:
         """Runs one batch, or does what its error says. Returns False if there is nothing to do."""
