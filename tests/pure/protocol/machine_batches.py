@@ -27,7 +27,7 @@ from include.protocol.planning import NewBatch, plan_next, start_topics, verify_
 from include.protocol.settlement import LandedCommit, verify_ledger_not_behind, verify_target_not_behind
 from tests.pure.protocol.machine_generations import Generations
 from tests.pure.protocol.machine_tables import Writing
-from tests.pure.protocol.machine_world import P, Planner, Worker, number
+from tests.pure.protocol.machine_world import P, Planner, Worker, records_in
 from tests.support.batches import COUNTS, NO_COUNTS, merged
 
 
@@ -124,7 +124,7 @@ class Batches(Generations):
                     self.guarded(batch, worker.state)
             return
         self.verify_still_planned(worker)
-        if batch.batch_id == 0 and worker.state.generations and worker.state.generations[-1].makes_target:
+        if batch.batch_id == 0 and worker.state.generations and self.marker(generation - 1) != FENCE:
             self.fence_target(worker.state.generations[-1])
         self.target.markers[generation] = batch.batch_id
         self.target.version += 1
@@ -139,9 +139,8 @@ class Batches(Generations):
         merge = merged(0, 0) if not batch.ranges else merged(5, 6) if self.target.doubled else merged()
         landed = LandedCommit(self.target.version, "now", metadata, merge, self.target.table_id)
         self.target.landed.append(landed)
-        for r in batch.ranges:
-            for offset in range(r.start_offset, r.end_offset):
-                self.applied[generation, (number(batch.topic_ids), r.partition, offset)] += 1
+        for record in records_in(batch):
+            self.applied[generation, record] += 1
 
     def verify_still_planned(self, worker: Worker) -> None:
         """`Landing._verify_still_planned`. The target may be another one than the attempt has looked at: it was lost,

@@ -23,8 +23,19 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Position, positions_to_begin_with
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import Settle, TargetView, settle, verify_ledger_not_behind
-from tests.pure.protocol.machine_tables import Beside
-from tests.pure.protocol.machine_world import PARTITIONS, TOPIC, Kafka, P, Planner, Record, Target, Worker, number
+from tests.pure.protocol.machine_tables import Beside, Row
+from tests.pure.protocol.machine_world import (
+    PARTITIONS,
+    TOPIC,
+    Kafka,
+    P,
+    Planner,
+    Record,
+    Target,
+    Worker,
+    number,
+    records_in,
+)
 
 
 class Generations:
@@ -38,6 +49,7 @@ class Generations:
         self.workers: list[Worker] = []
         self.beside = Beside()
         self.keys: set[BatchKey] = set()  # of every task that Airflow may ever run again
+        self.records: dict[str, set[Record]] = {}  # by the fingerprint of the batch that reads them
         self.applied: Counter[tuple[int, Record]] = Counter()  # by generation
         self.given_up: set[Record] = set()
         self.gone: set[Record] = set()  # applied to a target that was lost
@@ -62,10 +74,15 @@ class Generations:
             match event:
                 case BatchPlanned(batch, _):
                     self.keys.add(batch.key)
+                    self.records[batch.fingerprint] = records_in(batch)
                 case TopicsStarted():
                     self.reading_begins(event.topic_ids, event.start_offsets)
                 case GenerationStarted() if event.recreated:
                     self.reading_begins(event.topic_ids, event.start_offsets)
+
+    def records_of(self, row: Row) -> set[Record]:
+        """The records that a row of a table before the point comes from."""
+        return self.records.get(row[1].partition(" ")[0], set())
 
     def reading_begins(self, topic_ids: Mapping[str, str], offsets: Mapping[TopicPartition, int]) -> None:
         """Nothing was promised before that. A ledger begins anew if it is lost before any of its batches has landed, or
@@ -77,8 +94,9 @@ class Generations:
                 for generation, record in self.applied
                 if generation >= self.lost_before
             )
-            if not seen:
-                self.first[incarnation, tp.partition] = offset
+            if not seen:  # what Kafka no longer holds then, nobody promises: a planner may have slept over a loss
+                held = self.kafka.starts[tp.partition] if incarnation == self.kafka.incarnation else 0
+                self.first[incarnation, tp.partition] = max(offset, held)
 
     def view(self, generation: int) -> TargetView:
         is_fenced = generation == 1 or self.marker(generation - 1) == FENCE

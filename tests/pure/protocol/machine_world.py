@@ -83,3 +83,12 @@ class Worker:
 def number(topic_ids: Mapping[str, str]) -> int:
     """The number of a topic's incarnation."""
     return int(topic_ids[TOPIC].removeprefix("id-"))
+
+
+def records_in(batch: Batch) -> set[Record]:
+    """The records that a batch reads."""
+    return {
+        (number(batch.topic_ids), r.partition, offset)
+        for r in batch.ranges
+        for offset in range(r.start_offset, r.end_offset)
+    }

@@ -220,9 +220,15 @@ class Protocol(Batches, RuleBasedStateMachine):
         self.i7_nothing_is_passed_over()
         self.beside.verify()  # without a further batch
         known = {record for _, record in self.applied} | self.given_up | self.gone
-        for partition in range(PARTITIONS):
-            for offset in range(self.kafka.starts[partition], self.kafka.ends[partition]):
-                assert (self.kafka.incarnation, partition, offset) in known
+        held = {
+            (self.kafka.incarnation, partition, offset)
+            for partition in range(PARTITIONS)
+            for offset in range(self.kafka.starts[partition], self.kafka.ends[partition])
+        }
+        assert held <= known
+        for name, table in self.beside.tables.items():
+            there = {record for row in table.versions[-1].rows for record in self.records_of(row)}
+            assert held <= there | self.given_up, name
 
 
 _SETTINGS = settings(stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck))
