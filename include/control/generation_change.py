@@ -22,18 +22,18 @@ from include.participants.heads import (
     Logs,
     heads_to_begin_with,
     logs_before,
-    newest_heads,
     verify_ledger_not_lost,
 )
 from include.participants.lacks import lacks_of
 from include.protocol.acceptance import verify_accepted
 from include.protocol.batch import FENCE, FORM
+from include.protocol.beginnings import positions_to_begin_with
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.generations import rebuild
 from include.protocol.ledger_events import Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
-from include.protocol.participants import Position, Positions, positions_to_begin_with
+from include.protocol.participants import Position, Positions
 from include.protocol.planning import SourceExtent
 from include.protocol.settlement import verify_ledger_not_behind
 
@@ -109,7 +109,7 @@ class GenerationChange:
     def begin_without_target(self, decide: DecideStart, then: Then) -> None:
         """Begins a generation after one of which nothing can have landed, because there is no target yet."""
         state = self.settler.ledger.state()
-        heads = heads_to_begin_with(self._name, self._logs_before(), state)
+        heads = heads_to_begin_with(self._name, self._logs_before(), state, named=state.positions, form=state.form)
         started = replace(decide(state, self.settler.source(state)), positions=heads)
         self._fence(started).raise_before(state.form)
         self._record(started, then)
@@ -157,8 +157,8 @@ class GenerationChange:
                 started = replace(started, restored_to=stands.restored[1])
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
-            heads = newest_heads(self._name, logs, generation, form)
             ended = LedgerState(generation=generation)  # nothing more is known of it
+            heads = heads_to_begin_with(self._name, logs, ended, named=stands.positions, form=form)
             positions = self._positions(started, ended, logs, named=stands.positions, heads=heads)
             started = self._above_all(started, log, logs, generation=generation, positions=positions)
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
@@ -184,7 +184,7 @@ class GenerationChange:
         self._verify_not_lost(log, state)
         started = decide(state, self.settler.source(state))
         logs = self._logs_before()
-        heads = heads_to_begin_with(self._name, logs, state)
+        heads = heads_to_begin_with(self._name, logs, state, named=state.positions, form=state.form)
         positions = self._positions(started, state, logs, named=state.positions, heads=heads)
         restored = log.view(self._name, state.generation, state.target_version).restored
         rollback = state.last_commit.rollback if state.last_commit is not None else None

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from include.lake.log_tail import newest_infos
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM
+from include.protocol.beginnings import before_what_never_landed
 from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position, Where, rolled_back
+from include.protocol.participants import NOWHERE, Position, Positions, Where, rolled_back
 from include.protocol.settlement import ledger_lost
 from include.settings import Settings
 
+_MAKE = ("CREATE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE")  # operations that give a table another id
 Logs = Mapping[str, TableLog | None]  # of the tables before the point, by name; None: there is no such table
 
 
@@ -97,17 +99,27 @@ def verify_ledger_not_lost(pipeline: str, target: TableLog | None, logs: Logs) -
         raise ledger_lost(pipeline, f"{pipeline}, generations {', '.join(map(str, known))}")
 
 
-def heads_to_begin_with(pipeline: str, logs: Logs, state: LedgerState) -> dict[str, Position]:
-    """The same, for the generation after `state`'s. Batches of the first form name no positions: where one is planned
-    and has begun to land, its tables must stand where they were before it."""
-    heads = newest_heads(pipeline, logs, state.generation, state.form)
-    if state.form > 1 or state.pending is None:
-        return heads
-    key = state.pending.batch.key
+def heads_to_begin_with(
+    pipeline: str, logs: Logs, state: LedgerState, named: Positions, form: int
+) -> dict[str, Position]:
+    """Where the tables of the generation after `state`'s must stand, as far as they go on as they are.
+
+    Args:
+        named: as for `before_what_never_landed`, by table. form: of the ended generation's batches.
+    """
+    heads = newest_heads(pipeline, logs, state.generation, form)
+    pending = state.pending.batch.key if state.pending is not None else None
     for name, log in logs.items():
-        if log is None or heads[name].batch != key:
+        if log is None:
             continue
-        first = next((version for version, live in log.live_commits(pipeline, -1) if live.key == key), None)
-        if first is not None:
-            heads[name] = replace(heads[name], marker=key.batch_id - 1, version=first - 1)
+        live = [(version, batch.key) for version, batch in log.live_commits(pipeline, _made_at(log))]
+        before = before_what_never_landed(heads[name], named.get(name), live, pending)
+        if log.restored(before.version, log.version) is None:
+            heads[name] = before
     return heads
+
+
+def _made_at(log: TableLog) -> int:
+    """The version at which somebody made or replaced a table; -1: none that the log still has."""
+    infos = newest_infos(log.uri, log.version)
+    return next((info["version"] for info in infos if (info.get("operation") or "").startswith(_MAKE)), -1)

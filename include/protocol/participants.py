@@ -276,12 +276,3 @@ def standing(named: Positions, heads: Positions) -> dict[str, Position]:
     """What a new batch stands on: where the last landed batch has left each table; a table that it does not name is
     accepted as it is. A table that the pipeline file has just left out keeps its position: it may come back."""
     return {**heads, **named}
-
-
-def positions_to_begin_with(named: Positions, heads: Positions) -> dict[str, Position]:
-    """Where a new generation's tables must stand: as the last landed batch has left them. A table that lacks that, or
-    that no batch has named, is accepted as it is: a person has looked at it."""
-    return {
-        **named,
-        **{name: head for name, head in heads.items() if name not in named or is_behind(head, named[name])},
-    }

@@ -39,6 +39,7 @@ from include.protocol.participants import (
     Where,
     chunk_may_land,
     decide,
+    verify_not_behind,
 )
 from include.settings import Settings
 from spark_jobs.attempt.content import Part
@@ -80,6 +81,7 @@ class Landing:
         if not part.is_empty:
             writer_of(participant.spec).ensure(self.spark, uri, participant.spec)
         elif TableLog.open(uri) is None:
+            self._verify_never_made(participant)
             return NOWHERE
         step = self._chunk if self.work.batch.is_chunk else self._live
 
@@ -87,6 +89,12 @@ class Landing:
             return step(participant, part, rows, log=_opened(uri), prunes=prunes)
 
         return self._tried(part, land, lambda: self._as_mine(uri, part))
+
+    def _verify_never_made(self, participant: Participant) -> None:
+        """Checks that a table which is not there was not there before: else its loss would be forgotten (I3)."""
+        chain = self.work.stands_on.get(participant.name)
+        if chain is not None and not self.work.batch.is_chunk:
+            verify_not_behind(NOWHERE, chain, Where(str(self.work.batch), participant.name))
 
     def _as_mine(self, uri: LakeUri, part: Part) -> Position | None:
         """Where the table stands, if it holds the part; else None."""

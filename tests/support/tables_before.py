@@ -17,7 +17,7 @@ from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import Role
-from include.protocol.generations import restart
+from include.protocol.generations import Origin, restart
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.participants import Position, Positions, Stamp
 from include.protocol.planning import SourceExtent
@@ -96,12 +96,10 @@ def ask(patch: pytest.MonkeyPatch, source: SourceExtent) -> None:
         patch.setattr(module, "source_extent", lambda declared: source)
 
 
-def reset(coordinator: Coordinator) -> GenerationStarted:
+def reset(coordinator: Coordinator, origin: Origin = "committed") -> GenerationStarted:
     """`lakemark reset`, as a whole."""
 
     def decide(state, source) -> GenerationStarted:
-        return restart(
-            "p", state, source, origin="committed", kafka_order_decides=False, reason="test", started_by="test"
-        )
+        return restart("p", state, source, origin=origin, kafka_order_decides=False, reason="test", started_by="test")
 
     return GenerationChange(coordinator, lambda: None).begin(decide)[0]

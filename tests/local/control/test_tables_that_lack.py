@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from include.participants.fence import Fence
 from include.protocol.batch import FENCE
 from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
 from include.protocol.ledger_events import GenerationStarted
+from include.protocol.participants import NOWHERE
 from include.protocol.ranges import TopicPartition
 from tests.support.batches import batch, source
 from tests.support.hand_made import make_target
@@ -67,6 +69,18 @@ def test_i3_a_reset_for_the_target_does_not_accept_a_history_that_was_rolled_bac
         reset(coordinator)
     assert "--accept history" in failure.value.action
     assert coordinator.ledger.state().generation == 1, "nothing was changed"
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i11_what_an_attempt_has_left_in_a_lost_tables_place_is_no_part_of_it(tmp_path: Path) -> None:
+    """It may never reach the point: the first batch of the new generation takes it back."""
+    coordinator = with_batches(tmp_path, 2)
+    shutil.rmtree(folder_before(coordinator, "history"))
+    history = make_before(coordinator, "history")
+    land_before(history, 1, batch(2))
+    started = reset(coordinator, "earliest")
+    found = (started.positions or {})["history"]
+    assert found == replace(NOWHERE, version=0, identity=str(DeltaTable(history).metadata().id))
 
 
 @pytest.mark.usefixtures("_kafka")

@@ -86,12 +86,16 @@ class Batches(Generations):
         is_committed = record.commit is not None
         return type(guard(batch, self.marker(batch.generation), fingerprint, state.generation, is_committed))
 
+    def looked(self, worker: Worker, name: str) -> Writing | Position | None:
+        chain, begun = worker.state.planned(P, worker.batch.key).stands_on, bool(worker.state.generations)
+        return self.beside.looked(name, worker.batch, chain, worker.digest, begun=begun)
+
     def look_beside(self, worker: Worker, name: str) -> None:
         """`guarded` comes first: what the point holds is left alone."""
         if self.guarded(worker.batch, worker.state) is not Apply:
             self.workers.remove(worker)
             return
-        found = self.beside.looked(name, worker.batch.key, worker.state.positions, worker.digest)
+        found = self.looked(worker, name)
         if found is None:
             self.workers.remove(worker)
         elif isinstance(found, Position):
@@ -107,7 +111,7 @@ class Batches(Generations):
 
     def land_beside(self, worker: Worker, name: str) -> bool:
         """Looks and writes at once. False: the batch has landed long since."""
-        found = self.beside.looked(name, worker.batch.key, worker.state.positions, worker.digest)
+        found = self.looked(worker, name)
         if isinstance(found, Writing):
             self.write_beside(worker, found)
         elif found is not None:
@@ -158,10 +162,10 @@ class Batches(Generations):
         except CountsDisagree:
             pass  # it is recorded: the next run goes on after it
         except (LedgerBehindTarget, BatchMismatch, LedgerConflict):
-            if not self.rebuild(crash):
+            if not self.rebuild(crash, accept=True):
                 self.begin_from_earliest(crash)
         except OffsetsExpired:
-            self.begin_generation(self.skip_decision, crash)
+            self.begin_generation(self.skip_decision, crash, accept=True)
         except (FencedGeneration, TopicRecreated, TargetBehindLedger):  # the first: whatever was decided is ended
             self.begin_from_earliest(crash)
         return True

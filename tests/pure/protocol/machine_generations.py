@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from include.participants.lacks import lacks_of
+from include.protocol.acceptance import verify_accepted
 from include.protocol.batch import FENCE, BatchKey
+from include.protocol.beginnings import positions_to_begin_with
 from include.protocol.errors import CountsDisagree, LakemarkError, LedgerBehindTarget, OffsetsExpired, TerminalError
 from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
 from include.protocol.ledger_events import (
@@ -20,7 +23,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import Position, positions_to_begin_with
+from include.protocol.participants import Position, Positions
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import Settle, TargetView, settle, verify_ledger_not_behind
 from tests.pure.protocol.machine_tables import Beside, Row
@@ -52,6 +55,7 @@ class Generations:
         self.records: dict[str, set[Record]] = {}  # by the fingerprint of the batch that reads them
         self.applied: Counter[tuple[int, Record]] = Counter()  # by generation
         self.given_up: set[Record] = set()
+        self.accepted: dict[str, set[Record]] = {}  # by table: what it may lack, since a person has accepted it
         self.gone: set[Record] = set()  # applied to a target that was lost
         self.lost_before = 0  # the generation that began because ledger and target were lost
         self.first: dict[tuple[int, int], int] = {}  # where reading began, by incarnation and partition
@@ -117,8 +121,8 @@ class Generations:
             if decision.problem is not None:
                 raise decision.problem
 
-    def begin_generation(self, decide, crash: bool) -> None:
-        """`GenerationChange.begin`."""
+    def begin_generation(self, decide, crash: bool, accept: bool = False) -> None:
+        """`GenerationChange.begin`. Args: accept: tables that lack rows, by their names."""
         state = fold(self.ledger)
         if self.marker(state.generation) != FENCE:
             with suppress(CountsDisagree):
@@ -131,11 +135,14 @@ class Generations:
         if marker is not None and marker > state.committed_through:
             verify_ledger_not_behind(P, state, marker)
         self.verify_ledger_not_lost(state)
+        if state.is_fresh:
+            self.beside.accept()
+        decided, heads = decide(state), self.beside.heads_to_begin_with(state, state.positions)
         started = replace(
-            decide(state),
+            decided,
             generation=1 + max(state.generation, self.beside.newest_generation()),
             table_id=self.target.table_id,
-            positions=self.where_tables_must_stand(state),
+            positions=self.where_tables_must_stand(decided, state, state.positions, heads=heads, accept=accept),
         )
         self.fence(started)
         self.given_up |= {
@@ -147,11 +154,10 @@ class Generations:
             self.append([started])
 
     def fence(self, started: GenerationStarted) -> None:
-        if self.marker(started.generation - 1) == FENCE:
-            return
+        if self.marker(started.generation - 1) != FENCE:
+            self.fence_target(started)
         for table in self.beside.tables.values():
             table.fence(started.generation)
-        self.fence_target(started)
 
     def fence_target(self, started: GenerationStarted) -> None:
         self.target.markers |= dict.fromkeys(range(1, started.generation), FENCE)
@@ -175,11 +181,16 @@ class Generations:
         if state.is_fresh and self.target.markers:
             raise LedgerBehindTarget(what="", where="", expected="", found="", action="")
 
-    def where_tables_must_stand(self, state: LedgerState) -> dict[str, Position]:
-        """As the last landed batch left them; as they are, if they lack that, or if the ledger knows nothing."""
-        if state.is_fresh:
-            self.beside.accept()
-        return positions_to_begin_with(state.positions, self.beside.newest_heads(state.generation))
+    def where_tables_must_stand(
+        self, started: GenerationStarted, state: LedgerState, named: Positions, heads: Positions, accept: bool
+    ) -> dict[str, Position]:
+        """`GenerationChange._positions`."""
+        lacks = list(lacks_of(P, dict.fromkeys(heads), named, heads=heads, state=state))
+        accepted = {lack.table for lack in lacks} if accept else set()
+        verify_accepted(P, state, started, lacks=lacks, accepted=accepted)
+        for name in accepted:
+            self.accepted.setdefault(name, set()).update(*self.records.values())
+        return {**positions_to_begin_with(named, heads), **{lack.table: heads[lack.table] for lack in lacks}}
 
     def restarted(self, state: LedgerState, origin: Origin) -> GenerationStarted:
         origin = origin if isinstance(origin, str) else max(0, origin)
@@ -189,7 +200,7 @@ class Generations:
         try:
             self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
         except OffsetsExpired:
-            self.begin_generation(self.skip_decision, crash)
+            self.begin_generation(self.skip_decision, crash, accept=True)
 
     def skip_decision(self, state: LedgerState) -> GenerationStarted:
         offsets = state.committed_offsets
@@ -202,7 +213,7 @@ class Generations:
             raise TerminalError(what="", where="", expected="", found="", action="")
         return skip(P, state, self.kafka.extent(), lost, "", "")
 
-    def rebuild(self, crash: bool) -> bool:
+    def rebuild(self, crash: bool, accept: bool = False) -> bool:
         """`GenerationChange.rebuild`; the rows' offsets are the highest of each partition, at worst too low."""
         try:
             with suppress(CountsDisagree):
@@ -222,8 +233,10 @@ class Generations:
         landed = None if marker is None else self.target.commit_of(BatchKey(generation, marker))
         begun = self.target.begun(generation) if marker is None else None
         started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
-        named = landed.metadata.positions if landed else started.positions
-        positions = positions_to_begin_with(named or {}, self.beside.newest_heads(generation))
+        named = landed.metadata.positions if landed else begun.positions if begun else {}
+        ended = LedgerState(generation=generation)
+        heads = self.beside.heads_to_begin_with(ended, named or {})
+        positions = self.where_tables_must_stand(started, ended, named or {}, heads=heads, accept=accept)
         started = replace(started, table_id=self.target.table_id, positions=positions)
         self.fence(started)
         self.ledger = []

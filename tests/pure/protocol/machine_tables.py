@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from include.protocol.batch import FENCE, BatchKey
+from include.protocol.batch import FENCE, Batch, BatchKey
+from include.protocol.beginnings import before_what_never_landed
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import (
-    NEVER,
+    NOWHERE,
     Land,
     Leave,
     Overtaken,
@@ -20,6 +21,7 @@ from include.protocol.participants import (
     base_of,
     chunk_may_land,
     decide,
+    verify_not_behind,
 )
 
 HERE = Where("p", "history")
@@ -37,6 +39,7 @@ class Version:
 class Table:
     """A table before the point. Its versions start at 0, an empty table."""
 
+    identity: str | None = "t"  # None: there is no such table; whoever writes it makes it
     versions: list[Version] = field(default_factory=lambda: [Version(None, frozenset())])
     markers: dict[int, int] = field(default_factory=dict)  # by generation: a stamp's number, or FENCE
     ended: dict[int, int] = field(default_factory=dict)  # by generation: the stamp's number before its fence
@@ -48,25 +51,28 @@ class Table:
 
     def position(self, generation: int) -> Position:
         """As `TableLog.position`."""
+        if self.identity is None:
+            return NOWHERE
         for g in range(generation, 0, -1):
             number = self.markers.get(g)
             number = self.ended.get(g) if number == FENCE else number
             if number is not None:
                 digest = self.digests.get((g, number))
-                return Position(g, *Stamp.of(number), digest, version=self.head, identity="t")
-        return Position(0, NEVER, 0, None, version=self.head, identity="t")
+                return Position(g, *Stamp.of(number), digest, version=self.head, identity=self.identity)
+        return replace(NOWHERE, version=self.head, identity=self.identity)
 
     def newest_generation(self) -> int:
         """The one after a fence has been decided, and may have begun."""
         return max((g + (marker == FENCE) for g, marker in self.markers.items()), default=0)
 
     def fence(self, generation: int) -> None:
-        for g in range(1, generation):
-            if self.markers.get(g) != FENCE:
-                if g in self.markers:
-                    self.ended[g] = self.markers[g]
-                self.markers[g] = FENCE
-        self.versions.append(Version(None, self.versions[-1].rows))
+        """As `Fence.raise_in`."""
+        left = [g for g in range(1, generation) if self.markers.get(g) != FENCE]
+        if not left or self.identity is None:
+            return
+        self.ended |= {g: self.markers[g] for g in left if g in self.markers}
+        self.markers |= dict.fromkeys(left, FENCE)
+        self.touch()
 
     def touch(self) -> None:
         """Maintenance."""
@@ -79,6 +85,7 @@ class Writing:
 
     table: str
     seen: int
+    identity: str | None
     decision: Land | Replace
 
 
@@ -90,26 +97,52 @@ class Beside:
     landed: set[Row] = field(default_factory=set)  # what landed batches made: all tables must hold it, and nothing else
     chunks: set[Row] = field(default_factory=set)  # of chunks that have landed
     tried: set[Row] = field(default_factory=set)  # of all chunks that were begun
+    missing: dict[str, set[Row]] = field(default_factory=dict)  # by table: what it may lack since it was lost
+    made: int = 0  # tables in the place of lost ones
 
-    def looked(self, name: str, batch: BatchKey, chain: Positions, digest: str) -> Writing | Position | None:
-        """What there is to write; or where the table stands, if there is nothing; or None: ask the point."""
-        table = self.tables[name]
-        if table.markers.get(batch.generation) == FENCE:
+    def looked(self, name: str, batch: Batch, chain: Positions, digest: str, begun: bool) -> Writing | Position | None:
+        """What there is to write; or where the table stands, if there is nothing; or None: ask the point.
+
+        Args:
+            begun: whether the batch's generation has ended another one.
+        """
+        table, key = self.tables[name], batch.key
+        if table.identity is None:
+            if not batch.ranges:
+                if (named := chain.get(name)) is not None:
+                    verify_not_behind(NOWHERE, named, HERE)
+                return NOWHERE
+            self.make(table)
+        if table.markers.get(key.generation) == FENCE:
             return None
-        found = table.position(batch.generation)
-        decision = decide(found, chain.get(name), batch, digest, HERE)
+        found = table.position(key.generation)
+        if begun and found.generation != key.generation:
+            table.fence(key.generation)
+            found = table.position(key.generation)
+        decision = decide(found, chain.get(name), key, digest, HERE)
         match decision:
             case Leave():
                 return found
             case Overtaken():
                 return None
-        return Writing(name, table.head, decision)
+        return Writing(name, table.head, table.identity, decision)
+
+    def make(self, table: Table) -> None:
+        self.made += 1
+        table.identity = f"t{self.made}"
+
+    def lose(self, name: str) -> None:
+        held = (version.rows for version in self.tables[name].versions)
+        self.missing.setdefault(name, set()).update(self.landed, self.chunks, *held)
+        self.tables[name] = Table(None)
 
     def write(self, writing: Writing, batch: BatchKey, digest: str, row: Row | None) -> Position | None:
         """Commits what was decided; None: another commit was faster."""
         table = self.tables[writing.table]
-        if table.head != writing.seen:
+        if table.head != writing.seen or table.identity is None:
             return None
+        if isinstance(writing.decision, Replace) and table.identity != writing.identity:
+            return None  # the files that it starts from are gone
         rows = table.versions[-1].rows
         if isinstance(writing.decision, Replace):
             live = [(n, v.live) for n, v in enumerate(table.versions) if v.live is not None]
@@ -120,12 +153,14 @@ class Beside:
         assert number > table.markers.get(batch.generation, -1)
         table.markers[batch.generation] = number
         table.digests[batch.generation, number] = digest
-        return table.position(batch.generation)
+        return replace(table.position(batch.generation), identity=writing.identity)
 
     def chunk_lands(self, chunk: int, state: LedgerState, killed: bool) -> None:
         row: Row = (chunk, "chunk")
         self.tried.add(row)
         for name, table in self.tables.items():
+            if table.identity is None:
+                self.make(table)
             if table.markers.get(state.generation) == FENCE:
                 return
             if not chunk_may_land(table.position(state.generation), state.positions.get(name), state.generation):
@@ -158,9 +193,18 @@ class Beside:
         """The same, if the tables may know later generations."""
         return self.heads(max(generation, self.newest_generation()))
 
+    def heads_to_begin_with(self, state: LedgerState, named: Positions) -> dict[str, Position]:
+        """As the function in `heads`."""
+        heads = self.newest_heads(state.generation)
+        pending = None if state.pending is None else state.pending.batch.key
+        for name, head in heads.items():
+            live = [(n, v.live) for n, v in enumerate(self.tables[name].versions) if v.live is not None]
+            heads[name] = before_what_never_landed(head, named.get(name), live, pending)
+        return heads
+
     def verify(self) -> None:
         """Every head holds what has landed, and nothing else but what chunks that are not done have left."""
-        wanted = self.landed | self.chunks
+        landed = self.landed | self.chunks
         for name, table in self.tables.items():
-            held = table.versions[-1].rows
-            assert wanted <= held <= wanted | self.tried, (name, wanted - held, held - wanted - self.tried)
+            wanted, held = landed - self.missing.get(name, set()), table.versions[-1].rows
+            assert wanted <= held <= landed | self.tried, (name, wanted - held, held - landed - self.tried)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from include.protocol.batch import Batch, BatchKey, Pin
+from include.protocol.beginnings import positions_to_begin_with
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import LedgerBehindTarget, RetryableError, TargetBehindLedger, TerminalError
 from include.protocol.generations import after_a_loss
@@ -24,7 +25,6 @@ from include.protocol.participants import (
     base_of,
     chunk_may_land,
     decide,
-    positions_to_begin_with,
     repair_due,
     standing,
 )

@@ -29,6 +29,7 @@ from tests.pure.protocol.machine_batches import Batches
 from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DISASTERS = ("retention", "retention", "topic", "ledger", "target", "table", "both", "another writer")
 WHICH = st.integers(0, 999)  # which one of those that there are, counted round and round
 
 
@@ -124,8 +125,9 @@ class Protocol(Batches, RuleBasedStateMachine):
         act=st.sampled_from(["as told", "as told", "reset", "earliest", "skip", "rebuild"]),
         back=st.integers(0, 3),
         crash=st.booleans(),
+        accept=st.booleans(),
     )
-    def a_person_acts(self, act: str, back: int, crash: bool) -> None:
+    def a_person_acts(self, act: str, back: int, crash: bool, accept: bool) -> None:
         """Does what the error says, or something else; is killed half way, or not."""
         with suppress(LakemarkError):
             match act:
@@ -133,17 +135,19 @@ class Protocol(Batches, RuleBasedStateMachine):
                     self.as_told(crash)
                 case "reset":
                     self.begin_generation(
-                        lambda state: self.restarted(state, state.committed_through + 1 - back), crash
+                        lambda state: self.restarted(state, state.committed_through + 1 - back), crash, accept
                     )
                 case "earliest":
-                    self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
+                    self.begin_generation(lambda state: self.restarted(state, "earliest"), crash, accept)
                 case "skip":
-                    self.begin_generation(self.skip_decision, crash)
+                    self.begin_generation(self.skip_decision, crash, accept)
                 case "rebuild":
-                    self.rebuild(crash)
+                    self.rebuild(crash, accept)
 
     @rule(
-        what=st.sampled_from(["retention", "retention", "topic", "ledger", "target", "both", "another writer"]),
+        what=st.sampled_from(
+            ["retention", "retention", "topic", "ledger", "target", "table", "both", "another writer"]
+        ),
         keep=st.integers(0, 8),
         which=WHICH,
     )
@@ -154,6 +158,8 @@ class Protocol(Batches, RuleBasedStateMachine):
                 self.kafka.starts[p] = max(self.kafka.starts[p], self.kafka.ends[p] - keep)
             case "topic":
                 self.kafka = Kafka(self.kafka.incarnation + 1)
+            case "table":
+                self.beside.lose(("history", "quarantine")[keep % 2])
             case "another writer":
                 self.target.doubled = not self.target.doubled
             case "ledger":  # lost, or replaced by an old copy
@@ -228,7 +234,7 @@ class Protocol(Batches, RuleBasedStateMachine):
         assert held <= known
         for name, table in self.beside.tables.items():
             there = {record for row in table.versions[-1].rows for record in self.records_of(row)}
-            assert held <= there | self.given_up, name
+            assert held <= there | self.given_up | self.accepted.get(name, set()), name
 
 
 _SETTINGS = settings(stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck))

@@ -12,44 +12,24 @@ from typing import Any
 
 import pytest
 
-from tests.pure.protocol.test_protocol_machine import Protocol
+from tests.pure.protocol.test_protocol_machine import DISASTERS, Protocol
 
 ANY, YES_OR_NO = range(1000), (False, True)
+UNTIL = ("planned", "read", "history landed", "quarantine landed", "landed", "settled")
+ACTS = ("as told", "reset", "earliest", "skip", "rebuild")
 # Rule, how often, what must be there for it, and what its arguments may be.
 MOVES: list[tuple[str, int, str | None, dict[str, Iterable[Any]]]] = [
     ("records_arrive", 2, None, {"partition": range(2), "records": range(1, 7)}),
     ("a_planner_decides", 2, None, {}),
     ("a_planner_records", 2, "planners", {"which": ANY}),
-    (
-        "a_run",
-        6,
-        None,
-        {
-            "until": ("planned", "read", "history landed", "quarantine landed", "landed", "settled"),
-            "records": range(10),
-        },
-    ),
+    ("a_run", 6, None, {"until": UNTIL, "records": range(10)}),
     ("an_attempt_reads", 3, "keys", {"which": ANY, "program": "PQ"}),
     ("an_attempt_goes_on", 8, "workers", {"which": ANY, "answer_lost": YES_OR_NO, "dies": YES_OR_NO}),
     ("a_chunk_lands", 2, None, {"chunk": range(10), "killed": YES_OR_NO}),
     ("maintenance", 1, None, {"name": ("history", "quarantine")}),
     ("a_task_settles", 1, "keys", {"which": ANY}),
-    (
-        "a_person_acts",
-        3,
-        None,
-        {"act": ("as told", "reset", "earliest", "skip", "rebuild"), "back": range(4), "crash": YES_OR_NO},
-    ),
-    (
-        "a_disaster",
-        1,
-        None,
-        {
-            "what": ("retention", "topic", "ledger", "target", "both", "another writer"),
-            "keep": range(9),
-            "which": ANY,
-        },
-    ),
+    ("a_person_acts", 3, None, {"act": ACTS, "back": range(4), "crash": YES_OR_NO, "accept": YES_OR_NO}),
+    ("a_disaster", 1, None, {"what": DISASTERS, "keep": range(9), "which": ANY}),
 ]
 
 

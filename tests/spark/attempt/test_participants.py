@@ -3,6 +3,7 @@ after it, is taken back (I11)."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -164,6 +165,23 @@ def test_i3_a_table_before_the_point_that_is_replaced_is_noticed(world: World) -
     report = audit(world.settings, pipeline)
     assert report.findings == ()
     assert [line for line in report.on_record if line.startswith("history, version ")]
+
+
+def test_i3_a_quarantine_that_is_lost_while_a_batch_is_planned_is_noticed_though_the_batch_sets_nothing_aside(
+    world: World,
+) -> None:
+    topic = world.topic(partitions=1)
+    pipeline = world.pipeline(topic)
+    world.produce(topic, [*changes(range(4), 1), b"{"], 1)
+    world.run_batch(pipeline)
+    world.produce(topic, changes(range(4), 2), 1)
+    world.coordinator(pipeline).plan()
+    shutil.rmtree(str(world.coordinator(pipeline).tables.quarantine))
+    with pytest.raises(TargetBehindLedger, match="quarantine"):
+        world.attempt(pipeline, 1)
+    follow(world, pipeline)
+    assert len(world.quarantine(pipeline)) == 1
+    assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
 def test_i11_a_history_that_the_file_left_out_for_a_batch_is_mended_when_it_comes_back(world: World) -> None:

@@ -1,0 +1,39 @@
+"""Where the tables before the point must stand when a generation begins. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from include.protocol.batch import BatchKey
+from include.protocol.participants import NOWHERE, Position, Positions, is_behind
+
+
+def before_what_never_landed(
+    head: Position, named: Position | None, live: Iterable[tuple[int, BatchKey]], pending: BatchKey | None
+) -> Position:
+    """Where a table must stand that goes on as it is, because nobody says where it stood, or because it is another one
+    than that. It is the head, or what the table held before batches wrote it that may never reach the point.
+
+    Args:
+        named: as for `positions_to_begin_with`. live: the commits of live batches since the table was made, oldest
+            first, with their versions. pending: the batch that is planned.
+    """
+    if named is not None and named.identity not in (None, head.identity):  # no landed batch names this table
+        first = next((version for version, _ in live), None)
+        before = replace(NOWHERE, identity=head.identity)
+    elif named is None and pending is not None and head.batch == pending:
+        first = next((version for version, key in live if key == pending), None)
+        before = replace(head, marker=pending.batch_id - 1, revision=0, digest=None)
+    else:
+        return head
+    return head if first is None else replace(before, version=first - 1)
+
+
+def positions_to_begin_with(named: Positions, heads: Positions) -> dict[str, Position]:
+    """Where a new generation's tables must stand: as the last landed batch has left them. A table that lacks that, or
+    that no batch has named, is accepted as it is: a person has looked at it."""
+    return {
+        **named,
+        **{name: head for name, head in heads.items() if name not in named or is_behind(head, named[name])},
+    }
