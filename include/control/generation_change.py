@@ -17,6 +17,7 @@ from include.fault_points import fault_point
 from include.lake.delta_tables import commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
 from include.participants.fence import Commit, Fence
 from include.participants.heads import (
     Logs,
@@ -25,7 +26,7 @@ from include.participants.heads import (
     verify_ledger_not_lost,
 )
 from include.participants.lacks import lacks_of
-from include.protocol.acceptance import verify_accepted
+from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, FORM
 from include.protocol.beginnings import positions_to_begin_with
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
@@ -48,8 +49,8 @@ class GenerationChange:
 
     Args:
         create_target: creates the target's table if there is none, because a fence is a commit of that table.
-        fence_target: see `Fence.commit_to_target`. accepted: the tables before the point, by name, with which a person
-            wants to go on as they are.
+        fence_target: see `Fence.commit_to_target`. accepted: the tables, by name, with which a person wants to go
+            on as they are.
     """
 
     settler: Settler
@@ -61,7 +62,9 @@ class GenerationChange:
         """How the generation would begin. Writes nothing. Raises as `begin` does."""
         log, state = self._target_log(), self.settler.ledger.state()
         if log is None:
-            return decide(state, self.settler.source(state))
+            started = decide(state, self.settler.source(state))
+            self._verify_accepted(started, state, self._lacks_of_the_target(state, None))
+            return started
         started = self._decided(decide, log, state)
         self._verify_not_purged(log, state, started)
         return started
@@ -79,9 +82,10 @@ class GenerationChange:
         Raises:
             RetryableError: attempts landed in between, every time.
             TerminalError: it would read changes again whose deletes were purged. Whatever `decide` raises.
-            TargetBehindLedger: a table beside the target lacks rows, and this would leave it so.
+            TargetBehindLedger: a table lacks rows, and this would leave it so.
         """
         if self._target_log() is None:
+            self.preview(decide)  # what must not be decided makes no table
             self.create_target()
         for _ in range(_RACES_MAX):
             if not self._is_fenced():
@@ -185,6 +189,7 @@ class GenerationChange:
         started = decide(state, self.settler.source(state))
         logs = self._logs_before()
         heads = heads_to_begin_with(self._name, logs, state, named=state.positions, form=state.form)
+        self._verify_accepted(started, state, self._lacks_of_the_target(state, log))
         positions = self._positions(started, state, logs, named=state.positions, heads=heads)
         restored = log.view(self._name, state.generation, state.target_version).restored
         rollback = state.last_commit.rollback if state.last_commit is not None else None
@@ -199,8 +204,16 @@ class GenerationChange:
         """Where the generation's tables must stand. One that is not as the last batch left it begins as it is: it is
         filled again, or a person has accepted it."""
         lacks = list(lacks_of(self._name, logs, named, heads=heads, state=state))
-        verify_accepted(self._name, state, started, lacks=lacks, accepted=self.accepted)
+        self._verify_accepted(started, state, lacks)
         return {**positions_to_begin_with(named, heads), **{lack.table: heads[lack.table] for lack in lacks}}
+
+    def _lacks_of_the_target(self, state: LedgerState, log: TableLog | None) -> list[Lack]:
+        view = log.view(self._name, state.generation, state.target_version) if log is not None else None
+        point = Catalog.of(self.settler.pipeline).point
+        return lacks_of_the_target(self._name, point.name, state, view)
+
+    def _verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: list[Lack]) -> None:
+        verify_accepted(self._name, state, started, lacks=lacks, accepted=self.accepted)
 
     def _verify_not_lost(self, log: TableLog | None, state: LedgerState) -> None:
         if state.is_fresh:

@@ -1,4 +1,4 @@
-"""What a new generation does with tables that are not as the last landed batch left them. Pure.
+"""What a new generation does with tables, the target among them, that are not as the last landed batch left them. Pure.
 
 Reading again fills such a table, as far as the new generation begins early enough. Otherwise it would go on without
 what it lacks, for good and in silence: a person has to accept it by its name.
@@ -10,19 +10,37 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from include.protocol.errors import TargetBehindLedger
-from include.protocol.ledger_events import EARLIEST, GenerationStarted
+from include.protocol.ledger_events import EARLIEST, PROMOTION, GenerationStarted
 from include.protocol.ledger_state import LedgerState
+from include.protocol.settlement import TargetView, verify_target_not_behind
 
 
 @dataclass(frozen=True)
 class Lack:
-    """A table before the point that cannot be made what the last landed batch has left there."""
+    """A table that cannot be made what the last landed batch has left there."""
 
     table: str  # the participant's name
     expected: str
     found: str
     first: int | None = None  # the batch of the generation from which on it lacks rows; None: earlier ones, too
     is_surplus: bool = False  # it holds rows of a batch that never landed: reading again does not remove them
+    is_target: bool = False
+
+
+def lacks_of_the_target(pipeline: str, table: str, state: LedgerState, target: TargetView | None) -> list[Lack]:
+    """What the target lacks, as `verify_target_not_behind` sees it.
+
+    Args:
+        table: the participant's name. target: None if there is no such table.
+    """
+    try:
+        verify_target_not_behind(pipeline, state, target)
+    except TargetBehindLedger as error:
+        first = None
+        if target is not None and target.restored is not None and target.restored[1] is not None:
+            first = state.first_after(target.restored[1])
+        return [Lack(table, expected=error.expected, found=error.found, first=first, is_target=True)]
+    return []
 
 
 def verify_accepted(
@@ -39,13 +57,11 @@ def verify_accepted(
     left = [lack for lack in lacks if lack.table not in accepted and not _fills(started, state, lack)]
     if left:
         raise TargetBehindLedger(
-            what="a table that batches write beside the target is not as the last batch left it, and this would leave "
-            "it so",
+            what="a table that batches write is not as the last batch left it, and this would leave it so",
             where=f"{pipeline}, {', '.join(lack.table for lack in left)}",
             expected="; ".join(lack.expected for lack in left),
             found="; ".join(lack.found for lack in left),
-            action=f"nothing was changed. {_way_out(pipeline, left)}; or, to go on with it as it is, the same command "
-            f"with {' '.join(f'--accept {lack.table}' for lack in left)} (in Airflow: the form of "
+            action=f"nothing was changed. {_way_out(pipeline, started, left)} (in Airflow: the form of "
             f"`lakemark__{pipeline}__reset`)",
         )
 
@@ -56,13 +72,27 @@ def _fills(started: GenerationStarted, state: LedgerState, lack: Lack) -> bool:
         return False
     if started.origin == EARLIEST:
         return True
+    if lack.is_target and started.origin.startswith(PROMOTION):  # other rows take the place of all of its rows
+        return True
     if lack.first is None or started.generation <= state.generation:
         return False
     wanted = state.offsets_before(lack.first)
     return all(started.start_offsets.get(tp, offset) <= offset for tp, offset in wanted.items())
 
 
-def _way_out(pipeline: str, left: Sequence[Lack]) -> str:
+def _way_out(pipeline: str, started: GenerationStarted, left: Sequence[Lack]) -> str:
+    accept = " --accept ".join(lack.table for lack in left)
+    if started.skipped:  # what is given up now stops a reset, too
+        ranges = " --range ".join(lost.as_argument() for lost in started.skipped)
+        return (
+            f"Bring the right table back; or `lakemark ledger skip {pipeline} --range {ranges} --accept {accept} "
+            f"--reason ...`, and then `lakemark reset {pipeline} --from {EARLIEST} --reason ...` fills it again "
+            "(changes are order-proof)"
+        )
+    return f"{_filled_again(pipeline, left)}; or, to go on with it as it is, the same command with --accept {accept}"
+
+
+def _filled_again(pipeline: str, left: Sequence[Lack]) -> str:
     firsts = [lack.first for lack in left if lack.first is not None]
     origin = EARLIEST if len(firsts) < len(left) else str(min(firsts))
     again = f"`lakemark reset {pipeline} --from {origin} --reason ...` fills it again (changes are order-proof)"

@@ -72,6 +72,28 @@ def test_i3_a_reset_for_the_target_does_not_accept_a_history_that_was_rolled_bac
 
 
 @pytest.mark.usefixtures("_kafka")
+def test_i3_a_reset_for_another_reason_does_not_accept_a_target_that_was_lost(tmp_path: Path) -> None:
+    coordinator = with_batches(tmp_path, 2)
+    target = Path(str(coordinator.tables.target))
+    shutil.rmtree(target)
+    with pytest.raises(TargetBehindLedger) as failure:
+        reset(coordinator)
+    assert "--accept target" in failure.value.action
+    assert not target.exists(), "nothing was changed"
+    assert reset(coordinator, "earliest").start_offsets == {TP: 0}
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i3_a_reset_for_another_reason_does_not_accept_a_target_that_was_rolled_back(tmp_path: Path) -> None:
+    coordinator = with_batches(tmp_path, 4)
+    DeltaTable(str(coordinator.tables.target)).restore(2)
+    with pytest.raises(TargetBehindLedger) as failure:
+        reset(coordinator)
+    assert "`lakemark reset p --from 2 --reason ...` fills it again" in failure.value.action
+    assert reset(coordinator, 2).start_offsets == {TP: 20}
+
+
+@pytest.mark.usefixtures("_kafka")
 def test_i11_what_an_attempt_has_left_in_a_lost_tables_place_is_no_part_of_it(tmp_path: Path) -> None:
     """It may never reach the point: the first batch of the new generation takes it back."""
     coordinator = with_batches(tmp_path, 2)

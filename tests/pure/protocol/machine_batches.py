@@ -130,6 +130,7 @@ class Batches(Generations):
         self.verify_still_planned(worker)
         if batch.batch_id == 0 and worker.state.generations and self.marker(generation - 1) != FENCE:
             self.fence_target(worker.state.generations[-1])
+        self.target.is_there = True
         self.target.markers[generation] = batch.batch_id
         self.target.version += 1
         counts = COUNTS if batch.ranges else NO_COUNTS
@@ -165,7 +166,7 @@ class Batches(Generations):
             if not self.rebuild(crash, accept=True):
                 self.begin_from_earliest(crash)
         except OffsetsExpired:
-            self.begin_generation(self.skip_decision, crash, accept=True)
+            self.skip_as_told(crash)
         except (FencedGeneration, TopicRecreated, TargetBehindLedger):  # the first: whatever was decided is ended
             self.begin_from_earliest(crash)
         return True

@@ -8,10 +8,17 @@ from contextlib import suppress
 from dataclasses import replace
 
 from include.participants.lacks import lacks_of
-from include.protocol.acceptance import verify_accepted
+from include.protocol.acceptance import lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, BatchKey
 from include.protocol.beginnings import positions_to_begin_with
-from include.protocol.errors import CountsDisagree, LakemarkError, LedgerBehindTarget, OffsetsExpired, TerminalError
+from include.protocol.errors import (
+    CountsDisagree,
+    LakemarkError,
+    LedgerBehindTarget,
+    OffsetsExpired,
+    TargetBehindLedger,
+    TerminalError,
+)
 from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
 from include.protocol.ledger_events import (
     BatchCommitted,
@@ -102,7 +109,9 @@ class Generations:
                 held = self.kafka.starts[tp.partition] if incarnation == self.kafka.incarnation else 0
                 self.first[incarnation, tp.partition] = max(offset, held)
 
-    def view(self, generation: int) -> TargetView:
+    def view(self, generation: int) -> TargetView | None:
+        if not self.target.is_there:
+            return None
         is_fenced = generation == 1 or self.marker(generation - 1) == FENCE
         return TargetView(self.marker(generation), self.target.table_id, None, is_fenced)
 
@@ -138,6 +147,10 @@ class Generations:
         if state.is_fresh:
             self.beside.accept()
         decided, heads = decide(state), self.beside.heads_to_begin_with(state, state.positions)
+        lacking = lacks_of_the_target(P, "target", state, self.view(state.generation))
+        verify_accepted(P, state, decided, lacking, accepted={"target"} if accept else ())
+        if lacking and accept:
+            self.accepted.setdefault("target", set()).update(*self.records.values())
         started = replace(
             decided,
             generation=1 + max(state.generation, self.beside.newest_generation()),
@@ -161,6 +174,7 @@ class Generations:
 
     def fence_target(self, started: GenerationStarted) -> None:
         self.target.markers |= dict.fromkeys(range(1, started.generation), FENCE)
+        self.target.is_there = True
         self.target.fences.append(fence_metadata(P, started))
         self.target.version += 1
 
@@ -200,7 +214,15 @@ class Generations:
         try:
             self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
         except OffsetsExpired:
+            self.skip_as_told(crash)
+
+    def skip_as_told(self, crash: bool) -> None:
+        """Gives up what has expired; where a table lacks more, the error gives two commands."""
+        try:
+            self.begin_generation(self.skip_decision, crash)
+        except TargetBehindLedger:
             self.begin_generation(self.skip_decision, crash, accept=True)
+            self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
 
     def skip_decision(self, state: LedgerState) -> GenerationStarted:
         offsets = state.committed_offsets

@@ -40,6 +40,7 @@ class Target:
     landed: list[LandedCommit] = field(default_factory=list)
     fences: list[str] = field(default_factory=list)  # metadata
     version: int = 0
+    is_there: bool = False  # else the first commit makes it
     table_id: str = "id"
     doubled: bool = False  # another writer has put rows there twice: a MERGE changes more of them than it should
 

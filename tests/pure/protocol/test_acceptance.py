@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from include.protocol.acceptance import Lack, verify_accepted
+from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
 from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_events import BatchPlanned, GenerationStarted, TopicsStarted
 from include.protocol.ledger_fold import fold
-from include.protocol.ranges import TopicPartition
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.settlement import TargetView
 from tests.support.batches import batch, committed
 
 TP = TopicPartition("t", 0)
@@ -25,6 +27,34 @@ HISTORY = Lack("history", expected="all", found="less", first=1)  # the batches 
 
 def started(offset: int, origin: str = "batch 1") -> GenerationStarted:
     return GenerationStarted(2, {TP: offset}, {"t": "id-t"}, "cluster", origin, "test", "test")
+
+
+def target(marker: int | None = 2, back_to: int | None = None, table_id: str = "id") -> TargetView:
+    return TargetView(marker, table_id, restored=None if back_to is None else (9, back_to))
+
+
+@pytest.mark.parametrize(
+    ("found", "first"),
+    [(None, None), (target(marker=None), None), (target(back_to=1), 1), (target(back_to=2), 2), (target(), "nothing")],
+)
+def test_i3_what_the_target_lacks_is_filled_or_accepted_too(found: TargetView | None, first: int | str | None) -> None:
+    """Else a reset or a skip for another reason would pass over it in silence."""
+    lacks = lacks_of_the_target("p", "target", STATE, found)
+    assert [(lack.table, lack.first) for lack in lacks] == ([] if first == "nothing" else [("target", first)])
+    if lacks:
+        with pytest.raises(TargetBehindLedger, match="--accept target"):
+            verify_accepted("p", STATE, started(30, "committed"), lacks, accepted=())
+        verify_accepted("p", STATE, started(0, "earliest"), lacks, accepted=())
+        verify_accepted("p", STATE, started(30, "backfill 3"), lacks, accepted=())  # other rows take its place
+
+
+def test_what_expired_stops_a_reset_so_it_is_given_up_first() -> None:
+    skipping = replace(started(35, "committed"), skipped=(OffsetRange("t", 0, 30, 35),))
+    with pytest.raises(TargetBehindLedger) as failure:
+        verify_accepted("p", STATE, skipping, lacks_of_the_target("p", "target", STATE, None), accepted=())
+    first, then = re.findall(r"`(lakemark [^`]*)`", failure.value.action)[:2]
+    assert first == "lakemark ledger skip p --range t-0:30-35 --accept target --reason ..."
+    assert then == "lakemark reset p --from earliest --reason ..."
 
 
 @pytest.mark.parametrize(
