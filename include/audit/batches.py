@@ -213,12 +213,13 @@ def foreign_findings(pipeline: str, entries: Sequence[LogEntry], table: str | No
     where = pipeline if table is None else f"{pipeline}, {table}"
     for entry in _foreign(entries):
         if entry.version > _last_fence(entries):
+            accept = f" --accept {table or 'target'}" if entry.operation == "RESTORE" else ""  # it may lack rows now
             yield Finding(
                 f"another writer changed the table's rows: {entry.operation}",
                 f"{where}, version {entry.version}, by {entry.engine}",
                 f"find out who; to undo it, RESTORE the version before: `lakemark run {pipeline}` says from which "
                 "batch on to read again, if any has landed since; if it is as it should be, "
-                f"`lakemark reset {pipeline} --reason ...` puts it on record",
+                f"`lakemark reset {pipeline}{accept} --reason ...` puts it on record",
             )
 
 

@@ -7,9 +7,12 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.OpenOption;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
 import java.util.Iterator;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
@@ -21,8 +24,10 @@ import org.apache.hadoop.fs.Path;
  * its name by a hard link, which the file system makes only if no file has that name. The bytes are on the disk before
  * that, so a crash of the machine leaves no empty commit.
  *
- * A commit may name the version that it succeeds (a setting of its session). Then it lands there or nowhere: what was
- * decided from that version is not true of a later one. Delta alone would land it behind whatever came in between.
+ * A commit may name the version that it succeeds, and that version's stamp (a setting of its session: 57@STAMP). Then it
+ * lands there or nowhere: what was decided from that version is not true of a later one, nor of a table that was made
+ * under the same name since. Delta alone would land it behind whatever came in between. No commit lands without the one
+ * before it: the table was lost, and this would leave a gap in the log of the next one.
  */
 public class PosixLogStore extends HadoopFileSystemLogStore {
 
@@ -38,7 +43,7 @@ public class PosixLogStore extends HadoopFileSystemLogStore {
             return;
         }
         File commit = new File(path.toUri().getPath());
-        refuseIfOvertaken(commit.getName(), configuration.get(SUCCEEDS));
+        refuseIfOvertaken(commit, configuration.get(SUCCEEDS));
         File temporary = new File(createTempPath(path).toUri().getPath());
         try {
             writeDurably(temporary, actions);
@@ -53,14 +58,36 @@ public class PosixLogStore extends HadoopFileSystemLogStore {
         return Boolean.TRUE;
     }
 
-    private static void refuseIfOvertaken(String name, String version) throws IOException {
-        if (version == null || !name.endsWith(".json")) {
+    private static void refuseIfOvertaken(File commit, String succession) throws IOException {
+        String name = commit.getName();
+        if (!name.matches("[0-9]{20}\\.json")) {
             return;
         }
-        String expected = String.format("%020d.json", new Object[] {Long.valueOf(Long.parseLong(version) + 1)});
-        if (!name.equals(expected)) {
-            throw new IOException("LAKEMARK_OVERTAKEN: the commit must be " + expected + " and would be " + name);
+        long version = Long.parseLong(name.substring(0, 20));
+        if (version > 0) {
+            File before = file(commit, version - 1, ".json");
+            if (!before.exists() && !file(commit, version - 1, ".checkpoint.parquet").exists()) {
+                throw new IOException("LAKEMARK_OVERTAKEN: " + before + " is gone, so the table was lost");
+            }
+            if (succession != null && !succession.equals((version - 1) + "@" + stampOf(before))) {
+                throw new IOException("LAKEMARK_OVERTAKEN: " + name + " does not succeed " + succession);
+            }
+        } else if (succession != null) {
+            throw new IOException("LAKEMARK_OVERTAKEN: " + name + " does not succeed " + succession);
         }
+    }
+
+    private static File file(File commit, long version, String suffix) {
+        return new File(commit.getParentFile(), String.format("%020d", new Object[] {Long.valueOf(version)}) + suffix);
+    }
+
+    /** As `PosixLogStore.stamp` in Python. */
+    private static String stampOf(File commit) throws IOException {
+        if (!commit.exists()) {
+            return "None";
+        }
+        FileTime changed = Files.getLastModifiedTime(commit.toPath(), new LinkOption[0]);
+        return String.valueOf(changed.to(TimeUnit.MICROSECONDS));
     }
 
     private static void writeDurably(File file, Iterator actions) throws IOException {

@@ -201,15 +201,22 @@ def keep_few_files(table: OpenedTable, files_max: int = 100) -> None:
 
 
 def commit_markers(
-    table: OpenedTable, markers: Mapping[str, int], metadata: str, operation: str = "LAKEMARK FENCE"
+    table: OpenedTable,
+    markers: Mapping[str, int],
+    metadata: str,
+    operation: str = "LAKEMARK FENCE",
+    stamp: str | None = None,
 ) -> bool:
     """Commits markers (by appId) and metadata without rows, as the next version. False if that version exists or has
-    existed. Log clean-up frees the file name again, but no reader would look at a commit under an old name.
+    existed, or if the table was lost. Log clean-up frees the name again, but nobody reads a commit under an old name.
 
     It is a compare-and-swap on the whole table. The commit is written by hand, since deltalake cannot write to a
     clustered table. It has two kinds of action, `commitInfo` and `txn` (Delta protocol, "Commit Provenance Information"
     and "Transaction Identifiers"). Some table features add rules for these actions. Tables with such a feature are
     refused here.
+
+    Args:
+        stamp: of the opened version; None: it is not compared.
 
     Raises:
         TerminalError: the table has such a feature.
@@ -235,18 +242,18 @@ def commit_markers(
     actions: list[JsonObject] = [{"commitInfo": provenance}]
     actions += [{"txn": {"appId": a, "version": v, "lastUpdated": now}} for a, v in markers.items()]
     uri, content = uri_of(table), "".join(json.dumps(a) + "\n" for a in actions)
-    if not log_store_of(uri).create(table.version() + 1, content.encode()):
+    if not log_store_of(uri).create(table.version() + 1, content.encode(), succeeds=stamp):
         return False
     after = open_table(uri)
     return after is not None and all((after.transaction_version(a) or 0) >= v for a, v in markers.items())
 
 
-def commit_marker(table: OpenedTable, app_id: str, number: int, metadata: str) -> bool:
+def commit_marker(table: OpenedTable, app_id: str, number: int, metadata: str, stamp: str | None) -> bool:
     """Commits one marker and no rows to a table that records are appended to. Returns as `commit_markers`.
 
     Delta's writers make checkpoints, and a commit by hand does not. Without any, opening would become slow.
     """
-    if not commit_markers(table, {app_id: number}, metadata, "LAKEMARK MARKER"):
+    if not commit_markers(table, {app_id: number}, metadata, "LAKEMARK MARKER", stamp):
         return False
     if (table.version() + 1) % _CHECKPOINT_EVERY == 0:
         with suppress(DeltaError, OSError):  # a later commit makes one

@@ -36,13 +36,21 @@ class LogStore(Protocol):
         """The size of a commit in bytes; None if there is no such commit (any more)."""
         ...
 
-    def create(self, version: int, content: bytes) -> bool:
+    def stamp(self, version: int) -> str | None:
+        """Tells a commit from that of the same version in a table that was made again under the same name; None if
+        there is no such commit (any more)."""
+        ...
+
+    def create(self, version: int, content: bytes, succeeds: str | None = None) -> bool:
         """Creates a commit, in full or not at all.
+
+        Args:
+            succeeds: the stamp of the version before; None: any.
 
         Returns:
             False if the version is taken. Only the store itself decides that, in one atomic step. If log clean-up has
             removed a version's file, the version counts as free: the caller must find out whether anybody reads the
-            commit.
+            commit. False, too, if the version before is not there, or has another stamp: the table was lost.
 
         Raises:
             OSError: the commit may be there or not.

@@ -54,7 +54,18 @@ class PosixLogStore:
         except FileNotFoundError:
             return None
 
-    def create(self, version: int, content: bytes) -> bool:
+    def stamp(self, version: int) -> str | None:
+        try:
+            changed = Path(self._folder, commit_file(version)).stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+        return str(changed // 1000)  # Java tells microseconds
+
+    def create(self, version: int, content: bytes, succeeds: str | None = None) -> bool:
+        if version > 0 and not (self.has(version - 1) or self.has_checkpoint(version - 1)):
+            return False
+        if succeeds is not None and self.stamp(version - 1) != succeeds:
+            return False
         path = Path(self._folder, commit_file(version))
         temporary = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
         try:

@@ -25,25 +25,28 @@ from include.protocol.settlement import LandedCommit, TargetView
 
 @dataclass(frozen=True)
 class TableLog:
-    """The log of one table, at the moment of opening.
-
-    The newest commits nearly always hold what a batch needs, and they are read by name. For everything else the table
-    is opened as it was at that moment (see `log_tail`).
-    """
+    """The log of one table, at the moment of opening. The newest commits hold nearly all that a batch needs: they are
+    read by name. For everything else the table is opened as it was at that moment (see `log_tail`)."""
 
     uri: LakeUri
     version: int
+    stamp: str | None  # of that version: see `LogStore.stamp`
     tail: LogTail | None
     _opened: OpenedTable | None = None
 
     @classmethod
     def open(cls, uri: LakeUri) -> TableLog | None:
         """None if there is no such table yet. Raises TableDamaged."""
-        tail = LogTail.of(uri)
-        if tail is not None:
-            return cls(uri, tail.version, tail)
+        log = log_store_of(uri)
+        if (tail := LogTail.of(uri)) is not None:
+            return cls(uri, tail.version, log.stamp(tail.version), tail)
         table = open_table(uri)
-        return cls(uri, table.version(), None, table) if table is not None else None
+        return cls(uri, table.version(), log.stamp(table.version()), None, table) if table is not None else None
+
+    @property
+    def succession(self) -> str:
+        """What a commit says that must succeed this version of this table: see `PosixLogStore.java`."""
+        return f"{self.version}@{self.stamp}"
 
     @cached_property
     def table(self) -> OpenedTable:

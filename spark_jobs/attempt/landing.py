@@ -137,12 +137,12 @@ class Landing:
             live = [*base.undone, batch]
             write = writer.replacing(self.spark, log.uri, part.rows, participant.spec, base=base.version, live=live)
         elif part.is_empty:
-            if not commit_marker(log.table, batch.app_id, number, metadata.dumps()):
+            if not commit_marker(log.table, batch.app_id, number, metadata.dumps(), log.stamp):
                 raise _OvertakenError("LAKEMARK_OVERTAKEN")
             return self._after(log, decision.stamp, part)
         else:
             write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
-        commit(self.spark, write, metadata, number, succeeds=log.version)
+        commit(self.spark, write, metadata, number, succeeds=log.succession)
         self._verify_mine(log)
         return self._after(log, decision.stamp, part)
 
@@ -171,7 +171,7 @@ class Landing:
             metadata = self.metadata(participant, part, 0)
             writer = writer_of(participant.spec)
             write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
-            commit(self.spark, write, metadata, batch.batch_id if marker is None else None, succeeds=log.version)
+            commit(self.spark, write, metadata, batch.batch_id if marker is None else None, succeeds=log.succession)
             if marker is None:  # with a marker that is there, a write that changes nothing makes no commit
                 self._verify_mine(log)
         return NOWHERE

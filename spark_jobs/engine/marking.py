@@ -29,10 +29,10 @@ def with_metadata(spark: SparkSession, metadata: str) -> AbstractContextManager[
     return settings_of(spark, {_METADATA: metadata})
 
 
-def succeeding(spark: SparkSession, version: int) -> AbstractContextManager[None]:
-    """The one Delta write in the block lands as the version after this one, or not at all. It then fails with an error
-    that `failures.is_conflict` knows."""
-    return settings_of(spark, {_SUCCEEDS: str(version)})
+def succeeding(spark: SparkSession, succession: str) -> AbstractContextManager[None]:
+    """The one Delta write in the block lands as the next version (see `TableLog.succession`), or not at all. It then
+    fails with an error that `failures.is_conflict` knows."""
+    return settings_of(spark, {_SUCCEEDS: succession})
 
 
 @contextmanager

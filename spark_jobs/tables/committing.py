@@ -12,15 +12,15 @@ from spark_jobs.tables.contract import Write
 
 
 def commit(
-    spark: SparkSession, write: Write, metadata: CommitMetadata, marker: int | None, succeeds: int | None = None
+    spark: SparkSession, write: Write, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None
 ) -> None:
     """Runs the write.
 
     Args:
         marker: under the batch's appId. Delta skips the write, without an error, if the table has it or a higher one.
             None: the table has it already, and it stays.
-        succeeds: the version that the write was decided on: it lands right after that one, or fails. None: wherever
-            Delta finds no conflict.
+        succeeds: what the write was decided on (`TableLog.succession`): it lands right after that, or fails. None:
+            wherever Delta finds no conflict.
     """
     with ExitStack() as stack:
         if marker is None:

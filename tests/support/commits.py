@@ -32,7 +32,7 @@ def at_every_commit(
     real = landing.commit
 
     def commit(
-        spark: SparkSession, write: Write, metadata: CommitMetadata, marker: int | None, succeeds: int | None = None
+        spark: SparkSession, write: Write, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None
     ) -> None:
         act(lambda: real(spark, write, metadata, marker, succeeds), spark, metadata)
 

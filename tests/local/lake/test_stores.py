@@ -57,6 +57,28 @@ def test_i5_of_two_who_create_a_version_one_wins_and_the_other_is_told(log: LogS
     assert log.read(2) == contents[won.index(True)]
 
 
+def test_i5_no_commit_lands_without_the_one_before_it(log: LogStore) -> None:
+    """A table that was lost and made again has fewer versions: such a commit would leave a gap there."""
+    assert not log.create(3, b"{}")
+    assert not log.has(3)
+
+
+def test_i5_a_commit_succeeds_the_very_version_that_was_read(table: LakeUri, log: LogStore, files: Files) -> None:
+    stamp = log.stamp(1)
+    assert stamp is not None
+    assert log.stamp(2) is None
+    files.delete(table)
+    for _ in range(2):
+        write_deltalake(str(table), ROWS, mode="append")
+    assert not log.create(2, b"{}", succeeds=stamp), "the table is another one"
+    assert log.create(2, b"{}", succeeds=log.stamp(1))
+
+
+def test_a_commit_may_succeed_one_that_log_clean_up_has_removed(table: LakeUri, log: LogStore) -> None:
+    Path(str(table), "_delta_log", f"{1:020}.json").unlink()
+    assert log.create(2, b"{}"), "its checkpoint is there"
+
+
 def test_commits_are_read_by_version(log: LogStore, lake: LakeUri) -> None:
     assert log.exists()
     assert not log_store_of(lake / "silver/none").exists()

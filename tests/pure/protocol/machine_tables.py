@@ -139,10 +139,8 @@ class Beside:
     def write(self, writing: Writing, batch: BatchKey, digest: str, row: Row | None) -> Position | None:
         """Commits what was decided; None: another commit was faster."""
         table = self.tables[writing.table]
-        if table.head != writing.seen or table.identity is None:
+        if (table.identity, table.head) != (writing.identity, writing.seen):
             return None
-        if isinstance(writing.decision, Replace) and table.identity != writing.identity:
-            return None  # the files that it starts from are gone
         rows = table.versions[-1].rows
         if isinstance(writing.decision, Replace):
             live = [(n, v.live) for n, v in enumerate(table.versions) if v.live is not None]
@@ -153,7 +151,7 @@ class Beside:
         assert number > table.markers.get(batch.generation, -1)
         table.markers[batch.generation] = number
         table.digests[batch.generation, number] = digest
-        return replace(table.position(batch.generation), identity=writing.identity)
+        return table.position(batch.generation)
 
     def chunk_lands(self, chunk: int, state: LedgerState, killed: bool) -> None:
         row: Row = (chunk, "chunk")
