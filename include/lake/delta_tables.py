@@ -253,7 +253,7 @@ def commit_marker(table: OpenedTable, app_id: str, number: int, metadata: str, s
 
     Delta's writers make checkpoints, and a commit by hand does not. Without any, opening would become slow.
     """
-    if not commit_markers(table, {app_id: number}, metadata, "LAKEMARK MARKER", stamp):
+    if not commit_markers(table, {app_id: number}, metadata, operation="LAKEMARK MARKER", stamp=stamp):
         return False
     if (table.version() + 1) % _CHECKPOINT_EVERY == 0:
         with suppress(DeltaError, OSError):  # a later commit makes one

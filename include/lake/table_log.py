@@ -41,7 +41,9 @@ class TableLog:
         if (tail := LogTail.of(uri)) is not None:
             return cls(uri, tail.version, log.stamp(tail.version), tail)
         table = open_table(uri)
-        return cls(uri, table.version(), log.stamp(table.version()), None, table) if table is not None else None
+        if table is None:
+            return None
+        return cls(uri, table.version(), log.stamp(table.version()), tail=None, _opened=table)
 
     @property
     def succession(self) -> str:

@@ -137,7 +137,7 @@ class Landing:
             live = [*base.undone, batch]
             write = writer.replacing(self.spark, log.uri, part.rows, participant.spec, base=base.version, live=live)
         elif part.is_empty:
-            if not commit_marker(log.table, batch.app_id, number, metadata.dumps(), log.stamp):
+            if not commit_marker(log.table, batch.app_id, number, metadata.dumps(), stamp=log.stamp):
                 raise _OvertakenError("LAKEMARK_OVERTAKEN")
             return self._after(log, decision.stamp, part)
         else:
