@@ -36,7 +36,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import Position, Positions
 from include.protocol.planning import SourceExtent
-from include.protocol.settlement import verify_ledger_not_behind
+from include.protocol.settlement import rollback_of, verify_ledger_not_behind
 
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Then = Callable[[LedgerState, GenerationStarted], list[Event]]
@@ -191,11 +191,10 @@ class GenerationChange:
         heads = heads_to_begin_with(self._name, logs, state, named=state.positions, form=state.form)
         self._verify_accepted(started, state, self._lacks_of_the_target(state, log))
         positions = self._positions(started, state, logs, named=state.positions, heads=heads)
-        restored = log.view(self._name, state.generation, state.target_version).restored
-        rollback = state.last_commit.rollback if state.last_commit is not None else None
+        rollback = rollback_of(state, log.view(self._name, state.generation, state.target_version))
         return replace(
             self._above_all(started, log, logs, generation=state.generation, positions=positions),
-            restored_to=restored[1] if restored else rollback.back_to if rollback else None,
+            restored_to=rollback.back_to if rollback is not None else None,
         )
 
     def _positions(

@@ -26,14 +26,8 @@ class Standing:
     landed: LandedCommit | None
     begun: GenerationStarted | None
     generation: int  # of the newest rows
+    positions: Positions  # where the tables before the point stood then; empty: nobody knows
     restored: tuple[int, int | None] | None = None  # a RESTORE that took later batches away, see `TableLog.restored`
-
-    @property
-    def positions(self) -> Positions:
-        """Where the tables before the point stood then; empty: nobody knows."""
-        if self.landed is not None:
-            return self.landed.metadata.positions or {}
-        return (self.begun.positions or {}) if self.begun is not None else {}
 
 
 @dataclass(frozen=True)
@@ -54,11 +48,14 @@ class TargetsWord:
         landed = None if marker is None else log.landed_as(name, generation, marker)
         begun = log.begun(name, generation) if marker is None else None
         since = landed.table_version if landed else begun.target_version if begun else None
+        named = _positions(landed, begun)
         if (restored := log.restored(since, log.version)) is None:
-            return Standing(landed, begun, generation)
+            return Standing(landed, begun, generation, named)
         live = (commit for commit in log.landed_commits(name) if not commit.metadata.batch.is_chunk)
         left = next((commit for commit in live if log.restored(commit.table_version, log.version) is None), None)
-        return Standing(left, None, self.newest_generation_of_rows, restored)
+        # If no batch is left, the tables before the point still hold what had landed in them until then.
+        stood = named if left is None else _positions(left, None)
+        return Standing(left, None, self.newest_generation_of_rows, positions=stood, restored=restored)
 
     def events_before(self, started: GenerationStarted, generation: int) -> list[Event]:
         """The new ledger's events, up to the generation that it begins with. If the history in the log contradicts
@@ -113,3 +110,8 @@ class TargetsWord:
     def _origin(self, name: str) -> str:
         """SQL for a part of a row's origin; an archive has a column for each part."""
         return f'"{name}"' if self.pipeline.is_landing else f"{LINEAGE}['{name}']"
+
+
+def _positions(landed: LandedCommit | None, begun: GenerationStarted | None) -> Positions:
+    found = landed.metadata.positions if landed is not None else begun.positions if begun is not None else None
+    return found or {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_events import EARLIEST, PROMOTION, GenerationStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.settlement import TargetView, verify_target_not_behind
+from include.protocol.settlement import TargetView, rollback_of, verify_target_not_behind
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ def lacks_of_the_target(pipeline: str, table: str, state: LedgerState, target: T
     try:
         verify_target_not_behind(pipeline, state, target)
     except TargetBehindLedger as error:
-        first = None
-        if target is not None and target.restored is not None and target.restored[1] is not None:
-            first = state.first_after(target.restored[1])
+        rollback = rollback_of(state, target)
+        back_to = rollback.back_to if rollback is not None else None
+        first = None if back_to is None else state.first_after(back_to)
         return [Lack(table, expected=error.expected, found=error.found, first=first, is_target=True)]
     return []
 

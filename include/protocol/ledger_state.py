@@ -205,8 +205,12 @@ class LedgerState:
             offsets |= {r.topic_partition: r.start_offset for r in record.batch.ranges}
         return offsets
 
-    def first_after(self, version: int) -> int:
-        """The first batch of this generation that landed after a version of the target; the next batch if none has."""
+    def first_after(self, version: int) -> int | None:
+        """The first batch of this generation that landed after a version of the target; the next batch if none has.
+        None: batches of earlier generations may have landed after it, too."""
+        begun = self.generations[-1].target_version if self.generations else -1
+        if begun is None or begun > version:
+            return None
         landed = (r.batch.batch_id for r in self.batches if r.commit and (r.commit.table_version or 0) > version)
         return next(landed, self.committed_through + 1)
 

@@ -149,7 +149,7 @@ def verify_reset_not_purged(
     """
     if not marks or started.origin.startswith("backfill"):
         return
-    first = state.committed_through + 1 if back_to is None else state.first_after(back_to)
+    first = state.committed_through + 1 if back_to is None else state.first_after(back_to) or 0
     stands_at = {tp: offset for tp, offset in state.offsets_before(first).items() if tp in started.start_offsets}
     same = {tp for tp in stands_at if state.topic_ids.get(tp.topic) == started.topic_ids.get(tp.topic)}
     again = [

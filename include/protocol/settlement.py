@@ -9,7 +9,7 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.counts import BatchCounts, MergeCounts, account
 from include.protocol.errors import CountsDisagree, FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
-from include.protocol.ledger_events import FIRST_GENERATION, BatchCommitted, GenerationStarted, Rollback
+from include.protocol.ledger_events import EARLIEST, FIRST_GENERATION, BatchCommitted, GenerationStarted, Rollback
 from include.protocol.ledger_state import BatchRecord, LedgerState
 
 
@@ -223,7 +223,7 @@ def verify_target_not_behind(pipeline: str, state: LedgerState, target: TargetVi
         )
     if last.table_id not in (None, target.table_id):
         raise _another_table(where, expected=last.table_id, found=target.table_id, again=again)
-    _verify_not_rolled_back(pipeline, state, target, last=last, again=again)
+    _verify_not_rolled_back(pipeline, state, target, again=again)
 
 
 def _verify_begun(state: LedgerState, target: TargetView | None, where: str, again: str) -> None:
@@ -263,23 +263,27 @@ def _another_table(where: str, expected: str | None, found: str | None, again: s
     )
 
 
-def _verify_not_rolled_back(
-    pipeline: str, state: LedgerState, target: TargetView, last: BatchCommitted, again: str
-) -> None:
-    """Checks for a RESTORE after the last commit, and for what settle found before it."""
+def rollback_of(state: LedgerState, target: TargetView | None) -> Rollback | None:
+    """What was done to the target after the last commit, or what settle found before it; None: nothing."""
+    if target is not None and target.restored is not None:
+        return Rollback(*target.restored)
+    return state.last_commit.rollback if state.last_commit is not None else None
+
+
+def _verify_not_rolled_back(pipeline: str, state: LedgerState, target: TargetView, again: str) -> None:
     where = f"{pipeline} generation {state.generation}"
-    rollback = Rollback(*target.restored) if target.restored is not None else last.rollback
-    if rollback is None:
+    if (rollback := rollback_of(state, target)) is None:
         return
     if rollback.other_table is not None:
         raise _another_table(where, expected=rollback.other_table, found=target.table_id, again=again)
     version, back_to = rollback.version, rollback.back_to
-    first_lost = "earliest" if back_to is None else state.first_after(back_to)
+    first = None if back_to is None else state.first_after(back_to)
+    origin = EARLIEST if first is None else first
     raise TargetBehindLedger(
         what="a RESTORE rolled the target back, which removes rows and leaves markers as they are",
         where=f"{where}, version {version}",
         expected="the rows of every committed batch",
         found=f"the rows of version {back_to}" if back_to is not None else "the rows of an earlier time",
-        action=f"`lakemark reset {pipeline} --from {first_lost} --reason ...` applies again what was removed "
+        action=f"`lakemark reset {pipeline} --from {origin} --reason ...` applies again what was removed "
         "(changes are order-proof: the rows that are there stay as they are)",
     )

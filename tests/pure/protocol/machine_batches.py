@@ -37,7 +37,7 @@ class Batches(Generations):
     def decide_plan(self, marker_before: int | None) -> list[Event]:
         state = self.recent()
         verify_ledger_not_behind(P, state, marker_before)
-        verify_target_not_behind(P, state, self.view(state.generation))
+        verify_target_not_behind(P, state, self.view(state))
         source = self.kafka.extent()
         started = start_topics(state, source, "earliest")
         if any(table.markers.get(state.generation) == FENCE for table in self.beside.tables.values()):

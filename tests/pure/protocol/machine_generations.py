@@ -32,7 +32,7 @@ from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Position, Positions
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.protocol.settlement import Settle, TargetView, settle, verify_ledger_not_behind
+from include.protocol.settlement import Settle, TargetView, rollback_between, settle, verify_ledger_not_behind
 from tests.pure.protocol.machine_tables import Beside, Row
 from tests.pure.protocol.machine_world import (
     PARTITIONS,
@@ -109,11 +109,12 @@ class Generations:
                 held = self.kafka.starts[tp.partition] if incarnation == self.kafka.incarnation else 0
                 self.first[incarnation, tp.partition] = max(offset, held)
 
-    def view(self, generation: int) -> TargetView | None:
+    def view(self, state: LedgerState) -> TargetView | None:
         if not self.target.is_there:
             return None
+        generation, restored = state.generation, self.target.restored(state.target_version, self.target.version)
         is_fenced = generation == 1 or self.marker(generation - 1) == FENCE
-        return TargetView(self.marker(generation), self.target.table_id, None, is_fenced)
+        return TargetView(self.marker(generation), self.target.table_id, restored, is_fenced)
 
     def settle_pending(self) -> None:
         pending = self.recent().pending
@@ -121,10 +122,14 @@ class Generations:
             self.settle_batch(pending.batch.key)
 
     def settle_batch(self, key: BatchKey) -> None:
-        record = self.recent(key).planned(P, key)
-        marker = self.marker(key.generation)
+        state = self.recent(key)
+        record, known = state.planned(P, key), state.known_before(key.batch_id)
+        marker, rollback = self.marker(key.generation), None
         landed = self.target.commit_of(key) if marker is not None and marker >= key.batch_id else None
-        decision = settle(record, marker, landed, None)
+        if landed is not None:
+            since = known.target_version if known is not None else None
+            rollback = rollback_between(known, landed, self.target.restored(since, landed.table_version))
+        decision = settle(record, marker, landed, rollback)
         if isinstance(decision, Settle):
             self.append([decision.event])
             if decision.problem is not None:
@@ -147,13 +152,14 @@ class Generations:
         if state.is_fresh:
             self.beside.accept()
         decided, heads = decide(state), self.beside.heads_to_begin_with(state, state.positions)
-        lacking = lacks_of_the_target(P, "target", state, self.view(state.generation))
+        lacking = lacks_of_the_target(P, "target", state, self.view(state))
         verify_accepted(P, state, decided, lacking, accepted={"target"} if accept else ())
         if lacking and accept:
             self.accepted.setdefault("target", set()).update(*self.records.values())
         started = replace(
             decided,
             generation=1 + max(state.generation, self.beside.newest_generation()),
+            target_version=self.target.version,
             table_id=self.target.table_id,
             positions=self.where_tables_must_stand(decided, state, state.positions, heads=heads, accept=accept),
         )
@@ -254,12 +260,19 @@ class Generations:
         marker = self.marker(generation)
         landed = None if marker is None else self.target.commit_of(BatchKey(generation, marker))
         begun = self.target.begun(generation) if marker is None else None
-        started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
+        since = landed.table_version if landed else begun.target_version if begun else None
         named = landed.metadata.positions if landed else begun.positions if begun else {}
+        if self.target.restored(since, self.target.version) is not None:
+            left = [c for c in self.target.landed if self.target.restored(c.table_version, self.target.version) is None]
+            landed, begun = (left[-1] if left else None), None
+            named = landed.metadata.positions if landed else named
+        started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
         ended = LedgerState(generation=generation)
         heads = self.beside.heads_to_begin_with(ended, named or {})
         positions = self.where_tables_must_stand(started, ended, named or {}, heads=heads, accept=accept)
-        started = replace(started, table_id=self.target.table_id, positions=positions)
+        started = replace(
+            started, target_version=self.target.version, table_id=self.target.table_id, positions=positions
+        )
         self.fence(started)
         self.ledger = []
         if not crash:

@@ -42,10 +42,28 @@ class Target:
     version: int = 0
     is_there: bool = False  # else the first commit makes it
     table_id: str = "id"
+    restores: list[tuple[int, int]] = field(default_factory=list)  # version of a RESTORE, and where it went back to
     doubled: bool = False  # another writer has put rows there twice: a MERGE changes more of them than it should
 
     def commit_of(self, key: BatchKey) -> LandedCommit | None:
         return next((c for c in self.landed if c.metadata.batch.key == key), None)
+
+    def holds(self, commit: LandedCommit) -> bool:
+        """Whether the rows of a commit are in the newest version."""
+        version = self.version
+        for restore, back_to in reversed(self.restores):
+            if restore <= version and commit.table_version < restore:
+                version = back_to
+        return commit.table_version <= version
+
+    def restored(self, since: int | None, until: int) -> tuple[int, int] | None:
+        """As `TableLog.restored`."""
+        while since is not None and since < until:
+            found = next((r for r in reversed(self.restores) if since < r[0] <= until), None)
+            if found is None or found[1] < since:
+                return found
+            until = found[1]
+        return None
 
     def begun(self, generation: int) -> GenerationStarted | None:
         begun = [

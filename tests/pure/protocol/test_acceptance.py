@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
+from include.protocol.batch import Batch
 from include.protocol.errors import TargetBehindLedger
-from include.protocol.ledger_events import BatchPlanned, GenerationStarted, TopicsStarted
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, GenerationStarted, TopicsStarted
 from include.protocol.ledger_fold import fold
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.protocol.settlement import TargetView
+from include.protocol.settlement import TargetView, verify_target_not_behind
 from tests.support.batches import batch, committed
 
 TP = TopicPartition("t", 0)
@@ -46,6 +47,30 @@ def test_i3_what_the_target_lacks_is_filled_or_accepted_too(found: TargetView | 
             verify_accepted("p", STATE, started(30, "committed"), lacks, accepted=())
         verify_accepted("p", STATE, started(0, "earliest"), lacks, accepted=())
         verify_accepted("p", STATE, started(30, "backfill 3"), lacks, accepted=())  # other rows take its place
+
+
+def test_i3_a_restore_to_before_the_generation_began_takes_away_what_earlier_ones_have_landed() -> None:
+    begun = replace(started(30, "committed"), target_version=4, table_id="id")
+    state = fold([begun])
+    fenced = replace(target(marker=None), is_fenced_before=True)
+    [lack] = lacks_of_the_target("p", "target", state, replace(fenced, restored=(6, 3)))
+    assert lack.first is None, "reading from where the generation began fills nothing"
+    [lack] = lacks_of_the_target("p", "target", state, replace(fenced, restored=(6, 4)))
+    assert lack.first == 0
+    since = fold([begun, *(e for n in range(2) for e in (BatchPlanned(later(n)), landed_at(later(n), n + 6)))])
+    with pytest.raises(TargetBehindLedger, match="--from earliest"):
+        verify_target_not_behind("p", since, target(marker=1, back_to=3))
+    with pytest.raises(TargetBehindLedger, match="--from 1 ") as failure:
+        verify_target_not_behind("p", since, target(marker=1, back_to=6))
+    assert "applies again what was removed" in failure.value.action
+
+
+def later(batch_id: int) -> Batch:
+    return batch(batch_id, ("t", 0, 30 + 10 * batch_id, 40 + 10 * batch_id), generation=2)
+
+
+def landed_at(of: Batch, version: int) -> BatchCommitted:
+    return replace(committed(of), table_version=version, table_id="id")
 
 
 def test_what_expired_stops_a_reset_so_it_is_given_up_first() -> None:

@@ -8,6 +8,7 @@ markers, a ledger with compare-and-swap, Kafka's offsets. Every place where a pr
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -26,10 +27,10 @@ from include.protocol.ledger_rows import to_row
 from include.protocol.planning import verify_source
 from include.protocol.proofs import Depth, Look
 from tests.pure.protocol.machine_batches import Batches
-from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker
+from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker, records_in
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-DISASTERS = ("retention", "retention", "topic", "ledger", "target", "table", "both", "another writer")
+DISASTERS = ("retention", "retention", "topic", "ledger", "target", "restore", "table", "both", "another writer")
 WHICH = st.integers(0, 999)  # which one of those that there are, counted round and round
 
 
@@ -158,6 +159,8 @@ class Protocol(Batches, RuleBasedStateMachine):
                 self.kafka.starts[p] = max(self.kafka.starts[p], self.kafka.ends[p] - keep)
             case "topic":
                 self.kafka = Kafka(self.kafka.incarnation + 1)
+            case "restore" if self.target.is_there:
+                self.restore(which % (self.target.version + 1))
             case "table":
                 self.beside.lose(("history", "quarantine")[keep % 2])
             case "another writer":
@@ -176,6 +179,15 @@ class Protocol(Batches, RuleBasedStateMachine):
                 if what == "both":
                     self.ledger = []
                     self.beside.accept()
+
+    def restore(self, back_to: int) -> None:
+        """`RESTORE TABLE target TO VERSION AS OF back_to`."""
+        self.target.version += 1
+        self.target.restores.append((self.target.version, back_to))
+        self.gone |= {record for _, record in self.applied}
+        held = [commit.metadata.batch for commit in self.target.landed if self.target.holds(commit)]
+        self.applied = Counter((batch.generation, record) for batch in held for record in records_in(batch))
+        self.beside.forget(lambda key: key not in {batch.key for batch in held})
 
     # what must hold
 
