@@ -188,7 +188,7 @@ class Attempt:
         """Looks again, once the target is there: it may be another one than the guard has seen. If it was lost since,
         this attempt has made it again, without any fence or earlier batch (I3, I5). If it is lost after this look, the
         commit fails. Raises as `_verify_not_landed`, `Work.of` and `verify_still_planned`."""
-        if work.batch.batch_id == 0:  # of a later one, the target must hold the batch before it
+        if work.batch.batch_id == 0 or work.batch.is_chunk:  # of a later one, the target must hold the batch before it
             found = Work.of(self.settings, self.pipeline, self.key)
             verify_still_planned(work.batch, found.batch)
             work = found
