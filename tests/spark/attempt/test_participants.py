@@ -167,6 +167,7 @@ def test_i3_a_table_before_the_point_that_is_replaced_is_noticed(world: World) -
     assert [line for line in report.on_record if line.startswith("history, version ")]
 
 
+@pytest.mark.slow
 def test_i3_a_quarantine_that_is_lost_while_a_batch_is_planned_is_noticed_though_the_batch_sets_nothing_aside(
     world: World,
 ) -> None:

@@ -216,7 +216,7 @@ def test_rows_that_were_taken_out_of_a_table_beside_the_target_are_found(world: 
     pipeline = pipeline_of(world, topic, target=target, archive=f"lake://bronze/{topic}")
     world.produce(topic, changes(range(10), 1), 1)
     world.run_batch(pipeline)
-    path, column = getattr(world.coordinator(pipeline).tables, table), {"history": "id", "archive": "offset"}[table]
+    path, column = world.table(pipeline, table), {"history": "id", "archive": "offset"}[table]
     assert audit(world.settings, pipeline, deep=True).findings == ()
     with world.session() as spark:
         spark.sql(f"DELETE FROM delta.`{path}` WHERE {column} = 3")
