@@ -67,7 +67,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     commits = [e.landed for e in entries if e.landed]
     by_key = {commit.metadata.batch.key: commit for commit in commits}
     records = {record.batch.key: record for record in state.batches}
-    cancelled, unknown = _never_landed(coordinator, state)
+    cancelled, unknown = never_landed(coordinator, state)
     beside = [look_at(coordinator, state, participant, cancelled) for participant in catalog.before]
     findings = [
         *unknown,
@@ -116,16 +116,8 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     )
 
 
-def _never_landed(coordinator: Coordinator, state: LedgerState) -> tuple[set[BatchKey], list[Finding]]:
-    """The chunks of cancelled backfills that are in no target; and why that is not known."""
-    try:
-        return never_landed(coordinator, state), []
-    except LakemarkError as error:
-        return set(), [finding_of(error)]
-
-
 def _logs(coordinator: Coordinator) -> Logs:
-    """The logs of the tables beside the target. One that cannot be opened is a finding of `table_findings` already."""
+    """The logs of the tables beside the target. One that cannot be opened is a finding of `look_at` already."""
     found: dict[str, TableLog | str | None] = {}
     for participant in Catalog.of(coordinator.pipeline).before:
         try:

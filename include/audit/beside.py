@@ -43,7 +43,7 @@ class BesideReport:
 def look_at(
     coordinator: Coordinator, state: LedgerState, participant: Participant, never_landed: Collection[BatchKey]
 ) -> BesideReport:
-    """Looks at a table before the point. Args: never_landed: see there."""
+    """Looks at a table before the point. Args: never_landed: as for `cancelled_findings`."""
     found: list[Finding] = []
     on_record: list[str] = []
     name, table, is_merged = coordinator.pipeline.name, participant.name, participant.spec.kind != "append"
@@ -63,19 +63,14 @@ def look_at(
     return BesideReport(tuple(replace(finding, table=table) for finding in found), tuple(on_record))
 
 
-def never_landed(coordinator: Coordinator, state: LedgerState) -> set[BatchKey]:
-    """The chunks of cancelled backfills that are in no target.
-
-    Raises:
-        LakemarkError: the target cannot be read.
-    """
+def never_landed(coordinator: Coordinator, state: LedgerState) -> tuple[set[BatchKey], list[Finding]]:
+    """The chunks of cancelled backfills that are in no target; and why that is not known."""
     cancelled = [record.backfill for record in state.backfills.values() if record.outcome == "cancelled"]
-    return {
-        backfill.batch(chunk.chunk).key
-        for backfill in cancelled
-        for chunk in Backfills(coordinator).chunks(backfill)
-        if chunk.state != "landed"
-    }
+    try:
+        chunks = ((backfill, chunk) for backfill in cancelled for chunk in Backfills(coordinator).chunks(backfill))
+        return {backfill.batch(chunk.chunk).key for backfill, chunk in chunks if chunk.state != "landed"}, []
+    except LakemarkError as error:
+        return set(), [finding_of(error)]
 
 
 def _standing_findings(

@@ -36,7 +36,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import Position, Positions
 from include.protocol.planning import SourceExtent
-from include.protocol.settlement import rollback_of, verify_ledger_not_behind
+from include.protocol.settlement import TargetView, rollback_of, verify_ledger_not_behind
 
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Then = Callable[[LedgerState, GenerationStarted], list[Event]]
@@ -63,7 +63,7 @@ class GenerationChange:
         log, state = self._target_log(), self.settler.ledger.state()
         if log is None:
             started = decide(state, self.settler.source(state))
-            self._verify_accepted(started, state, self._lacks_of_the_target(state, None))
+            self._verify_target_accepted(started, state, None)
             return started
         started = self._decided(decide, log, state)
         self._verify_not_purged(log, state, started)
@@ -189,9 +189,10 @@ class GenerationChange:
         started = decide(state, self.settler.source(state))
         logs = self._logs_before()
         heads = heads_to_begin_with(self._name, logs, state, named=state.positions, form=state.form)
-        self._verify_accepted(started, state, self._lacks_of_the_target(state, log))
+        view = log.view(self._name, state.generation, state.target_version)
+        self._verify_target_accepted(started, state, view)
         positions = self._positions(started, state, logs, named=state.positions, heads=heads)
-        rollback = rollback_of(state, log.view(self._name, state.generation, state.target_version))
+        rollback = rollback_of(state, view)
         return replace(
             self._above_all(started, log, logs, generation=state.generation, positions=positions),
             restored_to=rollback.back_to if rollback is not None else None,
@@ -206,10 +207,9 @@ class GenerationChange:
         self._verify_accepted(started, state, lacks)
         return {**positions_to_begin_with(named, heads), **{lack.table: heads[lack.table] for lack in lacks}}
 
-    def _lacks_of_the_target(self, state: LedgerState, log: TableLog | None) -> list[Lack]:
-        view = log.view(self._name, state.generation, state.target_version) if log is not None else None
+    def _verify_target_accepted(self, started: GenerationStarted, state: LedgerState, view: TargetView | None) -> None:
         point = Catalog.of(self.settler.pipeline).point
-        return lacks_of_the_target(self._name, point.name, state, view)
+        self._verify_accepted(started, state, lacks_of_the_target(self._name, point.name, state, view))
 
     def _verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: list[Lack]) -> None:
         verify_accepted(self._name, state, started, lacks=lacks, accepted=self.accepted)

@@ -63,16 +63,12 @@ public class PosixLogStore extends HadoopFileSystemLogStore {
         if (!name.matches("[0-9]{20}\\.json")) {
             return;
         }
-        long version = Long.parseLong(name.substring(0, 20));
-        if (version > 0) {
-            File before = file(commit, version - 1, ".json");
-            if (!before.exists() && !file(commit, version - 1, ".checkpoint.parquet").exists()) {
-                throw new IOException("LAKEMARK_OVERTAKEN: " + before + " is gone, so the table was lost");
-            }
-            if (succession != null && !succession.equals((version - 1) + "@" + stampOf(before))) {
-                throw new IOException("LAKEMARK_OVERTAKEN: " + name + " does not succeed " + succession);
-            }
-        } else if (succession != null) {
+        long version = Long.parseLong(name.substring(0, 20)) - 1;
+        File before = file(commit, version, ".json");
+        if (version >= 0 && !before.exists() && !file(commit, version, ".checkpoint.parquet").exists()) {
+            throw new IOException("LAKEMARK_OVERTAKEN: " + before + " is gone, so the table was lost");
+        }
+        if (succession != null && !succession.equals(version + "@" + stampOf(before))) {
             throw new IOException("LAKEMARK_OVERTAKEN: " + name + " does not succeed " + succession);
         }
     }

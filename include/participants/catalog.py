@@ -63,7 +63,7 @@ class Catalog:
         return tuple(p for p in self.participants if p.place == place)
 
 
-def places_of(settings: Settings, pipeline: Pipeline) -> tuple[LakeUri, ...]:
+def places_of(settings: Settings, pipeline: Pipeline) -> frozenset[LakeUri]:
     """All tables and folders in the lake that a pipeline's batches, backfills, suites and ledger write."""
     written = (participant.uri(settings) for participant in Catalog.of(pipeline).participants)
-    return tuple(dict.fromkeys((*written, *Tables.of(settings, pipeline).own)))
+    return frozenset((*written, *Tables.of(settings, pipeline).own))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from include.lake.log_tail import newest_infos
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
-from include.protocol.batch import FORM
+from include.protocol.batch import FORM, BatchKey
 from include.protocol.beginnings import before_what_never_landed
 from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.ledger_state import LedgerState
@@ -112,14 +112,15 @@ def heads_to_begin_with(
     for name, log in logs.items():
         if log is None:
             continue
-        live = [(version, batch.key) for version, batch in log.live_commits(pipeline, _made_at(log))]
-        before = before_what_never_landed(heads[name], named.get(name), live, pending)
+        before = before_what_never_landed(heads[name], named.get(name), _live_since_made(pipeline, log), pending)
         if log.restored(before.version, log.version) is None:
             heads[name] = before
     return heads
 
 
-def _made_at(log: TableLog) -> int:
-    """The version at which somebody made or replaced a table; -1: none that the log still has."""
+def _live_since_made(pipeline: str, log: TableLog) -> Iterator[tuple[int, BatchKey]]:
+    """The commits of live batches since somebody made or replaced a table, oldest first, with their versions. The log
+    is read only if somebody asks: few tables need it."""
     infos = newest_infos(log.uri, log.version)
-    return next((info["version"] for info in infos if (info.get("operation") or "").startswith(_MAKE)), -1)
+    made_at = next((info["version"] for info in infos if (info.get("operation") or "").startswith(_MAKE)), -1)
+    yield from ((version, batch.key) for version, batch in log.live_commits(pipeline, made_at))

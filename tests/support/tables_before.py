@@ -102,8 +102,4 @@ def reset(coordinator: Coordinator, origin: Origin = "committed") -> GenerationS
     def decide(state, source) -> GenerationStarted:
         return restart("p", state, source, origin=origin, kafka_order_decides=False, reason="test", started_by="test")
 
-    return GenerationChange(coordinator, lambda: _made(coordinator)).begin(decide)[0]
-
-
-def _made(coordinator: Coordinator) -> None:
-    make_target(coordinator)
+    return GenerationChange(coordinator, lambda: make_target(coordinator)).begin(decide)[0]

@@ -45,6 +45,7 @@ from tests.pure.protocol.machine_world import (
     Worker,
     number,
     records_in,
+    records_within,
 )
 
 
@@ -164,11 +165,7 @@ class Generations:
             positions=self.where_tables_must_stand(decided, state, state.positions, heads=heads, accept=accept),
         )
         self.fence(started)
-        self.given_up |= {
-            (self.kafka.incarnation, r.partition, offset)
-            for r in started.skipped
-            for offset in range(r.start_offset, r.end_offset)
-        }
+        self.given_up |= records_within(self.kafka.incarnation, started.skipped)
         if not crash:
             self.append([started])
 

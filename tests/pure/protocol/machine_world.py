@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from include.protocol.batch import Batch, BatchKey
@@ -11,7 +11,7 @@ from include.protocol.ledger_events import Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Position
 from include.protocol.planning import PartitionExtent, SourceExtent
-from include.protocol.ranges import TopicPartition
+from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 from tests.pure.protocol.machine_tables import Writing
 
@@ -106,8 +106,9 @@ def number(topic_ids: Mapping[str, str]) -> int:
 
 def records_in(batch: Batch) -> set[Record]:
     """The records that a batch reads."""
-    return {
-        (number(batch.topic_ids), r.partition, offset)
-        for r in batch.ranges
-        for offset in range(r.start_offset, r.end_offset)
-    }
+    return records_within(number(batch.topic_ids), batch.ranges)
+
+
+def records_within(incarnation: int, ranges: Iterable[OffsetRange]) -> set[Record]:
+    """The records of offset ranges. Args: incarnation: the topic's."""
+    return {(incarnation, r.partition, offset) for r in ranges for offset in range(r.start_offset, r.end_offset)}

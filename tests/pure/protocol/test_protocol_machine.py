@@ -30,6 +30,8 @@ from tests.pure.protocol.machine_batches import Batches
 from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker, records_in
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+UNTIL = ("planned", "read", "history landed", "quarantine landed", "landed", "settled")
+ACTS = ("as told", "as told", "reset", "earliest", "skip", "rebuild")
 DISASTERS = ("retention", "retention", "topic", "ledger", "target", "restore", "table", "both", "another writer")
 WHICH = st.integers(0, 999)  # which one of those that there are, counted round and round
 
@@ -57,7 +59,7 @@ class Protocol(Batches, RuleBasedStateMachine):
             self.record(planner)
 
     @rule(
-        until=st.sampled_from(["planned", "read", "history landed", "quarantine landed", "landed", "settled"]),
+        until=st.sampled_from(UNTIL),
         records=st.integers(0, 9),
     )
     def a_run(self, until: str, records: int) -> None:
@@ -123,7 +125,7 @@ class Protocol(Batches, RuleBasedStateMachine):
         return sorted(self.keys)[which % len(self.keys)]
 
     @rule(
-        act=st.sampled_from(["as told", "as told", "reset", "earliest", "skip", "rebuild"]),
+        act=st.sampled_from(ACTS),
         back=st.integers(0, 3),
         crash=st.booleans(),
         accept=st.booleans(),

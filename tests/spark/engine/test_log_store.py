@@ -37,10 +37,6 @@ def nothing(spark: SparkSession, table: Path) -> None:
     """Nobody else is there."""
 
 
-def another_commit(spark: SparkSession, table: Path) -> None:
-    append(spark, table)
-
-
 def lost(spark: SparkSession, table: Path) -> None:
     """And made again with as many versions."""
     shutil.rmtree(table)
@@ -48,7 +44,7 @@ def lost(spark: SparkSession, table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("between", "lands"), [(nothing, True), (another_commit, False), (lost, False)], ids=lambda it: str(it)
+    ("between", "lands"), [(nothing, True), (append, False), (lost, False)], ids=["nothing", "another commit", "lost"]
 )
 def test_i11_a_commit_that_names_what_it_succeeds_lands_there_or_nowhere(
     world: World, tmp_path: Path, between: Callable[[SparkSession, Path], None], lands: bool
