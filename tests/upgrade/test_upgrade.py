@@ -334,12 +334,12 @@ def verify_tables(world: World, said: dict[str, Any]) -> None:
     assert rows("accounts") == {i: row for i, row in newest.items() if row["op"] != "d"}
     assert as_states(world.rows(pipelines["customers"])) == states_by_key(kafka.good("customers"))
     assert rows("clients") == newest_by_key(kafka.good("clients"))
-    assert as_states(read_table(of["clients"].history or "")) == states_by_key(kafka.good("clients"))
+    assert as_states(read_table(world.table(pipelines["clients"], "history"))) == states_by_key(kafka.good("clients"))
 
     booked = {i: s.value for i, s in kafka.last_by_key("bookings").items()}
-    [refunds] = of["bookings"].routes.values()
+    [refunds] = pipelines["bookings"].target.routes
     assert rows("bookings") == {i: row for i, row in booked.items() if row["kind"] != "refund"}
-    assert as_dict(read_table(refunds)) == {i: row for i, row in booked.items() if row["kind"] == "refund"}
+    assert as_dict(read_table(world.table(pipelines["bookings"], refunds.table))) == {i: row for i, row in booked.items() if row["kind"] == "refund"}
 
     assert rows("events") == newest_by_key(kafka.good("events"))
     everything = [s.offset for _, s in kafka.records("events")]
