@@ -18,9 +18,7 @@ from tests.support.jvm_faults import own_driver
 from tests.support.stopped import resumed, stopped, was_killed
 from tests.support.world import LAKEMARK, World, as_dict
 
-# Those that `lakemark run` passes. One in every run; all of them in `make test-all`.
-_POINTS = [p for p in FAULT_POINTS if p.startswith(("plan.", "attempt.", "settle."))]
-_ALWAYS = {"attempt.judged"}
+_POINTS = [p for p in FAULT_POINTS if p.startswith(("plan.", "attempt.", "settle."))]  # that `lakemark run` passes
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +35,8 @@ def pipeline(world: World) -> Pipeline:
     return pipeline
 
 
-@pytest.mark.parametrize("point", [pytest.param(p, marks=() if p in _ALWAYS else pytest.mark.slow) for p in _POINTS])
+@pytest.mark.slow
+@pytest.mark.parametrize("point", _POINTS)
 def test_i11_a_batch_that_fails_its_gate_lands_nothing_wherever_it_is_killed(
     world: World, pipeline: Pipeline, point: str
 ) -> None:

@@ -26,12 +26,7 @@ _BOTH = (
     "settle.recorded",
 )
 _MERGING = (*_BOTH, "attempt.judged", "attempt.part_landed", "attempt.before_merge")
-_ALWAYS = {("merging", "attempt.landed")}
-_CASES = [
-    pytest.param(half, point, marks=() if (half, point) in _ALWAYS else pytest.mark.slow)
-    for half, points in (("landing", _BOTH), ("merging", _MERGING))
-    for point in points
-]
+_CASES = [(half, point) for half, points in (("landing", _BOTH), ("merging", _MERGING)) for point in points]
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +59,7 @@ def places(rows: list[dict]) -> list[tuple[str, int, int]]:
     return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("half", "point"), _CASES)
 def test_i5_i6_killed_at_a_point_of_either_half(world: World, pipeline: Pipeline, half: str, point: str) -> None:
     more_records(world, pipeline)

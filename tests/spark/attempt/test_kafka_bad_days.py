@@ -98,7 +98,7 @@ def test_i7_partitions_that_are_added_begin_at_their_first_record(world: World) 
     assert_deeply_right(world, pipeline, 30)
 
 
-@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("commit", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_i7_an_open_transaction_holds_the_end_and_then_its_records_come_or_never_do(world: World, commit: bool) -> None:
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic)
@@ -168,7 +168,7 @@ def test_timestamps_of_the_past_and_the_future_and_null_keys_and_values(world: W
     assert_deeply_right(world, pipeline, 3)
 
 
-@pytest.mark.parametrize("uses_it", [False, True])
+@pytest.mark.parametrize("uses_it", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_timestamp_that_is_in_no_year_stops_nobody(world: World, uses_it: bool) -> None:
     """Producers that count micro- or nanoseconds; Spark's own Kafka source fails at the latter."""
     topic = world.topic(1, message_timestamp_after_max_ms=str(2**63 - 1))

@@ -65,6 +65,7 @@ def test_i11_a_routes_table_has_no_row_that_a_retry_leaves_out(world: World, abs
     assert as_dict(read_table(table)) == newest_by_key([*before, *kept])
 
 
+@pytest.mark.slow
 def test_i11_the_same_program_leaves_what_it_has_landed(world: World) -> None:
     topic = world.topic(partitions=1)
     pipeline = with_tables(world, topic)
@@ -77,6 +78,7 @@ def test_i11_the_same_program_leaves_what_it_has_landed(world: World) -> None:
     assert read_table(world.table(pipeline, "history")) == landed
 
 
+@pytest.mark.slow
 def test_i11_what_lands_after_the_point_is_taken_back_without_a_further_record(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +126,7 @@ def test_i11_what_lands_after_the_point_is_taken_back_without_a_further_record(
     assert world.lakemark("audit", pipeline.name).returncode == 0
 
 
+@pytest.mark.slow
 def test_i11_a_chunk_waits_for_a_live_batch_that_has_begun_to_land(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +188,7 @@ def test_i3_a_quarantine_that_is_lost_while_a_batch_is_planned_is_noticed_though
     assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
+@pytest.mark.slow
 def test_i11_a_history_that_the_file_left_out_for_a_batch_is_mended_when_it_comes_back(world: World) -> None:
     topic = world.topic(partitions=1)
     pipeline = with_tables(world, topic)

@@ -65,14 +65,14 @@ def read_twice(spark: SparkSession, pipeline: Pipeline, records: list[Record], f
 
 
 @pytest.mark.parametrize("seed", FIXED_AND_FRESH)
-@pytest.mark.parametrize("change", [{}, RESCUE], ids=["json", "rescued"])
+@pytest.mark.parametrize("change", [pytest.param({}, marks=pytest.mark.slow), RESCUE], ids=["json", "rescued"])
 def test_json(spark: SparkSession, tmp_path: Path, seed: str, change: dict[str, str]) -> None:
     records = JsonRecords(f"{seed} {change}", SCHEMA).records(1_500)
     assert read_twice(spark, a_pipeline(SCHEMA, change, timestamps="millis"), records, tmp_path) == {}
 
 
 @pytest.mark.parametrize("seed", FIXED_AND_FRESH)
-@pytest.mark.parametrize("key", ["json", "string"])
+@pytest.mark.parametrize("key", ["json", pytest.param("string", marks=pytest.mark.slow)])
 def test_keys(spark: SparkSession, tmp_path: Path, seed: str, key: str) -> None:
     schema = {name: FLAT[name] for name in ("id", "seq", "name")}
     records = JsonRecords(f"{seed} {key}", schema, key=key).records(1_000)
@@ -90,7 +90,7 @@ def test_csv(spark: SparkSession, tmp_path: Path, seed: str) -> None:
 
 
 @pytest.mark.parametrize("seed", FIXED_AND_FRESH)
-@pytest.mark.parametrize("decimals", ["precise", "string"])
+@pytest.mark.parametrize("decimals", ["precise", pytest.param("string", marks=pytest.mark.slow)])
 def test_envelopes(spark: SparkSession, tmp_path: Path, seed: str, decimals: str) -> None:
     records = DebeziumRecords(f"{seed} {decimals}", FLAT).records(1_500)
     pipeline = a_pipeline(FLAT, format="debezium-json", debezium={"timestamps": "micros", "decimals": decimals})

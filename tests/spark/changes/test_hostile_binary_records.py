@@ -47,7 +47,7 @@ def strangers(registry: RegistryServer) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("unit", [None, "millis"])
+@pytest.mark.parametrize("unit", [None, pytest.param("millis", marks=pytest.mark.slow)])
 def test_avro(
     spark: SparkSession, tmp_path: Path, registry: RegistryServer, strangers: list[int], seed: str, unit: str | None
 ) -> None:
@@ -110,6 +110,7 @@ def test_avro_that_once_ended_spark_or_was_another_row(
     assert found == {name: value for name, (_, _, value) in _ODD.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_debezium_avro(
     spark: SparkSession, tmp_path: Path, registry: RegistryServer, strangers: list[int], seed: str

@@ -83,8 +83,8 @@ def _is_clear(record: Record, expected: Callable[[Record], Row | None]) -> bool:
 @pytest.mark.parametrize(
     "stamp",
     [
-        pytest.param(1_767_323_045_000, id="millis"),
-        pytest.param(1_767_323_045_000_000, id="micros"),
+        pytest.param(1_767_323_045_000, id="millis", marks=pytest.mark.slow),
+        pytest.param(1_767_323_045_000_000, id="micros", marks=pytest.mark.slow),
         pytest.param(
             1_767_323_045_000_000_000,
             id="nanos",

@@ -171,6 +171,7 @@ def test_rules_about_the_whole_batch(world: World) -> None:
     assert strangers["result"]["versions"] == {"lake://silver/names": 1}
 
 
+@pytest.mark.slow
 def test_i8_i11_a_suite_changed_between_two_attempts_loses_nothing(world: World) -> None:
     """The first attempt dies after it has set a record aside; the second one sets another one aside."""
     pipeline = with_suite(world, NAMED)

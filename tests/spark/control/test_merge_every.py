@@ -86,6 +86,7 @@ def test_readers_can_see_what_is_not_merged(world: World) -> None:
         assert as_if_merged(spark, world.settings, pipeline).count() == len(gone)
 
 
+@pytest.mark.slow
 def test_i5_of_two_attempts_at_a_landing_one_adds_its_records(world: World) -> None:
     pipeline = lazy(world)
     landing = pipeline.landing

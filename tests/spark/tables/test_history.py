@@ -16,6 +16,7 @@ def with_history(world: World, topic: str, name: str, **sections: object) -> Pip
     return world.pipeline(topic, name, target=tables, **sections)
 
 
+@pytest.mark.slow
 def test_i11_history_of_an_attempt_that_got_no_further_is_made_as_the_next_one_decodes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
