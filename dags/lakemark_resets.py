@@ -45,16 +45,16 @@ FORM = {
 
 def form_of(pipeline: Pipeline) -> dict[str, Param]:
     """The form, with the tables that a person may accept as they are."""
-    names = [participant.name for participant in Catalog.of(pipeline).before]
+    names = [*Catalog.of(pipeline).tables]
     accept = Param(
         [],
         type="array",
         items={"type": "string", "enum": names},
         examples=names,
         title="Go on with these tables as they are",
-        description="Tables beside the target that are not as the last batch left them. An error names them",
+        description="Tables that are not as the last batch left them, also the target. An error names them",
     )
-    return {**FORM, **({"accept": accept} if names else {})}
+    return {**FORM, "accept": accept}
 
 
 def build(pipeline: Pipeline, settings: Settings) -> DAG:
@@ -95,7 +95,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                     change = GenerationChange(
                         coordinator,
                         create_target=lambda: create_target(settings, pipeline.name, log.info),
-                        accepted=frozenset(params.get("accept", [])),
+                        accepted=frozenset(params["accept"]),
                     )
                     begun = [change.begin(decide)[0]]
                 if begun[-1].started_by != by:

@@ -120,12 +120,12 @@ def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace,
 
 
 def _generation_change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> GenerationChange:
-    names = [participant.name for participant in Catalog.of(pipeline).before]
+    names = Catalog.of(pipeline).tables
     if unknown := sorted(set(options.accept) - set(names)):
         raise TerminalError(
-            what="there is no such table beside the target",
+            what="the pipeline's batches write no such table",
             where=f"{pipeline.name}, --accept {', '.join(unknown)}",
-            expected=f"one of: {', '.join(names) or 'none'}",
+            expected=f"one of: {', '.join(names)}",
             found=", ".join(unknown),
             action="nothing was changed: name a table as the error does that speaks of it",
         )
@@ -188,7 +188,7 @@ def _acceptance(sub: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TABLE",
-        help="go on with a table beside the target that is not as the last batch left it; may be given more than once",
+        help="go on with a table, also the target, that is not as the last batch left it; may be given more than once",
     )
 
 

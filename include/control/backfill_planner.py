@@ -13,6 +13,7 @@ from include.control.quarantine import Chosen, Quarantine
 from include.control.settling import Settler
 from include.lake.delta_tables import open_table
 from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
 from include.protocol.backfill import Backfill, Chunks, Into
 from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, of_batches, split, verified_ranges
 from include.protocol.errors import TerminalError
@@ -87,10 +88,18 @@ class BackfillPlanner:
                 next_offsets=state.committed_offsets if request.into == "new" else {},
                 from_archive=request.source == "archive",
             )
-        # Another backfill had this number, in a ledger that was lost unnoticed.
-        while before is not None and _has_marker(before, backfill):
+        while self._is_known(backfill, before):
             backfill = replace(backfill, number=backfill.number + 1)
         return backfill
+
+    def _is_known(self, backfill: Backfill, target: TableLog | None) -> bool:
+        """Whether another backfill had this number, in a ledger that was lost unnoticed: chunks that this one has not
+        landed, or that were cancelled, would count for it."""
+        settings, pipeline, tables = self.settler.settings, self.settler.pipeline, self.settler.tables
+        logs = [target, TableLog.open(tables.backfills / str(backfill.number))]
+        logs += [TableLog.open(p.uri(settings)) for p in Catalog.of(pipeline).before]
+        chunks = [backfill.batch(chunk) for chunk in range(len(backfill.chunks))]
+        return any(log.marker_of(chunk) is not None for log in logs if log is not None for chunk in chunks)
 
     def _frozen(self, request: BackfillRequest, name: str) -> tuple[Chunks, int]:
         """Copies a replay's records, so that every attempt reads the same ones, whatever happens to the quarantine.
@@ -163,8 +172,3 @@ class BackfillPlanner:
 def chosen(request: BackfillRequest) -> Chosen:
     """The pending records that a replay's request is about."""
     return Chosen(request.ranges, request.rule)
-
-
-def _has_marker(log: TableLog, backfill: Backfill) -> bool:
-    """Whether one of its chunks would be mistaken for another backfill's, which has landed or was cancelled."""
-    return any(log.marker_of(backfill.batch(chunk)) is not None for chunk in range(len(backfill.chunks)))

@@ -161,7 +161,7 @@ class GenerationChange:
                 started = replace(started, restored_to=stands.restored[1])
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
-            ended = LedgerState(generation=generation)  # nothing more is known of it
+            ended = LedgerState(generation=generation, is_whole=False)  # nothing more is known of it
             heads = heads_to_begin_with(self._name, logs, ended, named=stands.positions, form=form)
             positions = self._positions(started, ended, logs, named=stands.positions, heads=heads)
             started = self._above_all(started, log, logs, generation=generation, positions=positions)

@@ -44,9 +44,14 @@ class Catalog:
         )
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables. A person accepts one as it is by this name, also the target."""
+        return tuple(table.name for table in self.participants)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the tables, then of the systems after the point."""
-        return (*(table.name for table in self.participants), *(system.name for system in self.after))
+        return (*self.tables, *(system.name for system in self.after))
 
     @property
     def before(self) -> tuple[Participant, ...]:

@@ -20,25 +20,28 @@ def lacks_of(pipeline: str, logs: Logs, named: Positions, heads: Positions, stat
         named: as the last landed batch has left them. heads: where they are. state: of the generation that named them.
     """
     for name, log in logs.items():
-        position = named.get(name)
+        position, head = named.get(name), heads[name]
         if position is None:
             continue
-        if is_behind(heads[name], position):
-            yield _behind(name, position, heads[name], state)
-        elif (restored := restored_since(log, position)) is not None:
-            yield _rolled_back(name, position, restored[1], state)
-        elif log is not None and _is_stuck(pipeline, log, position, heads[name]):
-            yield Lack(
-                name,
-                expected=position.in_words,
-                found=f"{heads[name].in_words}, and no way back to the version before it",
-                is_surplus=True,
-            )
+        if (lack := lack_of(name, log, position, head=head, state=state)) is not None:
+            yield lack
+        elif log is not None and _is_stuck(pipeline, log, position, head):
+            found = f"{head.in_words}, and no way back to the version before it"
+            yield Lack(name, expected=position.in_words, found=found, is_surplus=True)
+
+
+def lack_of(name: str, log: TableLog | None, named: Position, head: Position, state: LedgerState) -> Lack | None:
+    """What a table lacks of that which the last landed batch has left there. Args: see `lacks_of`."""
+    if is_behind(head, named):
+        return _behind(name, named, head, state)
+    if (restored := restored_since(log, named)) is not None:
+        return _rolled_back(name, named, restored[1], state)
+    return None
 
 
 def _behind(name: str, named: Position, head: Position, state: LedgerState) -> Lack:
     found = head.in_words if head.identity == named.identity else "another table" if head.identity else "no table"
-    is_known = head.identity == named.identity and head.generation == state.generation
+    is_known = state.is_whole and head.identity == named.identity and head.generation == state.generation
     return Lack(name, expected=named.in_words, found=found, first=head.marker + 1 if is_known else None)
 
 
@@ -49,7 +52,10 @@ def _rolled_back(name: str, named: Position, back_to: int | None, state: LedgerS
 
 
 def _first_after(state: LedgerState, name: str, version: int) -> int | None:
-    """The first batch of the generation that landed after a version of a table; None: earlier ones did, too."""
+    """The first batch of the generation that landed after a version of a table; None: earlier ones did, too, or nobody
+    knows."""
+    if not state.is_whole:
+        return None
     begun = (state.generations[-1].positions or {}).get(name) if state.generations else None
     if begun is not None and (begun.version is None or begun.version > version):
         return None

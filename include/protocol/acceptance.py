@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from include.protocol.errors import TargetBehindLedger
-from include.protocol.ledger_events import EARLIEST, PROMOTION, GenerationStarted
+from include.protocol.ledger_events import EARLIEST, PROMOTION, REBUILT, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.settlement import TargetView, rollback_of, verify_target_not_behind
 
@@ -61,8 +61,7 @@ def verify_accepted(
             where=f"{pipeline}, {', '.join(lack.table for lack in left)}",
             expected="; ".join(lack.expected for lack in left),
             found="; ".join(lack.found for lack in left),
-            action=f"nothing was changed. {_way_out(pipeline, started, left)} (in Airflow: the form of "
-            f"`lakemark__{pipeline}__reset`)",
+            action=f"nothing was changed. {_way_out(pipeline, started, left)}",
         )
 
 
@@ -82,20 +81,28 @@ def _fills(started: GenerationStarted, state: LedgerState, lack: Lack) -> bool:
 
 def _way_out(pipeline: str, started: GenerationStarted, left: Sequence[Lack]) -> str:
     accept = " --accept ".join(lack.table for lack in left)
-    if started.skipped:  # what is given up now stops a reset, too
-        ranges = " --range ".join(lost.as_argument() for lost in started.skipped)
-        return (
-            f"Bring the right table back; or `lakemark ledger skip {pipeline} --range {ranges} --accept {accept} "
-            f"--reason ...`, and then `lakemark reset {pipeline} --from {EARLIEST} --reason ...` fills it again "
-            "(changes are order-proof)"
-        )
-    return f"{_filled_again(pipeline, left)}; or, to go on with it as it is, the same command with --accept {accept}"
-
-
-def _filled_again(pipeline: str, left: Sequence[Lack]) -> str:
+    is_surplus = any(lack.is_surplus for lack in left)
+    back = (
+        "Bring its files back from a copy; or move its folder away, and"
+        if is_surplus
+        else "Bring the right one back; or"
+    )
+    fills = "fills it again (changes are order-proof)"
+    if (first := _before_a_reset(pipeline, started, accept)) is not None:
+        return f"{back} `{first}`, and then `lakemark reset {pipeline} --from {EARLIEST} --reason ...` {fills}"
     firsts = [lack.first for lack in left if lack.first is not None]
     origin = EARLIEST if len(firsts) < len(left) else str(min(firsts))
-    again = f"`lakemark reset {pipeline} --from {origin} --reason ...` fills it again (changes are order-proof)"
-    if any(lack.is_surplus for lack in left):
-        return f"Bring its files back from a copy; or move its folder away, and {again}"
-    return f"Bring the right table back; or {again}"
+    return (
+        f"{back} `lakemark reset {pipeline} --from {origin} --reason ...` {fills}; or, to go on with it as it is, the "
+        f"same command with --accept {accept} (in Airflow: the form of `lakemark__{pipeline}__reset`)"
+    )
+
+
+def _before_a_reset(pipeline: str, started: GenerationStarted, accept: str) -> str | None:
+    """The command that has to come first: what it is about stops a reset, too. None: there is none."""
+    if started.skipped:
+        ranges = " --range ".join(lost.as_argument() for lost in started.skipped)
+        return f"lakemark ledger skip {pipeline} --range {ranges} --accept {accept} --reason ..."
+    if started.origin in REBUILT:
+        return f"lakemark ledger rebuild {pipeline} --accept {accept}"
+    return None

@@ -187,12 +187,13 @@ class Attempt:
     def _verify_still_planned(self, work: Work) -> None:
         """Looks again, once the target is there: it may be another one than the guard has seen. If it was lost since,
         this attempt has made it again, without any fence or earlier batch (I3, I5). If it is lost after this look, the
-        commit fails. Raises as `_verify_not_landed`, `Work.of` and `verify_still_planned`."""
+        commit fails. Raises as `_verify_not_landed`, `Work.of`, `verify_still_planned` and `Work.verify_target`."""
         if work.batch.batch_id == 0 or work.batch.is_chunk:  # of a later one, the target must hold the batch before it
             found = Work.of(self.settings, self.pipeline, self.key)
             verify_still_planned(work.batch, found.batch)
             work = found
         self._verify_not_landed(work)
+        work.verify_target()
 
     def _look(self, work: Work) -> tuple[Apply | AlreadyApplied, LandedCommit | None]:
         """What the guard says of the target's log now, and the batch's commit there."""

@@ -9,15 +9,18 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 
 from include.lake.ledger import Ledger
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Positions
 from include.protocol.planning import verify_source
 from include.protocol.ranges import TopicPartition
+from include.protocol.settlement import verify_target_not_behind
 from include.settings import Settings
 from include.sources.archive import ArchiveSource
 from include.sources.kafka import source_extent
@@ -33,7 +36,7 @@ class Work:
     pipeline: Pipeline
     batch: Batch
     target: LakeUri  # the table of the point
-    generation: int  # the ledger's
+    state: LedgerState
     next_offsets: Mapping[TopicPartition, int]  # once the batch has landed; empty for a backfill, which moves none
     stands_on: Positions  # where the tables before the point must stand
     is_committed: bool = False  # the ledger says that it has landed
@@ -63,7 +66,7 @@ class Work:
                 pipeline,
                 batch,
                 target=tables.target_of(backfill),
-                generation=state.generation,
+                state=state,
                 next_offsets={},
                 stands_on=state.positions,
                 makes_new_table=backfill.into == "new",
@@ -78,7 +81,7 @@ class Work:
             pipeline,
             batch,
             target=tables.target,
-            generation=state.generation,
+            state=state,
             next_offsets=state.next_offsets,
             stands_on=record.stands_on,
             is_committed=record.commit is not None,
@@ -92,6 +95,24 @@ class Work:
         if not self.batch.is_chunk:
             return True
         return participant.by_chunks and not (self.makes_new_table and participant.spec.kind != "append")
+
+    @property
+    def generation(self) -> int:
+        """The ledger's."""
+        return self.state.generation
+
+    def verify_target(self) -> None:
+        """Checks that the target is as the last landed batch has left it. A plan has checked that, too, but somebody
+        may have restored or replaced the table since; a batch that lands over that hides it. A chunk follows no batch.
+
+        Raises:
+            TargetBehindLedger: see `verify_target_not_behind`.
+        """
+        if self.batch.is_chunk:
+            return
+        log, name = TableLog.open(self.target), self.pipeline.name
+        view = log.view(name, self.generation, self.state.target_version) if log is not None else None
+        verify_target_not_behind(name, self.state, view)
 
     @property
     def is_replay(self) -> bool:

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
+import yaml
 from deltalake import DeltaTable
 
 from include.control.coordinator import Coordinator
 from include.lake.uri import LakeUri
-from include.pipeline_file import Pipeline
+from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.batch import Batch
 from include.protocol.participants import Stamp
 from include.settings import Settings
@@ -30,6 +32,18 @@ def coordinator_of(folder: Path, **sections: object) -> Coordinator:
         "target": {"table": "lake://silver/p"},
     }
     return Coordinator(settings, Pipeline.model_validate({"name": "p", **given, **sections}))
+
+
+def known_to_commands(coordinator: Coordinator, folder: Path, patch: pytest.MonkeyPatch) -> Coordinator:
+    """The same pipeline from a file, as commands in this process find it. Args: folder: as for `coordinator_of`."""
+    made = coordinator.pipeline.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    (folder / "pipelines").mkdir()
+    (folder / "pipelines" / "p.yaml").write_text(yaml.safe_dump(made))
+    places = {"HOME": folder, "LAKE": folder / "lake", "PIPELINES": folder / "pipelines"}
+    for name, place in places.items():
+        patch.setenv(f"LAKEMARK_{name}", str(place))
+    settings = Settings.from_environment()
+    return Coordinator(settings, find_pipeline("p", settings.pipelines, settings.environment))
 
 
 def make_target(coordinator: Coordinator, properties: dict[str, str] | None = None) -> Path:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import yaml
 
 from include.audit.auditor import audit
 from include.audit.proofs import looks_of
@@ -22,18 +21,16 @@ from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.monitoring.proofs import in_words
 from include.monitoring.tables import proofs_and_repairs
-from include.pipeline_file import find_pipeline
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.counts import SourceCounts
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned
 from include.protocol.participants import NOWHERE, Position
 from include.protocol.proofs import Look
-from include.settings import Settings
 from include.sources.kafka import KafkaSource
 from tests.support.batches import batch, committed, landed, source
 from tests.support.damage import emptied
-from tests.support.hand_made import commit, coordinator_of, make_target, stray
+from tests.support.hand_made import commit, coordinator_of, known_to_commands, make_target, stray
 
 COUNTS = SourceCounts(read=10, quarantined=0, filtered=1, superseded=4, changes=5)
 
@@ -41,15 +38,8 @@ COUNTS = SourceCounts(read=10, quarantined=0, filtered=1, superseded=4, changes=
 @pytest.fixture
 def p(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
     """A pipeline `p` with two batches."""
-    made = coordinator_of(tmp_path).pipeline.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "pipelines" / "p.yaml").write_text(yaml.safe_dump(made))
-    monkeypatch.setenv("LAKEMARK_HOME", str(tmp_path))
-    monkeypatch.setenv("LAKEMARK_LAKE", str(tmp_path / "lake"))
-    monkeypatch.setenv("LAKEMARK_PIPELINES", str(tmp_path / "pipelines"))
+    coordinator = known_to_commands(coordinator_of(tmp_path), tmp_path, monkeypatch)
     monkeypatch.setattr(KafkaSource, "extent", lambda self: source({("t", 0): (0, 20)}))
-    settings = Settings.from_environment()
-    coordinator = Coordinator(settings, find_pipeline("p", settings.pipelines, settings.environment))
     target = make_target(coordinator)
     for n in range(2):
         land(target, n, COUNTS)

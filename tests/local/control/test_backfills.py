@@ -24,13 +24,14 @@ from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE
 from include.protocol.errors import TerminalError
 from include.protocol.generations import restart
-from include.protocol.ledger_events import BatchPlanned, GenerationStarted
+from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import PURGED, PurgeMark, purged_to_text
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed, source
-from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target
+from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target, stray
+from tests.support.tables_before import uri_before
 
 _QUARANTINED = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 _QUARANTINED |= {"timestamp": pa.timestamp("us", tz="UTC"), "key": pa.binary(), "value": pa.binary()}
@@ -85,6 +86,27 @@ def test_i3_no_chunk_begins_with_a_marker_that_is_there(coordinator: Coordinator
     planned = Backfills(coordinator).plan(request(0, 20, records_per_chunk_max=10), "r2", "", "test")
     assert [chunk.state for chunk in Backfills(coordinator).chunks(planned)] == ["waiting", "waiting"]
     assert planned.number == 3
+
+
+@pytest.mark.parametrize("left", ["its table", "a chunk beside the target"])
+def test_i3_what_an_old_copy_of_the_ledger_does_not_know_is_not_taken_over(coordinator: Coordinator, left: str) -> None:
+    """Chunks that have landed would count for the next backfill, whatever program has made them."""
+
+    def in_the_ledger(_: LedgerState) -> list[Event]:
+        return [BatchPlanned(batch(0)), committed(batch(0))]
+
+    land(make_target(coordinator), 1, batch(0))
+    coordinator.ledger.append(in_the_ledger)
+    first = Backfills(coordinator).plan(BackfillRequest(into="new"), "r1", "", "test")
+    if left == "its table":
+        stray(coordinator.tables.target_of(first), first.batch(0))
+    else:
+        stray(uri_before(coordinator, "quarantine"), first.batch(0))
+    coordinator.ledger.set_aside()
+    coordinator.ledger.append(in_the_ledger)
+    second = Backfills(coordinator).plan(BackfillRequest(into="new"), "r2", "", "test")
+    assert (first.number, second.number) == (1, 2)
+    assert [chunk.state for chunk in Backfills(coordinator).chunks(second)] == ["waiting"]
 
 
 def purged(coordinator: Coordinator) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from include.cli.command import main
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
 from include.participants.fence import Fence
 from include.protocol.batch import FENCE
 from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
@@ -20,7 +23,7 @@ from include.protocol.ledger_events import GenerationStarted
 from include.protocol.participants import NOWHERE
 from include.protocol.ranges import TopicPartition
 from tests.support.batches import batch, source
-from tests.support.hand_made import make_target
+from tests.support.hand_made import known_to_commands, make_target
 from tests.support.tables_before import (
     ask,
     begun_with,
@@ -94,6 +97,21 @@ def test_i3_a_reset_for_another_reason_does_not_accept_a_target_that_was_rolled_
 
 
 @pytest.mark.usefixtures("_kafka")
+@pytest.mark.parametrize("table", ["target", "history"])
+def test_any_table_that_an_error_names_can_be_accepted_by_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], table: str
+) -> None:
+    coordinator = known_to_commands(with_batches(tmp_path, 4), tmp_path, monkeypatch)
+    [uri] = [p.uri(coordinator.settings) for p in Catalog.of(coordinator.pipeline).participants if p.name == table]
+    DeltaTable(str(uri)).restore(2)
+    reset_ = ["reset", "p", "--reason", "it is as it shall be"]
+    assert main(reset_) == 1
+    assert f"--accept {table}" in capsys.readouterr().err
+    assert main([*reset_, "--accept", table]) == 0
+    assert coordinator.ledger.state().generations[-1].start_offsets == {TP: 40}
+
+
+@pytest.mark.usefixtures("_kafka")
 def test_i11_what_an_attempt_has_left_in_a_lost_tables_place_is_no_part_of_it(tmp_path: Path) -> None:
     """It may never reach the point: the first batch of the new generation takes it back."""
     coordinator = with_batches(tmp_path, 2)
@@ -112,6 +130,20 @@ def test_i10_a_rebuild_does_not_accept_a_table_that_was_lost_with_the_ledger(tmp
     with pytest.raises(TargetBehindLedger, match="no table"):
         rebuilt(coordinator)
     assert rebuilt(coordinator, "history").start_offsets == {TP: 20}
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i10_a_rebuild_does_not_accept_a_table_that_was_rolled_back(tmp_path: Path) -> None:
+    """A reset would stop at the lost ledger, so the advice begins with the rebuild."""
+    coordinator = with_batches(tmp_path, 4)
+    DeltaTable(folder_before(coordinator, "history")).restore(2)
+    with pytest.raises(TargetBehindLedger, match="history") as failure:
+        rebuilt(coordinator)
+    first, then = re.findall(r"`(lakemark [^`]*)`", failure.value.action)
+    assert first == "lakemark ledger rebuild p --accept history"
+    assert then == "lakemark reset p --from earliest --reason ..."
+    assert rebuilt(coordinator, "history").start_offsets == {TP: 40}
+    assert reset(coordinator, "earliest").start_offsets == {TP: 0}
 
 
 @pytest.mark.usefixtures("_kafka")

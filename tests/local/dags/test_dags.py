@@ -181,6 +181,12 @@ def test_the_backfill_forms_fields_may_stay_empty(bag, tmp_path: Path) -> None:
         assert "null" in params.get_param(name).schema["type"], name
 
 
+def test_the_reset_form_takes_any_table_by_its_name(bag, tmp_path: Path) -> None:
+    pipeline_file(tmp_path, "orders")
+    form = bag().dags["lakemark__orders__reset"].params
+    assert (form["accept"], form.get_param("accept").schema["items"]["enum"]) == ([], ["quarantine", "target"])
+
+
 def test_pipelines_whose_tables_are_not_apart_are_an_import_error_and_harm_no_other(bag, tmp_path: Path) -> None:
     pipeline_file(tmp_path, "good")
     pipeline_file(tmp_path, "inner", target={"table": "lake://silver/outer/inner"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
+from include.participants.heads import verify_not_rolled_back
 from include.protocol.batch import FENCE, Batch
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import (
@@ -22,7 +23,7 @@ from include.protocol.guard import Apply, guard, verify_still_planned
 from include.protocol.ledger_events import BatchPlanned, Event
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import Position
+from include.protocol.participants import Position, Where
 from include.protocol.planning import NewBatch, plan_next, start_topics, verify_source
 from include.protocol.settlement import LandedCommit, verify_ledger_not_behind, verify_target_not_behind
 from tests.pure.protocol.machine_generations import Generations
@@ -42,6 +43,8 @@ class Batches(Generations):
         started = start_topics(state, source, "earliest")
         if any(table.markers.get(state.generation) == FENCE for table in self.beside.tables.values()):
             raise LedgerBehindTarget(what="", where="", expected="", found="", action="")
+        for name, table in self.beside.tables.items():
+            verify_not_rolled_back(table, state.positions.get(name), Where(P, name))
         heads = self.beside.heads(state.generation)
         plan = plan_next(P, state.with_started(started) if started else state, source, 7, heads=heads)
         planned = [BatchPlanned(plan.batch, plan.stands_on)] if isinstance(plan, NewBatch) else []
@@ -155,6 +158,7 @@ class Batches(Generations):
             state = fold(self.ledger)
             verify_still_planned(batch, state.planned(P, batch.key).batch)
         assert self.guarded(batch, state) is Apply
+        verify_target_not_behind(P, state, self.view(state))
 
     def as_told(self, crash: bool = False) -> bool:
         """Runs one batch, or does what its error says. Returns False if there is nothing to do."""

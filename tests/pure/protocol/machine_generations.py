@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from include.participants.lacks import lacks_of
+from include.participants.lacks import lack_of
 from include.protocol.acceptance import lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, BatchKey
 from include.protocol.beginnings import positions_to_begin_with
@@ -202,7 +202,9 @@ class Generations:
         self, started: GenerationStarted, state: LedgerState, named: Positions, heads: Positions, accept: bool
     ) -> dict[str, Position]:
         """`GenerationChange._positions`."""
-        lacks = list(lacks_of(P, dict.fromkeys(heads), named, heads=heads, state=state))
+        tables = self.beside.tables
+        found = (lack_of(n, tables[n], named[n], head=h, state=state) for n, h in heads.items() if n in named)
+        lacks = [lack for lack in found if lack is not None]
         accepted = {lack.table for lack in lacks} if accept else set()
         verify_accepted(P, state, started, lacks=lacks, accepted=accepted)
         for name in accepted:
@@ -264,7 +266,7 @@ class Generations:
             landed, begun = (left[-1] if left else None), None
             named = landed.metadata.positions if landed else named
         started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
-        ended = LedgerState(generation=generation)
+        ended = LedgerState(generation=generation, is_whole=False)
         heads = self.beside.heads_to_begin_with(ended, named or {})
         positions = self.where_tables_must_stand(started, ended, named or {}, heads=heads, accept=accept)
         started = replace(

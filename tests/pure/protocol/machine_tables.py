@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from include.participants.heads import verify_not_rolled_back
 from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.beginnings import before_what_never_landed
 from include.protocol.ledger_state import LedgerState
@@ -33,6 +34,8 @@ Row = tuple[BatchKey | int, str]  # a batch and the program that made it; or a c
 class Version:
     live: BatchKey | None  # the live batch that made it
     rows: frozenset[Row]
+    by_chunk: bool = False
+    restores: int | None = None  # the version that a RESTORE went back to
 
 
 @dataclass
@@ -43,11 +46,15 @@ class Table:
     versions: list[Version] = field(default_factory=lambda: [Version(None, frozenset())])
     markers: dict[int, int] = field(default_factory=dict)  # by generation: a stamp's number, or FENCE
     ended: dict[int, int] = field(default_factory=dict)  # by generation: the stamp's number before its fence
-    digests: dict[tuple[int, int], str] = field(default_factory=dict)  # by generation and stamp's number
+    digests: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)  # by generation and stamp's number
 
     @property
-    def head(self) -> int:
+    def version(self) -> int:
         return len(self.versions) - 1
+
+    @property
+    def table_id(self) -> str | None:
+        return self.identity
 
     def position(self, generation: int) -> Position:
         """As `TableLog.position`."""
@@ -57,9 +64,31 @@ class Table:
             number = self.markers.get(g)
             number = self.ended.get(g) if number == FENCE else number
             if number is not None:
-                digest = self.digests.get((g, number))
-                return Position(g, *Stamp.of(number), digest, version=self.head, identity=self.identity)
-        return replace(NOWHERE, version=self.head, identity=self.identity)
+                digest = self._digest_of(g, number)
+                return Position(g, *Stamp.of(number), digest, version=self.version, identity=self.identity)
+        return replace(NOWHERE, version=self.version, identity=self.identity)
+
+    def _digest_of(self, generation: int, number: int) -> str | None:
+        """As `TableLog.digest_of`. A batch of another generation has none in the first form, or was looked at there."""
+        digest, version = self.digests.get((generation, number), (None, 0))
+        return None if any(v.restores is not None for v in self.versions[version + 1 :]) else digest
+
+    def restored(self, since: int | None, until: int) -> tuple[int, int | None] | None:
+        """As `TableLog.restored`."""
+        while since is not None and since < until:
+            restores = [n for n in range(since + 1, until + 1) if self.versions[n].restores is not None]
+            if not restores:
+                return None
+            back_to = self.versions[restores[-1]].restores
+            assert back_to is not None
+            if back_to < since or any(v.by_chunk for v in self.versions[back_to + 1 : restores[-1]]):
+                return restores[-1], back_to
+            until = back_to
+        return None
+
+    def restore(self, back_to: int) -> None:
+        """`RESTORE TABLE ... TO VERSION AS OF back_to`: rows go back, markers stay."""
+        self.versions.append(Version(None, self.versions[back_to].rows, restores=back_to))
 
     def newest_generation(self) -> int:
         """The one after a fence has been decided, and may have begun."""
@@ -119,13 +148,14 @@ class Beside:
         if begun and found.generation != key.generation:
             table.fence(key.generation)
             found = table.position(key.generation)
+        verify_not_rolled_back(table, chain.get(name), HERE)
         decision = decide(found, chain.get(name), key, digest, HERE)
         match decision:
             case Leave():
                 return found
             case Overtaken():
                 return None
-        return Writing(name, table.head, table.identity, decision)
+        return Writing(name, table.version, table.identity, decision)
 
     def make(self, table: Table) -> None:
         self.made += 1
@@ -136,10 +166,17 @@ class Beside:
         self.missing.setdefault(name, set()).update(self.landed, self.chunks, *held)
         self.tables[name] = Table(None)
 
+    def restore(self, name: str, back_to: int) -> None:
+        table = self.tables[name]
+        before, after = table.versions[-1].rows, table.versions[back_to].rows
+        self.missing.setdefault(name, set()).update(before - after)
+        self.tried |= after - before  # a person has brought them back
+        table.restore(back_to)
+
     def write(self, writing: Writing, batch: BatchKey, digest: str, row: Row | None) -> Position | None:
         """Commits what was decided; None: another commit was faster."""
         table = self.tables[writing.table]
-        if (table.identity, table.head) != (writing.identity, writing.seen):
+        if (table.identity, table.version) != (writing.identity, writing.seen):
             return None
         rows = table.versions[-1].rows
         if isinstance(writing.decision, Replace):
@@ -150,7 +187,7 @@ class Beside:
         number = writing.decision.stamp.number
         assert number > table.markers.get(batch.generation, -1)
         table.markers[batch.generation] = number
-        table.digests[batch.generation, number] = digest
+        table.digests[batch.generation, number] = (digest, table.version)
         return table.position(batch.generation)
 
     def chunk_lands(self, chunk: int, state: LedgerState, killed: bool) -> None:
@@ -163,7 +200,7 @@ class Beside:
                 return
             if not chunk_may_land(table.position(state.generation), state.positions.get(name), state.generation):
                 return
-            table.versions.append(Version(None, table.versions[-1].rows | {row}))
+            table.versions.append(Version(None, table.versions[-1].rows | {row}, by_chunk=True))
             if killed:
                 return
         self.chunks.add(row)
@@ -197,7 +234,9 @@ class Beside:
         pending = None if state.pending is None else state.pending.batch.key
         for name, head in heads.items():
             live = [(n, v.live) for n, v in enumerate(self.tables[name].versions) if v.live is not None]
-            heads[name] = before_what_never_landed(head, named.get(name), live, pending)
+            before = before_what_never_landed(head, named.get(name), live, pending)
+            if self.tables[name].restored(before.version, self.tables[name].version) is None:
+                heads[name] = before
         return heads
 
     def verify(self) -> None:

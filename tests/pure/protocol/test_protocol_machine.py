@@ -32,7 +32,18 @@ from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Tar
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 UNTIL = ("planned", "read", "history landed", "quarantine landed", "landed", "settled")
 ACTS = ("as told", "as told", "reset", "earliest", "skip", "rebuild")
-DISASTERS = ("retention", "retention", "topic", "ledger", "target", "restore", "table", "both", "another writer")
+DISASTERS = (
+    "retention",
+    "retention",
+    "topic",
+    "ledger",
+    "target",
+    "restore",
+    "table",
+    "restore table",
+    "both",
+    "another writer",
+)
 WHICH = st.integers(0, 999)  # which one of those that there are, counted round and round
 
 
@@ -148,9 +159,7 @@ class Protocol(Batches, RuleBasedStateMachine):
                     self.rebuild(crash, accept)
 
     @rule(
-        what=st.sampled_from(
-            ["retention", "retention", "topic", "ledger", "target", "table", "both", "another writer"]
-        ),
+        what=st.sampled_from(DISASTERS),
         keep=st.integers(0, 8),
         which=WHICH,
     )
@@ -165,6 +174,9 @@ class Protocol(Batches, RuleBasedStateMachine):
                 self.restore(which % (self.target.version + 1))
             case "table":
                 self.beside.lose(("history", "quarantine")[keep % 2])
+            case "restore table":
+                name = ("history", "quarantine")[keep % 2]
+                self.beside.restore(name, which % len(self.beside.tables[name].versions))
             case "another writer":
                 self.target.doubled = not self.target.doubled
             case "ledger":  # lost, or replaced by an old copy

@@ -137,6 +137,21 @@ def test_i3_a_target_that_is_rolled_back_while_a_batch_is_planned_is_noticed(wor
     assert noticed or as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
 
 
+def test_i3_an_attempt_does_not_land_on_a_target_that_was_rolled_back_since_the_plan(world: World) -> None:
+    """What lands over it would hide it from whoever reads the log later."""
+    topic = world.topic(partitions=1)
+    pipeline = pipeline_of(world, topic)
+    world.produce(topic, [*changes(range(10), 1), *changes(range(10, 20), 1)], 1)
+    world.run_batch(pipeline)
+    world.coordinator(pipeline).plan()
+    with world.session() as spark:
+        spark.sql(f"RESTORE delta.`{world.coordinator(pipeline).tables.target}` TO VERSION AS OF 0").collect()
+    version = world.version(pipeline)
+    with pytest.raises(TargetBehindLedger, match="a RESTORE rolled the target back"):
+        world.attempt(pipeline, 1)
+    assert world.version(pipeline) == version
+
+
 def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World) -> None:
     topic = world.topic(partitions=1)
     pipeline = pipeline_of(world, topic)
