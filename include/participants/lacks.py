@@ -47,23 +47,8 @@ def _behind(name: str, named: Position, head: Position, state: LedgerState) -> L
 
 def _rolled_back(name: str, named: Position, back_to: int | None, state: LedgerState) -> Lack:
     found = "the rows of an earlier time" if back_to is None else f"the rows of version {back_to}"
-    first = None if back_to is None else _first_after(state, name, back_to)
+    first = None if back_to is None else state.first_after(back_to, name)
     return Lack(name, expected=f"the rows of version {named.version}", found=found, first=first)
-
-
-def _first_after(state: LedgerState, name: str, version: int) -> int | None:
-    """The first batch of the generation that landed after a version of a table; None: earlier ones did, too, or nobody
-    knows."""
-    if not state.is_whole:
-        return None
-    begun = (state.generations[-1].positions or {}).get(name) if state.generations else None
-    if begun is not None and (begun.version is None or begun.version > version):
-        return None
-    for record in state.batches:
-        position = (record.commit.positions or {}).get(name) if record.commit is not None else None
-        if position is not None and position.version is not None and position.version > version:
-            return record.batch.batch_id
-    return state.committed_through + 1
 
 
 def _is_stuck(pipeline: str, log: TableLog, named: Position, head: Position) -> bool:

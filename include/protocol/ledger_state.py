@@ -19,7 +19,7 @@ from include.protocol.ledger_events import (
     LedgerSnapshot,
     TopicsStarted,
 )
-from include.protocol.participants import Positions
+from include.protocol.participants import NOWHERE, Positions
 from include.protocol.proofs import Proofs
 from include.protocol.ranges import TopicPartition
 
@@ -205,14 +205,22 @@ class LedgerState:
             offsets |= {r.topic_partition: r.start_offset for r in record.batch.ranges}
         return offsets
 
-    def first_after(self, version: int) -> int | None:
-        """The first batch of this generation that landed after a version of the target; the next batch if none has.
-        None: batches of earlier generations may have landed after it, too."""
-        begun = self.generations[-1].target_version if self.generations else -1
-        if begun is None or begun > version:
-            return None
-        landed = (r.batch.batch_id for r in self.batches if r.commit and (r.commit.table_version or 0) > version)
-        return next(landed, self.committed_through + 1)
+    def first_after(self, version: int, table: str | None = None) -> int | None:
+        """The first batch of this generation that landed after a version of the target, or of a table before the point;
+        the next batch if none has. None: earlier ones may have landed after it, too. Args: table: the table's name."""
+
+        def version_after(event: BatchCommitted | GenerationStarted) -> int | None:
+            if table is None:
+                return event.target_version
+            return (event.positions or {}).get(table, NOWHERE).version
+
+        if self.generations:
+            begun = version_after(self.generations[-1])
+            if begun is None or begun > version:
+                return None
+        landed = (r.batch.batch_id for r in self.batches if r.commit and (version_after(r.commit) or 0) > version)
+        first = next(landed, self.committed_through + 1)
+        return None if first == self.first_batch_id and not self.is_whole else first
 
     def record(self, batch_id: int) -> BatchRecord | None:
         """Batch `batch_id` of this generation, None if it was never planned."""

@@ -17,12 +17,8 @@ from include.protocol.settlement import TargetView, verify_target_not_behind
 from tests.support.batches import batch, committed
 
 TP = TopicPartition("t", 0)
-STATE = fold(
-    [
-        TopicsStarted(1, 0, start_offsets={TP: 0}, topic_ids={"t": "id-t"}, cluster_id="cluster"),
-        *(event for n in range(3) for event in (BatchPlanned(batch(n)), committed(batch(n)))),
-    ]
-)
+EVENTS = [TopicsStarted(1, 0, start_offsets={TP: 0}, topic_ids={"t": "id-t"}, cluster_id="cluster")]
+STATE = fold([*EVENTS, *(event for n in range(3) for event in (BatchPlanned(batch(n)), committed(batch(n))))])
 HISTORY = Lack("history", expected="all", found="less", first=1)  # the batches that end at 20 and 30
 
 
@@ -63,6 +59,15 @@ def test_i3_a_restore_to_before_the_generation_began_takes_away_what_earlier_one
     with pytest.raises(TargetBehindLedger, match="--from 1 ") as failure:
         verify_target_not_behind("p", since, target(marker=1, back_to=6))
     assert "applies again what was removed" in failure.value.action
+
+
+def test_a_state_that_begins_at_a_snapshot_does_not_name_a_batch_too_late() -> None:
+    """Planning reads such a state, and advises by it."""
+    before = fold([*EVENTS, *(e for n in range(3) for e in (BatchPlanned(batch(n)), landed_at(batch(n), n + 1)))])
+    batches = (BatchPlanned(batch(3)), landed_at(batch(3), 4))
+    recent = fold([before.snapshot(), *batches])
+    assert [before.first_after(version) for version in (0, 1, 2, 3)] == [0, 1, 2, 3]
+    assert [recent.first_after(version) for version in (0, 1, 2, 3)] == [None, None, None, 3]
 
 
 def later(batch_id: int) -> Batch:
