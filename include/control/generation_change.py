@@ -6,7 +6,7 @@ the ledger. If it is killed anywhere and called again, it reaches the same end: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -19,12 +19,7 @@ from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.fence import Commit, Fence
-from include.participants.heads import (
-    Logs,
-    heads_to_begin_with,
-    logs_before,
-    verify_ledger_not_lost,
-)
+from include.participants.heads import Logs, heads_to_begin_with, logs_before, verify_ledger_not_lost
 from include.participants.lacks import lacks_of
 from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, FORM
@@ -63,7 +58,7 @@ class GenerationChange:
         log, state = self._target_log(), self.settler.ledger.state()
         if log is None:
             started = decide(state, self.settler.source(state))
-            self._verify_target_accepted(started, state, None)
+            self._verify_accepted(started, state, self._lacks_of_target(state, None))
             return started
         started = self._decided(decide, log, state)
         self._verify_not_purged(log, state, started)
@@ -163,7 +158,8 @@ class GenerationChange:
             logs = self._logs_before()
             ended = LedgerState(generation=generation, is_whole=False)  # nothing more is known of it
             heads = heads_to_begin_with(self._name, logs, ended, named=stands.positions, form=form)
-            positions = self._positions(started, ended, logs, named=stands.positions, heads=heads)
+            lacks = [*lacks_of(self._name, logs, stands.positions, heads=heads, state=ended)]
+            positions = self._positions(started, ended, lacks, named=stands.positions, heads=heads)
             started = self._above_all(started, log, logs, generation=generation, positions=positions)
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
             if self._fence(started).raise_in_all(log, form):
@@ -190,8 +186,9 @@ class GenerationChange:
         logs = self._logs_before()
         heads = heads_to_begin_with(self._name, logs, state, named=state.positions, form=state.form)
         view = log.view(self._name, state.generation, state.target_version)
-        self._verify_target_accepted(started, state, view)
-        positions = self._positions(started, state, logs, named=state.positions, heads=heads)
+        beside = lacks_of(self._name, logs, state.positions, heads=heads, state=state)
+        lacks = [*self._lacks_of_target(state, view), *beside]
+        positions = self._positions(started, state, lacks, named=state.positions, heads=heads)
         rollback = rollback_of(state, view)
         return replace(
             self._above_all(started, log, logs, generation=state.generation, positions=positions),
@@ -199,19 +196,19 @@ class GenerationChange:
         )
 
     def _positions(
-        self, started: GenerationStarted, state: LedgerState, logs: Logs, named: Positions, heads: Positions
+        self, started: GenerationStarted, state: LedgerState, lacks: Sequence[Lack], named: Positions, heads: Positions
     ) -> dict[str, Position]:
         """Where the generation's tables must stand. One that is not as the last batch left it begins as it is: it is
         filled again, or a person has accepted it."""
-        lacks = list(lacks_of(self._name, logs, named, heads=heads, state=state))
         self._verify_accepted(started, state, lacks)
-        return {**positions_to_begin_with(named, heads), **{lack.table: heads[lack.table] for lack in lacks}}
+        as_they_are = {lack.table: heads[lack.table] for lack in lacks if not lack.is_target}
+        return {**positions_to_begin_with(named, heads), **as_they_are}
 
-    def _verify_target_accepted(self, started: GenerationStarted, state: LedgerState, view: TargetView | None) -> None:
+    def _lacks_of_target(self, state: LedgerState, view: TargetView | None) -> list[Lack]:
         point = Catalog.of(self.settler.pipeline).point
-        self._verify_accepted(started, state, lacks_of_the_target(self._name, point.name, state, view))
+        return lacks_of_the_target(self._name, point.name, state, view)
 
-    def _verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: list[Lack]) -> None:
+    def _verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: Sequence[Lack]) -> None:
         verify_accepted(self._name, state, started, lacks=lacks, accepted=self.accepted)
 
     def _verify_not_lost(self, log: TableLog | None, state: LedgerState) -> None:

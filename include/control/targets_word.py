@@ -53,9 +53,8 @@ class TargetsWord:
             return Standing(landed, begun, generation, named)
         live = (commit for commit in log.landed_commits(name) if not commit.metadata.batch.is_chunk)
         left = next((commit for commit in live if log.restored(commit.table_version, log.version) is None), None)
-        # If no batch is left, the tables before the point still hold what had landed in them until then.
-        stood = named if left is None else _positions(left, None)
-        return Standing(left, None, self.newest_generation_of_rows, positions=stood, restored=restored)
+        # The tables before the point still hold what had landed in them until then, and chunks of backfills above it.
+        return Standing(left, None, self.newest_generation_of_rows, positions=named, restored=restored)
 
     def events_before(self, started: GenerationStarted, generation: int) -> list[Event]:
         """The new ledger's events, up to the generation that it begins with. If the history in the log contradicts

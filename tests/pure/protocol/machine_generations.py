@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from include.participants.lacks import lack_of
-from include.protocol.acceptance import lacks_of_the_target, verify_accepted
+from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, BatchKey
 from include.protocol.beginnings import positions_to_begin_with
 from include.protocol.errors import (
@@ -154,15 +154,13 @@ class Generations:
             self.beside.accept()
         decided, heads = decide(state), self.beside.heads_to_begin_with(state, state.positions)
         lacking = lacks_of_the_target(P, "target", state, self.view(state))
-        verify_accepted(P, state, decided, lacking, accepted={"target"} if accept else ())
-        if lacking and accept:
-            self.accepted.setdefault("target", set()).update(*self.records.values())
+        positions = self.where_tables_must_stand(decided, state, state.positions, lacking, heads=heads, accept=accept)
         started = replace(
             decided,
             generation=1 + max(state.generation, self.beside.newest_generation()),
             target_version=self.target.version,
             table_id=self.target.table_id,
-            positions=self.where_tables_must_stand(decided, state, state.positions, heads=heads, accept=accept),
+            positions=positions,
         )
         self.fence(started)
         self.given_up |= records_within(self.kafka.incarnation, started.skipped)
@@ -199,17 +197,24 @@ class Generations:
             raise LedgerBehindTarget(what="", where="", expected="", found="", action="")
 
     def where_tables_must_stand(
-        self, started: GenerationStarted, state: LedgerState, named: Positions, heads: Positions, accept: bool
+        self,
+        started: GenerationStarted,
+        state: LedgerState,
+        named: Positions,
+        lacking: list[Lack],
+        heads: Positions,
+        accept: bool,
     ) -> dict[str, Position]:
-        """`GenerationChange._positions`."""
+        """`GenerationChange._positions`. Args: lacking: what the target lacks."""
         tables = self.beside.tables
         found = (lack_of(n, tables[n], named[n], head=h, state=state) for n, h in heads.items() if n in named)
-        lacks = [lack for lack in found if lack is not None]
+        lacks = [*lacking, *(lack for lack in found if lack is not None)]
         accepted = {lack.table for lack in lacks} if accept else set()
         verify_accepted(P, state, started, lacks=lacks, accepted=accepted)
         for name in accepted:
             self.accepted.setdefault(name, set()).update(*self.records.values())
-        return {**positions_to_begin_with(named, heads), **{lack.table: heads[lack.table] for lack in lacks}}
+        as_they_are = {lack.table: heads[lack.table] for lack in lacks if not lack.is_target}
+        return {**positions_to_begin_with(named, heads), **as_they_are}
 
     def restarted(self, state: LedgerState, origin: Origin) -> GenerationStarted:
         origin = origin if isinstance(origin, str) else max(0, origin)
@@ -264,11 +269,10 @@ class Generations:
         if self.target.restored(since, self.target.version) is not None:
             left = [c for c in self.target.landed if self.target.restored(c.table_version, self.target.version) is None]
             landed, begun = (left[-1] if left else None), None
-            named = landed.metadata.positions if landed else named
         started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
         ended = LedgerState(generation=generation, is_whole=False)
         heads = self.beside.heads_to_begin_with(ended, named or {})
-        positions = self.where_tables_must_stand(started, ended, named or {}, heads=heads, accept=accept)
+        positions = self.where_tables_must_stand(started, ended, named or {}, [], heads=heads, accept=accept)
         started = replace(
             started, target_version=self.target.version, table_id=self.target.table_id, positions=positions
         )
