@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.commit_metadata import CommitMetadata
 from spark_jobs.attempt import landing
@@ -22,6 +23,22 @@ def land(
     writer = writer_of(spec)
     writer.ensure(spark, uri, spec)
     write = writer.landing(spark, uri, rows, spec, metadata.batch, prunes)
+    commit(spark, write, metadata, metadata.batch.batch_id)
+
+
+def land_over(
+    stray: DataFrame, spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, metadata: CommitMetadata
+) -> None:
+    """Lands a batch's rows where an attempt with another program has left its own, as an attempt does before the
+    point: what that one did is taken back.
+
+    Args:
+        stray: what the other attempt has landed of the batch.
+    """
+    writer, log = writer_of(spec), TableLog.open(uri)
+    assert log is not None
+    commit(spark, writer.landing(spark, uri, stray, spec, metadata.batch, True), metadata, None)
+    write = writer.replacing(spark, uri, rows, spec, base=log.version, live=[metadata.batch])
     commit(spark, write, metadata, metadata.batch.batch_id)
 
 

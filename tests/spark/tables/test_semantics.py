@@ -1,5 +1,5 @@
-"""Random change streams, cut into batches at random, with ranges read again and records replayed in between: the table
-is the oracle's, and so is the history beside it.
+"""Random change streams, cut into batches at random, with ranges read again, records replayed and lost attempts taken
+back in between: the table is the oracle's, and so is the history beside it.
 
 Hundreds of streams at once: each is a case of its own, with keys and partitions of its own, and all share the batches.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.delta_tables import query
@@ -33,7 +33,7 @@ from spark_jobs.engine.session import fit
 from spark_jobs.tables.creating import ensure
 from spark_jobs.tables.merging import prepared
 from tests.support.change_streams import SHOWN, Change, Key, Semantics, history, newest, stream
-from tests.support.commits import land
+from tests.support.commits import land, land_over
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 
@@ -66,7 +66,8 @@ class Replica:
     def history(self) -> str:
         return str(self.folder / "history")
 
-    def merge(self, changes: list[Change], again: bool = False) -> None:
+    def merge(self, changes: list[Change], again: bool = False, stray: list[Change] | None = None) -> None:
+        """Args: stray: what an attempt with another program has landed of them before, in all tables."""
         if not changes:
             return
         ends: dict[int, list[int]] = defaultdict(list)
@@ -75,8 +76,8 @@ class Replica:
         ranges = tuple(OffsetRange("t", p, min(at), max(at) + 1) for p, at in sorted(ends.items()))
         generation, number = (-1, self.read_again) if again else (1, self.landed)
         batch = Batch("p", generation, number, ranges, {"t": "id"}, "cluster")
-        records = self.spark.createDataFrame([change.row() for change in changes], RECORDS)
-        judged = decode(records, self.pipeline, batch).localCheckpoint(eager=True)
+        judged = self._judged(changes, batch)
+        of_stray = None if stray is None else self._judged(stray, batch)
         given = prepared(dispositions(judged, self.pipeline), self.spec).localCheckpoint(eager=True)
         moved = sum(change.old_id not in (None, change.id) for change in changes)
         counts = SourceCounts(len(changes), 0, 0, len(changes) + moved - (kept := given.count()), kept, moved)
@@ -84,18 +85,34 @@ class Replica:
             spec = TableSpec.of_history(self.pipeline)
             all_ = prepared(dispositions(judged, self.pipeline, F.lit(True)), spec)
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
-            land(self.spark, LakeUri(self.history), all_, spec, of_history, prunes=True)
+            if of_stray is None:
+                land(self.spark, LakeUri(self.history), all_, spec, of_history, prunes=True)
+            else:
+                left = prepared(dispositions(of_stray, self.pipeline, F.lit(True)), spec)
+                land_over(left, self.spark, LakeUri(self.history), all_, spec, of_history)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
-        land(self.spark, LakeUri(self.table), given, self.spec, metadata, prunes=True)
-        log = TableLog.open(LakeUri(self.table))
-        assert log is not None
-        landed = log.landed(batch)
-        assert landed is not None
-        self.stale += counts_of(landed, str(batch)).stale  # or it raises
+        if of_stray is None:
+            land(self.spark, LakeUri(self.table), given, self.spec, metadata, prunes=True)
+            self.stale += self._stale(batch)
+        else:
+            left = prepared(dispositions(of_stray, self.pipeline), self.spec)
+            land_over(left, self.spark, LakeUri(self.table), given, self.spec, metadata)
         if again:
             self.read_again += 1
         else:
             self.landed += 1
+
+    def _judged(self, changes: list[Change], batch: Batch) -> DataFrame:
+        records = self.spark.createDataFrame([change.row() for change in changes], RECORDS)
+        return decode(records, self.pipeline, batch).localCheckpoint(eager=True)
+
+    def _stale(self, batch: Batch) -> int:
+        """How many changes the last commit found stale. Raises if its counts do not add up."""
+        log = TableLog.open(LakeUri(self.table))
+        assert log is not None
+        landed = log.landed(batch)
+        assert landed is not None
+        return counts_of(landed, str(batch)).stale
 
 
 ALL = Semantics(("seq",), patches=True, moves=True, track=("name",))
@@ -131,7 +148,9 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
         replica, seen, aside = Replica(spark, semantics.pipeline(), tmp_path), list[Change](), list[Change]()
         for step in steps:
             quarantined = {id(change) for change in step if chance.random() < 0.1}
-            replica.merge([change for change in step if id(change) not in quarantined])
+            live = [change for change in step if id(change) not in quarantined]
+            another_program = chance.random() < 0.5
+            replica.merge(live, stray=[c for c in live if chance.random() < 0.7] if another_program else None)
             aside += [change for change in step if id(change) in quarantined]
             seen += [change for change in step if id(change) not in quarantined]
             if chance.random() < 0.5:  # a backfill of some of what was read

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from include.audit.auditor import audit
 from include.lake.table_log import TableLog
@@ -26,7 +27,7 @@ from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine.session import fit
 from spark_jobs.tables.creating import ensure
 from spark_jobs.tables.merging import prepared
-from tests.support.commits import land
+from tests.support.commits import land, land_over
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 
@@ -84,24 +85,25 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
     cuts = [0, *sorted(chance.sample(range(1, 60), 3)), 60]
     batches = [(1, order[start:end]) for start, end in pairwise(cuts)]
     batches.insert(chance.randint(1, 4), (-1, chance.sample(order[: cuts[1]], min(8, cuts[1]))))  # read again
+    replaced = chance.choice([n for n, (generation, _) in enumerate(batches) if generation > 0])
     path = str(tmp_path / "t")
     with world.session() as spark:
         fit(spark, 0, 0)
         spec = TableSpec.of_target(pipeline)
         ensure(spark, LakeUri(path), spec)
         number = {1: 0, -1: 0}
-        for generation, batch_records in batches:
+        for n, (generation, batch_records) in enumerate(batches):
             batch = Batch("p", generation, number[generation], (OffsetRange("t", 0, 0, 60),), {"t": "i"}, "c")
             number[generation] += 1
-            rows = [
-                (json.dumps({"id": r["_id"]}).encode(), json.dumps(r).encode(), "t", 0, offset, None)
-                for offset, r in batch_records
-            ]
-            judged = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).localCheckpoint(eager=True)
-            changes = prepared(dispositions(judged, pipeline), spec).localCheckpoint(eager=True)
-            counts = SourceCounts(len(rows), 0, 0, len(rows) - (given := changes.count()), given)
+            changes = changes_of(batch_records, spark, pipeline, batch)
+            counts = SourceCounts(len(batch_records), 0, 0, len(batch_records) - (given := changes.count()), given)
             truncated = any(r["op"] == "t" for _, r in batch_records)
             metadata = CommitMetadata.of(batch, "target", counts, {}, "a", "v", truncated=truncated)
+            if n == replaced:
+                some = chance.sample(batch_records, len(batch_records) // 2)
+                stray = changes_of(some, spark, pipeline, batch)
+                land_over(stray, spark, LakeUri(path), changes, spec, metadata)
+                continue
             land(spark, LakeUri(path), changes, spec, metadata)
             log = TableLog.open(LakeUri(path))
             assert log is not None
@@ -110,6 +112,17 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
             counts_of(landed, str(batch))  # adds up, or raises
     assert any(record["op"] == "t" for record in records)
     assert shown(read_table(path)) == oracle(records)
+
+
+def changes_of(
+    records: list[tuple[int, dict[str, Any]]], spark: SparkSession, pipeline: Pipeline, batch: Batch
+) -> DataFrame:
+    """What a batch's MERGE gets. Args: records: with their offsets."""
+    rows = [
+        (json.dumps({"id": r["_id"]}).encode(), json.dumps(r).encode(), "t", 0, offset, None) for offset, r in records
+    ]
+    judged = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).localCheckpoint(eager=True)
+    return prepared(dispositions(judged, pipeline), TableSpec.of_target(pipeline)).localCheckpoint(eager=True)
 
 
 @pytest.mark.slow  # an example does the same in every run
