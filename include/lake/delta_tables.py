@@ -17,7 +17,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from include.lake.log_store import commit_file
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
-from include.protocol.errors import RetryableError, TableDamaged, TerminalError
+from include.lake.writing import refused, writing
+from include.protocol.errors import TableDamaged, TerminalError
 from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
@@ -167,27 +168,22 @@ def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | No
             break
         except (DeltaError, OSError) as error:  # two writers may create it or append at once: one fails
             if not tries_left:
-                raise RetryableError(
-                    what=f"{what} could not be recorded",
-                    where=str(uri),
-                    expected="a folder that this user may write to, with space left",
-                    found=" ".join(str(error).split())[:500],
-                    action="fix that and run the same again (or rerun the task); nothing is done twice",
-                ) from error
+                raise refused(what, uri, error) from error
     if (table := open_table(uri)) is not None:
         keep_few_files(table)
 
 
 def replace_rows(uri: LakeUri, rows: pa.Table) -> None:
     """Makes a table of these rows. If there is a table, it overwrites all rows in a new version; the table, its id and
-    its schema stay."""
-    write_deltalake(str(uri), rows, mode="overwrite")
+    its schema stay. Raises RetryableError: see `writing`."""
+    with writing("a table", uri):
+        write_deltalake(str(uri), rows, mode="overwrite")
 
 
 def delete_rows(table: OpenedTable, condition: str) -> int:
     """Removes the rows for which a condition is true, and returns how many. If another writer is faster, it removes
-    none, and the next call does."""
-    with suppress(CommitFailedError):
+    none, and the next call does. Raises RetryableError: see `writing`."""
+    with suppress(CommitFailedError), writing("a table", uri_of(table)):
         return int(table.delete(condition)["num_deleted_rows"] or 0)
     return 0
 
@@ -219,15 +215,15 @@ def commit_markers(
         stamp: of the opened version; None: it is not compared.
 
     Raises:
-        TerminalError: the table has such a feature.
+        TerminalError: the table has such a feature. RetryableError: see `writing`.
     """
-    refused = _FEATURES_OF_COMMITS & set(table.protocol().writer_features or ())
-    if refused:
+    hinders = _FEATURES_OF_COMMITS & set(table.protocol().writer_features or ())
+    if hinders:
         raise TerminalError(
             what="a marker cannot be committed without Spark",
             where=table.table_uri,
             expected=f"a table without the features {', '.join(sorted(_FEATURES_OF_COMMITS))}",
-            found=", ".join(sorted(refused)),
+            found=", ".join(sorted(hinders)),
             action="drop the feature (ALTER TABLE ... DROP FEATURE), or use a new target table",
         )
     now = time.time_ns() // 1_000_000
@@ -242,8 +238,9 @@ def commit_markers(
     actions: list[JsonObject] = [{"commitInfo": provenance}]
     actions += [{"txn": {"appId": a, "version": v, "lastUpdated": now}} for a, v in markers.items()]
     uri, content = uri_of(table), "".join(json.dumps(a) + "\n" for a in actions)
-    if not log_store_of(uri).create(table.version() + 1, content.encode(), succeeds=stamp):
-        return False
+    with writing("a commit", uri):
+        if not log_store_of(uri).create(table.version() + 1, content.encode(), succeeds=stamp):
+            return False
     after = open_table(uri)
     return after is not None and all((after.transaction_version(a) or 0) >= v for a, v in markers.items())
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, Self
@@ -23,6 +24,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from include.lake.delta_tables import Row, keep_few_files, open_table, query
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
+from include.lake.writing import refused, writing
 from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError
 from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot
@@ -42,6 +44,7 @@ LEDGER_SCHEMA = pa.schema(
     ]
 )
 APP_ID = "lakemark-ledger"
+_WHAT = "the ledger"
 _RACES_MAX = 20
 # Texts of deltalake's error when another writer was faster. That writer has appended; or it has created the table too
 # (two processes may both create it, and the later creation changes its metadata); or there were so many commits that
@@ -139,19 +142,16 @@ class Ledger:
         if not files_at(self.uri).exists(self.uri):
             return None
         aside = self.uri.beside(f"{self.uri.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
-        files_at(self.uri).move(self.uri, aside)
+        with writing("the ledger's new name", aside):
+            files_at(self.uri).move(self.uri, aside)
         return aside
 
     def _create(self) -> None:
-        try:
+        with suppress(CommitFailedError), writing(_WHAT, self.uri):  # or another writer has just created it
             files_at(self.uri).make_folder(self.uri.parent)
             DeltaTable.create(
                 str(self.uri), LEDGER_SCHEMA, mode="ignore", configuration=CONFIGURATION, name="lakemark ledger"
             )
-        except CommitFailedError:
-            return  # another writer has just created it
-        except (DeltaError, OSError) as error:
-            raise self._refused(error) from error
 
     def _commit(self, table: DeltaTable, sequence: int, events: Sequence[Event]) -> bool:
         """Appends the events. False if another writer was faster."""
@@ -165,13 +165,14 @@ class Ledger:
             Transaction(SNAPSHOT_ID, sequence + n) for n, e in enumerate(events) if isinstance(e, LedgerSnapshot)
         ]
         marker = CommitProperties(app_transactions=markers)
-        # The decision was based on the version in `table`: Delta checks the commit against everything after it.
+        # The decision was based on the version in `table`: Delta checks the commit against everything after it. Whether
+        # a refused append has landed does not matter: nobody acts on an event before its append has returned.
         try:
             write_deltalake(table, pa.Table.from_pylist(rows, LEDGER_SCHEMA), mode="append", commit_properties=marker)
         except (DeltaError, OSError) as error:
             if isinstance(error, DeltaError) and any(text in str(error) for text in _OVERTAKEN):
                 return False
-            raise self._refused(error) from error
+            raise refused(_WHAT, self.uri, error) from error
         return self._holds(rows, table.version())
 
     def _holds(self, rows: Sequence[Row], version: int) -> bool:
@@ -189,17 +190,6 @@ class Ledger:
         return [
             (r["recorded_at"], r["details"]) for r in query(table, f"select * from t {condition} order by sequence")
         ] == [(r["recorded_at"], r["details"]) for r in rows]
-
-    def _refused(self, error: Exception) -> RetryableError:
-        """The error for a failed write. Whether the append landed does not matter: nobody acts on an event before its
-        append has returned, and the next append decides on what is there."""
-        return RetryableError(
-            what="the ledger could not be written",
-            where=str(self.uri),
-            expected="a commit",
-            found=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:400]}",
-            action="check that the disk has space left and that this user may write there, then run the same again",
-        )
 
 
 @dataclass(frozen=True)

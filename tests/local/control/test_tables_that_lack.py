@@ -13,12 +13,13 @@ from deltalake import DeltaTable
 from include.cli.command import main
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
+from include.lake.posix import PosixLogStore
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.fence import Fence
 from include.protocol.batch import FENCE
-from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
+from include.protocol.errors import LedgerBehindTarget, RetryableError, TargetBehindLedger
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.participants import NOWHERE
 from include.protocol.ranges import TopicPartition
@@ -131,6 +132,23 @@ def test_i11_what_an_attempt_has_left_in_a_lost_tables_place_is_no_part_of_it(tm
     started = reset(coordinator, "earliest")
     found = (started.positions or {})["history"]
     assert found == replace(NOWHERE, version=0, identity=str(DeltaTable(history).metadata().id))
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_a_disk_that_refuses_a_fence_is_named_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal is made by hand: tests may run as a user who can write anywhere."""
+    coordinator = with_batches(tmp_path, 2)
+
+    def refuse(self: PosixLogStore, version: int, content: bytes, succeeds: str | None = None) -> bool:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PosixLogStore, "create", refuse)
+        with pytest.raises(RetryableError, match=r"a commit could not be written.*Read-only file system"):
+            reset(coordinator)
+    assert reset(coordinator).generation == 2
 
 
 @pytest.mark.usefixtures("_kafka")

@@ -1,0 +1,41 @@
+"""What is said where the file system refuses a write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from include.lake.uri import LakeUri
+from include.protocol.errors import RetryableError
+
+
+@contextmanager
+def writing(what: str, where: LakeUri) -> Iterator[None]:
+    """Names a write that is refused. Whether it landed is not known: whoever does it again must do nothing twice.
+
+    Args:
+        what: is written, as the subject of the error.
+
+    Raises:
+        RetryableError: the file system refuses. CommitFailedError: another writer was faster.
+    """
+    try:
+        yield
+    except CommitFailedError:
+        raise
+    except (DeltaError, OSError) as error:
+        raise refused(what, where, error) from error
+
+
+def refused(what: str, where: LakeUri, error: Exception) -> RetryableError:
+    """The error for a write that failed. Args: see `writing`."""
+    return RetryableError(
+        what=f"{what} could not be written",
+        where=str(where),
+        expected="a folder that this user may write to, with space left",
+        found=f"{type(error).__name__}: {' '.join(str(error).split())[:400]}",
+        action="free space, or give this user the right to write there; then run the same again (or rerun the task): "
+        "nothing is done twice",
+    )
