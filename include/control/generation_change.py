@@ -157,9 +157,9 @@ class GenerationChange:
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
             ended = LedgerState(generation=generation, is_whole=False)  # nothing more is known of it
-            heads = heads_to_begin_with(self._name, logs, ended, named=stands.positions, form=form)
+            heads = heads_to_begin_with(self._name, logs, ended, named=stands.newest, form=form)
             lacks = [*lacks_of(self._name, logs, stands.positions, heads=heads, state=ended)]
-            positions = self._positions(started, ended, lacks, named=stands.positions, heads=heads)
+            positions = self._positions(started, ended, lacks, named=stands.newest, heads=heads)
             started = self._above_all(started, log, logs, generation=generation, positions=positions)
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
             if self._fence(started).raise_in_all(log, form):

@@ -27,6 +27,7 @@ class Standing:
     begun: GenerationStarted | None
     generation: int  # of the newest rows
     positions: Positions  # where the tables before the point stood then; empty: nobody knows
+    newest: Positions  # where the newest commit says that they stand; they are further than the target if it went back
     restored: tuple[int, int | None] | None = None  # a RESTORE that took later batches away, see `TableLog.restored`
 
 
@@ -50,11 +51,12 @@ class TargetsWord:
         since = landed.table_version if landed else begun.target_version if begun else None
         named = _positions(landed, begun)
         if (restored := log.restored(since, log.version)) is None:
-            return Standing(landed, begun, generation, named)
+            return Standing(landed, begun, generation, positions=named, newest=named)
         live = (commit for commit in log.landed_commits(name) if not commit.metadata.batch.is_chunk)
         left = next((commit for commit in live if log.restored(commit.table_version, log.version) is None), None)
-        # The tables before the point still hold what had landed in them until then, and chunks of backfills above it.
-        return Standing(left, None, self.newest_generation_of_rows, positions=named, restored=restored)
+        # If no batch is left, the tables before the point still hold what had landed in them until then.
+        stood = named if left is None else _positions(left, None)
+        return Standing(left, None, self.newest_generation_of_rows, positions=stood, newest=named, restored=restored)
 
     def events_before(self, started: GenerationStarted, generation: int) -> list[Event]:
         """The new ledger's events, up to the generation that it begins with. If the history in the log contradicts

@@ -21,6 +21,7 @@ from include.protocol.errors import (
 )
 from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
 from include.protocol.ledger_events import (
+    PROMOTION,
     BatchCommitted,
     BatchPlanned,
     Event,
@@ -41,6 +42,7 @@ from tests.pure.protocol.machine_world import (
     P,
     Planner,
     Record,
+    Swap,
     Target,
     Worker,
     number,
@@ -65,6 +67,7 @@ class Generations:
         self.given_up: set[Record] = set()
         self.accepted: dict[str, set[Record]] = {}  # by table: what it may lack, since a person has accepted it
         self.gone: set[Record] = set()  # applied to a target that was lost
+        self.new_tables: dict[int, frozenset[Record]] = {}  # by the number of the backfill that has made one
         self.lost_before = 0  # the generation that began because ledger and target were lost
         self.first: dict[tuple[int, int], int] = {}  # where reading began, by incarnation and partition
 
@@ -154,6 +157,7 @@ class Generations:
             self.beside.accept()
         decided, heads = decide(state), self.beside.heads_to_begin_with(state, state.positions)
         lacking = lacks_of_the_target(P, "target", state, self.view(state))
+        lacking += self.lacks_beside(state, state.positions, heads)
         positions = self.where_tables_must_stand(decided, state, state.positions, lacking, heads=heads, accept=accept)
         started = replace(
             decided,
@@ -178,6 +182,15 @@ class Generations:
         self.target.is_there = True
         self.target.fences.append(fence_metadata(P, started))
         self.target.version += 1
+        if started.is_promotion:
+            number = int(started.origin.removeprefix(PROMOTION))
+            self.target.swaps.append(Swap(self.target.version, number, self.new_tables[number]))
+            self.rows_come_and_go()
+
+    def rows_come_and_go(self) -> None:
+        """The target's rows are others than the sum of what was applied."""
+        self.gone |= {record for _, record in self.applied}
+        self.applied = self.target.content()
 
     def continue_after_a_loss(self) -> None:
         """`new_beginnings.continue_after_a_loss`: a fresh ledger, and tables that know earlier batches."""
@@ -201,20 +214,23 @@ class Generations:
         started: GenerationStarted,
         state: LedgerState,
         named: Positions,
-        lacking: list[Lack],
+        lacks: list[Lack],
         heads: Positions,
         accept: bool,
     ) -> dict[str, Position]:
-        """`GenerationChange._positions`. Args: lacking: what the target lacks."""
-        tables = self.beside.tables
-        found = (lack_of(n, tables[n], named[n], head=h, state=state) for n, h in heads.items() if n in named)
-        lacks = [*lacking, *(lack for lack in found if lack is not None)]
+        """`GenerationChange._positions`."""
         accepted = {lack.table for lack in lacks} if accept else set()
         verify_accepted(P, state, started, lacks=lacks, accepted=accepted)
         for name in accepted:
             self.accepted.setdefault(name, set()).update(*self.records.values())
         as_they_are = {lack.table: heads[lack.table] for lack in lacks if not lack.is_target}
         return {**positions_to_begin_with(named, heads), **as_they_are}
+
+    def lacks_beside(self, state: LedgerState, named: Positions, heads: Positions) -> list[Lack]:
+        """`lacks.lacks_of`."""
+        tables = self.beside.tables
+        found = (lack_of(n, tables[n], named[n], head=h, state=state) for n, h in heads.items() if n in named)
+        return [*filter(None, found)]
 
     def restarted(self, state: LedgerState, origin: Origin) -> GenerationStarted:
         origin = origin if isinstance(origin, str) else max(0, origin)
@@ -265,17 +281,18 @@ class Generations:
         landed = None if marker is None else self.target.commit_of(BatchKey(generation, marker))
         begun = self.target.begun(generation) if marker is None else None
         since = landed.table_version if landed else begun.target_version if begun else None
-        named = landed.metadata.positions if landed else begun.positions if begun else {}
+        stood = named = landed.metadata.positions if landed else begun.positions if begun else {}
         if self.target.restored(since, self.target.version) is not None:
             left = [c for c in self.target.landed if self.target.restored(c.table_version, self.target.version) is None]
             landed, begun = (left[-1] if left else None), None
+            stood = landed.metadata.positions if landed else stood
         started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
         ended = LedgerState(generation=generation, is_whole=False)
         heads = self.beside.heads_to_begin_with(ended, named or {})
-        positions = self.where_tables_must_stand(started, ended, named or {}, [], heads=heads, accept=accept)
-        started = replace(
-            started, target_version=self.target.version, table_id=self.target.table_id, positions=positions
-        )
+        lacking = self.lacks_beside(ended, stood or {}, heads)
+        positions = self.where_tables_must_stand(started, ended, named or {}, lacking, heads=heads, accept=accept)
+        at = {"target_version": self.target.version, "table_id": self.target.table_id}
+        started = replace(started, **at, positions=positions)
         self.fence(started)
         self.ledger = []
         if not crash:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.generations import fenced_for
@@ -32,6 +33,15 @@ class Kafka:
         return SourceExtent("cluster", {TOPIC: f"id-{self.incarnation}"}, partitions)
 
 
+@dataclass(frozen=True)
+class Swap:
+    """A promotion: a backfill's new table takes the place of all rows, in one commit with the fence."""
+
+    version: int
+    number: int
+    records: frozenset[Record]
+
+
 @dataclass
 class Target:
     """A log with markers: Delta's, as far as the protocol sees it."""
@@ -43,18 +53,36 @@ class Target:
     is_there: bool = False  # else the first commit makes it
     table_id: str = "id"
     restores: list[tuple[int, int]] = field(default_factory=list)  # version of a RESTORE, and where it went back to
+    swaps: list[Swap] = field(default_factory=list)  # promotions, oldest first
     doubled: bool = False  # another writer has put rows there twice: a MERGE changes more of them than it should
 
     def commit_of(self, key: BatchKey) -> LandedCommit | None:
         return next((c for c in self.landed if c.metadata.batch.key == key), None)
 
-    def holds(self, commit: LandedCommit) -> bool:
-        """Whether the rows of a commit are in the newest version."""
+    def holds(self, of: int) -> bool:
+        """Whether the rows of a version's commit are in the newest version."""
         version = self.version
         for restore, back_to in reversed(self.restores):
-            if restore <= version and commit.table_version < restore:
+            if restore <= version and of < restore:
                 version = back_to
-        return commit.table_version <= version
+        swapped = max((swap.version for swap in self.swaps if self.holds_swap(swap)), default=0)
+        return swapped <= of <= version
+
+    def holds_swap(self, swap: Swap) -> bool:
+        """Whether the newest version goes back to a promotion's rows."""
+        return replace(self, swaps=[]).holds(swap.version)
+
+    def content(self) -> Counter[tuple[int, Record]]:
+        """The records whose changes are in the newest version, by generation; those of a promotion by the backfill."""
+        held: Counter[tuple[int, Record]] = Counter()
+        for commit in self.landed:
+            if self.holds(commit.table_version):
+                batch = commit.metadata.batch
+                held.update((batch.generation, record) for record in records_in(batch))
+        for swap in self.swaps:
+            if self.holds(swap.version):
+                held.update((-swap.number, record) for record in swap.records)
+        return held
 
     def restored(self, since: int | None, until: int) -> tuple[int, int] | None:
         """As `TableLog.restored`."""

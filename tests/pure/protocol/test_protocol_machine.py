@@ -8,7 +8,6 @@ markers, a ledger with compare-and-swap, Kafka's offsets. Every place where a pr
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -26,12 +25,12 @@ from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import to_row
 from include.protocol.planning import verify_source
 from include.protocol.proofs import Depth, Look
-from tests.pure.protocol.machine_batches import Batches
-from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker, records_in
+from tests.pure.protocol.machine_promotions import Promotions
+from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 UNTIL = ("planned", "read", "history landed", "quarantine landed", "landed", "settled")
-ACTS = ("as told", "as told", "reset", "earliest", "skip", "rebuild")
+ACTS = ("as told", "as told", "reset", "earliest", "skip", "rebuild", "new table", "promote")
 DISASTERS = (
     "retention",
     "retention",
@@ -47,7 +46,7 @@ DISASTERS = (
 WHICH = st.integers(0, 999)  # which one of those that there are, counted round and round
 
 
-class Protocol(Batches, RuleBasedStateMachine):
+class Protocol(Promotions, RuleBasedStateMachine):
     # what can happen
 
     @rule(partition=st.integers(0, PARTITIONS - 1), records=st.integers(1, 6))
@@ -157,6 +156,10 @@ class Protocol(Batches, RuleBasedStateMachine):
                     self.begin_generation(self.skip_decision, crash, accept)
                 case "rebuild":
                     self.rebuild(crash, accept)
+                case "new table":
+                    self.make_new_table()
+                case "promote":
+                    self.promote(crash)
 
     @rule(
         what=st.sampled_from(DISASTERS),
@@ -198,10 +201,9 @@ class Protocol(Batches, RuleBasedStateMachine):
         """`RESTORE TABLE target TO VERSION AS OF back_to`."""
         self.target.version += 1
         self.target.restores.append((self.target.version, back_to))
-        self.gone |= {record for _, record in self.applied}
-        held = [commit.metadata.batch for commit in self.target.landed if self.target.holds(commit)]
-        self.applied = Counter((batch.generation, record) for batch in held for record in records_in(batch))
-        self.beside.forget(lambda key: key not in {batch.key for batch in held})
+        self.rows_come_and_go()
+        held = {c.metadata.batch.key for c in self.target.landed if self.target.holds(c.table_version)}
+        self.beside.forget(lambda key: key not in held)
 
     # what must hold
 

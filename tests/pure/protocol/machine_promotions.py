@@ -1,0 +1,45 @@
+"""Backfills into a new table that takes the target's place, over the pure functions, as thin as the real shells."""
+
+from __future__ import annotations
+
+from include.protocol.backfill import Backfill
+from include.protocol.backfill_planning import everything
+from include.protocol.generations import take_over
+from include.protocol.ledger_events import BackfillEnded, BackfillPlanned
+from include.protocol.ledger_fold import fold
+from tests.pure.protocol.machine_batches import Batches
+from tests.pure.protocol.machine_world import P, number, records_within
+
+
+class Promotions(Batches):
+    """A pipeline whose target may be made anew as a whole."""
+
+    def make_new_table(self) -> None:
+        """Plans a backfill of everything, and lands its only chunk, in a table that nobody reads yet."""
+        state = fold(self.ledger)
+        ranges = everything(P, self.ledger, state, self.kafka.extent())
+        if not ranges:
+            return
+        backfill = Backfill(
+            P,
+            max([state.next_backfill, *(known + 1 for known in self.new_tables)]),
+            request_id=f"r{len(self.ledger)}",
+            chunks=(tuple(ranges),),
+            topic_ids=dict(state.topic_ids),
+            cluster_id=state.cluster_id or "",
+            into="new",
+            next_offsets=state.committed_offsets,
+            reason="",
+            requested_by="",
+        )
+        self.append([BackfillPlanned(backfill)])
+        self.new_tables[backfill.number] = frozenset(records_within(number(state.topic_ids), ranges))
+
+    def promote(self, crash: bool) -> None:
+        """`spark_jobs.commands.promote`, of the newest backfill."""
+        state = fold(self.ledger)
+        backfill = state.backfill(P, max(state.backfills, default=0))
+        self.target.is_there = True
+        self.begin_generation(lambda state: take_over(backfill, state, self.kafka.extent(), ""), crash)
+        if not crash:
+            self.append([BackfillEnded(backfill.number, "swapped", "")])
