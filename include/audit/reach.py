@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -11,9 +11,10 @@ from include.audit.standing import is_undone
 from include.lake.sql import sql_text
 from include.pipeline_file import LINEAGE
 from include.protocol.batch import Batch
+from include.protocol.ledger_events import PROMOTION, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
-from include.protocol.ranges import OffsetRange
+from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 
 
@@ -32,6 +33,7 @@ def applied_to_target(state: LedgerState, commits: Sequence[LandedCommit], sourc
     """
     applied = [Applied(record.batch, _same_topics(record.batch, source)) for record in state.batches if record.commit]
     promotion = next((g for g in reversed(state.generations) if g.is_promotion), None)
+    reached = _reached_by(promotion, state) if promotion is not None else {}
     for commit in commits:
         if _is_replay(commit.metadata.batch, state):
             continue
@@ -42,10 +44,16 @@ def applied_to_target(state: LedgerState, commits: Sequence[LandedCommit], sourc
             and commit.table_version <= promotion.target_version
         ):
             # A promoted table has taken the place of what landed before: it reaches as far as this, and no further.
-            ends = {r: min(r.end_offset, promotion.start_offsets.get(r.topic_partition, 0)) for r in found}
+            ends = {r: min(r.end_offset, reached.get(r.topic_partition, 0)) for r in found}
             found = [replace(r, end_offset=end) for r, end in ends.items() if r.start_offset < end]
         applied.append(Applied(commit.metadata.batch, found))
     return applied
+
+
+def _reached_by(promotion: GenerationStarted, state: LedgerState) -> Mapping[TopicPartition, int]:
+    """Where a promoted table ends. The pipeline may go on from further back."""
+    record = state.backfills.get(int(promotion.origin.removeprefix(PROMOTION)))
+    return record.backfill.next_offsets if record is not None else promotion.start_offsets
 
 
 def applied_beside(

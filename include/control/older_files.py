@@ -8,7 +8,7 @@ from include.participants.catalog import Catalog
 from include.participants.heads import heads_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.errors import TargetBehindLedger
+from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
 from include.settings import Settings
 
 
@@ -32,5 +32,5 @@ def are_needed(settings: Settings, pipeline: Pipeline, name: str) -> bool:
         return False
     try:
         return not heads_of(settings, pipeline, state)[name].is_at(named)
-    except TargetBehindLedger:
+    except (TargetBehindLedger, LedgerBehindTarget):  # a table was rolled back; a generation's end was interrupted
         return True

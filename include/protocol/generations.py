@@ -159,15 +159,17 @@ def after_a_loss(generation: int, reason: str, started_by: str) -> GenerationSta
 
 def take_over(backfill: Backfill, state: LedgerState, source: SourceExtent, started_by: str) -> GenerationStarted:
     """The generation after a backfill whose table takes the target's place. It continues where the backfill was
-    planned.
+    planned; or where the pipeline stands, if it has gone back further since, because a table beside the target needs
+    those records again.
 
     Raises:
         TopicRecreated, OffsetsExpired: Kafka does not hold what follows.
     """
     verify_topics(backfill.pipeline, backfill.topic_ids, backfill.cluster_id, source)
+    stands = state.committed_in(backfill.topic_ids)
     started = GenerationStarted(
         generation=state.generation + 1,
-        start_offsets=backfill.next_offsets,
+        start_offsets={tp: min(offset, stands.get(tp, offset)) for tp, offset in backfill.next_offsets.items()},
         topic_ids=backfill.topic_ids,
         cluster_id=backfill.cluster_id,
         origin=f"{PROMOTION}{backfill.number}",

@@ -1,6 +1,10 @@
 """The scenarios: what befalls a batch. Each sends the records of a batch, and leaves the pipeline somewhere on its way.
 
 Whatever it leaves, a plain run must end at the right tables, without a further record.
+
+The upgrade from the version before is no scenario, since this version cannot write the old form: `tests/upgrade` goes
+on with an installation of that version, which has every kind of table, batches that are planned or half landed, and an
+attempt that wakes up.
 """
 
 from __future__ import annotations

@@ -58,7 +58,9 @@ class Batches(Generations):
 
     def one_batch(self, until: str) -> bool:
         """False if there is nothing to do."""
-        self.continue_after_a_loss()
+        self.continue_after_a_loss(crash=until == "begun")
+        if until == "begun":
+            return True
         self.settle_pending()
         before = self.marker(fold(self.ledger).generation)
         self.record(Planner(before, len(self.ledger), self.decide_plan(before)))

@@ -21,7 +21,6 @@ from include.protocol.errors import (
 )
 from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
 from include.protocol.ledger_events import (
-    PROMOTION,
     BatchCommitted,
     BatchPlanned,
     Event,
@@ -42,7 +41,6 @@ from tests.pure.protocol.machine_world import (
     P,
     Planner,
     Record,
-    Swap,
     Target,
     Worker,
     number,
@@ -67,7 +65,6 @@ class Generations:
         self.given_up: set[Record] = set()
         self.accepted: dict[str, set[Record]] = {}  # by table: what it may lack, since a person has accepted it
         self.gone: set[Record] = set()  # applied to a target that was lost
-        self.new_tables: dict[int, frozenset[Record]] = {}  # by the number of the backfill that has made one
         self.lost_before = 0  # the generation that began because ledger and target were lost
         self.first: dict[tuple[int, int], int] = {}  # where reading began, by incarnation and partition
 
@@ -182,27 +179,20 @@ class Generations:
         self.target.is_there = True
         self.target.fences.append(fence_metadata(P, started))
         self.target.version += 1
-        if started.is_promotion:
-            number = int(started.origin.removeprefix(PROMOTION))
-            self.target.swaps.append(Swap(self.target.version, number, self.new_tables[number]))
-            self.rows_come_and_go()
 
-    def rows_come_and_go(self) -> None:
-        """The target's rows are others than the sum of what was applied."""
-        self.gone |= {record for _, record in self.applied}
-        self.applied = self.target.content()
-
-    def continue_after_a_loss(self) -> None:
-        """`new_beginnings.continue_after_a_loss`: a fresh ledger, and tables that know earlier batches."""
+    def continue_after_a_loss(self, crash: bool = False) -> None:
+        """As in `new_beginnings`: a fresh ledger, and tables that know earlier batches."""
         newest, state = self.beside.newest_generation(), fold(self.ledger)
         self.verify_ledger_not_lost(state)
         if state.is_fresh and newest:
             started = replace(after_a_loss(newest, "", ""), positions=self.beside.heads(newest))
             self.beside.accept()
-            for table in self.beside.tables.values():
-                table.fence(started.generation)
             self.append([started])
             self.lost_before = started.generation
+            state = fold(self.ledger)
+        if not crash and state.generations and state.generations[-1].makes_target and state.committed_through < 0:
+            for table in self.beside.tables.values():
+                table.fence(state.generation)
 
     def verify_ledger_not_lost(self, state: LedgerState) -> None:
         """`heads.verify_ledger_not_lost`."""

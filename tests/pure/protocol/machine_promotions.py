@@ -5,14 +5,18 @@ from __future__ import annotations
 from include.protocol.backfill import Backfill
 from include.protocol.backfill_planning import everything
 from include.protocol.generations import take_over
-from include.protocol.ledger_events import BackfillEnded, BackfillPlanned
+from include.protocol.ledger_events import PROMOTION, BackfillEnded, BackfillPlanned, GenerationStarted
 from include.protocol.ledger_fold import fold
 from tests.pure.protocol.machine_batches import Batches
-from tests.pure.protocol.machine_world import P, number, records_within
+from tests.pure.protocol.machine_world import P, Record, Swap, number, records_within
 
 
 class Promotions(Batches):
     """A pipeline whose target may be made anew as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.new_tables: dict[int, frozenset[Record]] = {}  # by the number of the backfill that has made one
 
     def make_new_table(self) -> None:
         """Plans a backfill of everything, and lands its only chunk, in a table that nobody reads yet."""
@@ -43,3 +47,15 @@ class Promotions(Batches):
         self.begin_generation(lambda state: take_over(backfill, state, self.kafka.extent(), ""), crash)
         if not crash:
             self.append([BackfillEnded(backfill.number, "swapped", "")])
+
+    def fence_target(self, started: GenerationStarted) -> None:
+        super().fence_target(started)
+        if started.is_promotion:
+            made = int(started.origin.removeprefix(PROMOTION))
+            self.target.swaps.append(Swap(self.target.version, made, self.new_tables[made]))
+            self.rows_come_and_go()
+
+    def rows_come_and_go(self) -> None:
+        """The target's rows are others than the sum of what was applied."""
+        self.gone |= {record for _, record in self.applied}
+        self.applied = self.target.content()

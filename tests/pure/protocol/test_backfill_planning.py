@@ -139,3 +139,9 @@ def test_the_live_pipeline_goes_on_where_the_backfill_was_planned() -> None:
     assert (started.generation, started.start_offsets, started.origin) == (5, {T0: 9, T1: 5}, "backfill 2")
     with pytest.raises(OffsetsExpired):  # what came since is gone
         take_over(backfill(number=2, into="new"), state, source((0, 20), (6, 9)), "me")
+
+
+def test_i7_a_promotion_does_not_pass_over_what_a_reset_reads_again_for_another_table() -> None:
+    begun = GenerationStarted(2, {T0: 3, T1: 9}, {"t": "id"}, "c", "batch 1", "a history was lost", "me")
+    started = take_over(backfill(number=2, into="new"), fold([begun]), source((0, 20), (5, 9)), "me")
+    assert started.start_offsets == {T0: 3, T1: 5}

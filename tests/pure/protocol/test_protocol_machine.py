@@ -29,7 +29,7 @@ from tests.pure.protocol.machine_promotions import Promotions
 from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-UNTIL = ("planned", "read", "history landed", "quarantine landed", "landed", "settled")
+UNTIL = ("begun", "planned", "read", "history landed", "quarantine landed", "landed", "settled")
 ACTS = ("as told", "as told", "reset", "earliest", "skip", "rebuild", "new table", "promote")
 DISASTERS = (
     "retention",
