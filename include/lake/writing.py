@@ -36,6 +36,6 @@ def refused(what: str, where: LakeUri, error: Exception) -> RetryableError:
         where=str(where),
         expected="a folder that this user may write to, with space left",
         found=f"{type(error).__name__}: {' '.join(str(error).split())[:400]}",
-        action="free space, or give this user the right to write there; then run the same again (or rerun the task): "
-        "nothing is done twice",
+        action="check that the disk has space left and that this user may write there, then run the same again (or "
+        "rerun the task): nothing is done twice",
     )
