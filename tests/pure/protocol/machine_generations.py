@@ -21,6 +21,8 @@ from include.protocol.errors import (
 )
 from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
 from include.protocol.ledger_events import (
+    BackfillEnded,
+    BackfillPlanned,
     BatchCommitted,
     BatchPlanned,
     Event,
@@ -48,6 +50,8 @@ from tests.pure.protocol.machine_world import (
     records_within,
 )
 
+_OF_BACKFILLS = (BackfillPlanned, BackfillEnded)
+
 
 class Generations:
     """A pipeline's ledger, and the commands that change its generation."""
@@ -72,9 +76,11 @@ class Generations:
         return self.target.markers.get(generation)
 
     def recent(self, key: BatchKey | None = None) -> LedgerState:
-        """What is read for planning and settling: from the newest kept state on, if that knows the batch."""
+        """What is read for planning and settling: from the newest kept state on, without backfills, if that knows the
+        batch."""
         kept = [n for n, event in enumerate(self.ledger) if isinstance(event, LedgerSnapshot)]
-        state = fold(self.ledger[kept[-1] if kept else 0 :])
+        since = [e for e in self.ledger[kept[-1] :] if not isinstance(e, _OF_BACKFILLS)] if kept else self.ledger
+        state = fold(since)
         return state if key is None or state.knows(key) else fold(self.ledger)
 
     def append(self, events: list[Event]) -> None:
