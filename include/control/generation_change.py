@@ -224,7 +224,7 @@ class GenerationChange:
         return replace(
             started,
             generation=newest + 1,
-            target_version=log.version,
+            target_version=log.version + started.is_promotion,  # whose fence brings the rows that it begins with
             table_id=log.table_id,
             positions=positions,
         )

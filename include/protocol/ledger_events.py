@@ -40,7 +40,7 @@ class GenerationStarted:
     origin: str  # where the offsets come from: "committed", "earliest", "batch 7", "commit metadata", "rows", "archive"
     reason: str  # as a person gave it
     started_by: str
-    target_version: int | None = None  # the target's version when the generation before was fenced
+    target_version: int | None = None  # the target's when the generation before was fenced; with a promotion's rows
     recreated: tuple[str, ...] = ()  # topics that were re-created since the generation before, or whose cluster changed
     skipped: tuple[OffsetRange, ...] = ()  # no batch will ever read these: a deliberate, audited loss
     table_id: str | None = None  # the target's; None: an older Lakemark recorded this

@@ -165,7 +165,7 @@ class Generations:
         started = replace(
             decided,
             generation=1 + max(state.generation, self.beside.newest_generation()),
-            target_version=self.target.version,
+            target_version=self.target.version + decided.is_promotion,
             table_id=self.target.table_id,
             positions=positions,
         )
