@@ -13,7 +13,7 @@ from include.control.quarantine import Chosen, Quarantine
 from include.control.settling import Settler
 from include.lake.delta_tables import open_table
 from include.lake.table_log import TableLog
-from include.participants.catalog import Catalog
+from include.participants.heads import logs_before
 from include.protocol.backfill import Backfill, Chunks, Into
 from include.protocol.backfill_planning import CHUNKS_MAX, between, everything, of_batches, split, verified_ranges
 from include.protocol.errors import TerminalError
@@ -88,18 +88,21 @@ class BackfillPlanner:
                 next_offsets=state.committed_offsets if request.into == "new" else {},
                 from_archive=request.source == "archive",
             )
-        while self._is_known(backfill, before):
+        logs = [before, *logs_before(self.settler.settings, self.settler.pipeline).values()]
+        while self._is_known(backfill, logs):
             backfill = replace(backfill, number=backfill.number + 1)
         return backfill
 
-    def _is_known(self, backfill: Backfill, target: TableLog | None) -> bool:
+    def _is_known(self, backfill: Backfill, logs: Sequence[TableLog | None]) -> bool:
         """Whether another backfill had this number, in a ledger that was lost unnoticed: chunks that this one has not
-        landed, or that were cancelled, would count for it."""
-        settings, pipeline, tables = self.settler.settings, self.settler.pipeline, self.settler.tables
-        logs = [target, TableLog.open(tables.backfills / str(backfill.number))]
-        logs += [TableLog.open(p.uri(settings)) for p in Catalog.of(pipeline).before]
+        landed, or that were cancelled, would count for it.
+
+        Args:
+            logs: of the pipeline's tables.
+        """
+        new = TableLog.open(self.settler.tables.backfills / str(backfill.number))
         chunks = [backfill.batch(chunk) for chunk in range(len(backfill.chunks))]
-        return any(log.marker_of(chunk) is not None for log in logs if log is not None for chunk in chunks)
+        return any(log.marker_of(chunk) is not None for log in (*logs, new) if log is not None for chunk in chunks)
 
     def _frozen(self, request: BackfillRequest, name: str) -> tuple[Chunks, int]:
         """Copies a replay's records, so that every attempt reads the same ones, whatever happens to the quarantine.
