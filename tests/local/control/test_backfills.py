@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from include.cli.command import _parser
 from include.control.backfill_planner import BackfillPlanner
@@ -22,8 +22,8 @@ from include.control.quarantine import Chosen
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE
-from include.protocol.errors import TerminalError
-from include.protocol.generations import restart
+from include.protocol.errors import TargetBehindLedger, TerminalError
+from include.protocol.generations import restart, take_over
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import PURGED, PurgeMark, purged_to_text
@@ -31,7 +31,7 @@ from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed, source
 from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target, stray
-from tests.support.tables_before import uri_before
+from tests.support.tables_before import ask, uri_before
 
 _QUARANTINED = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 _QUARANTINED |= {"timestamp": pa.timestamp("us", tz="UTC"), "key": pa.binary(), "value": pa.binary()}
@@ -109,6 +109,24 @@ def test_i3_what_an_old_copy_of_the_ledger_does_not_know_is_not_taken_over(coord
     assert [chunk.state for chunk in Backfills(coordinator).chunks(second)] == ["waiting"]
 
 
+@pytest.mark.parametrize("back_by", [1, 2])
+def test_i3_a_restore_to_before_a_promotion_is_noticed(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, back_by: int
+) -> None:
+    """The commit that fences the old generation brings the promoted rows."""
+    ask(monkeypatch, HELD)
+    target = make_target(coordinator)
+    for n in range(2):
+        coordinator.ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
+        land(target, n + 1, batch(n))
+    backfill = Backfills(coordinator).plan(BackfillRequest(into="new"), "r", "", "test")
+    GenerationChange(coordinator, lambda: None).begin(lambda state, source: take_over(backfill, state, source, "test"))
+    Backfills(coordinator).end(backfill.number, "swapped", "test")
+    DeltaTable(target).restore(3 - back_by)
+    with pytest.raises(TargetBehindLedger, match="rolled the target back"):
+        coordinator.plan()
+
+
 def purged(coordinator: Coordinator) -> Path:
     """A target of one batch, whose tombstones were purged."""
     target = make_target(coordinator, {PURGED: purged_to_text([PurgeMark("t", "id-t", 0, 5)])})
@@ -171,9 +189,10 @@ def test_i9_a_reset_that_reads_again_after_a_purge_changes_nothing(coordinator: 
         return restart("p", state, extent, 0, False, "why", "test")
 
     before = TableLog.open(LakeUri(str(target))).version
-    for ask in (GenerationChange(coordinator, lambda: None).preview, GenerationChange(coordinator, lambda: None).begin):
+    change = GenerationChange(coordinator, lambda: None)
+    for asked in (change.preview, change.begin):
         with pytest.raises(TerminalError, match="rows that are deleted could come back"):
-            ask(back)
+            asked(back)
     assert (TableLog.open(LakeUri(str(target))).version, coordinator.ledger.state().generation) == (before, 1)
 
 
