@@ -169,8 +169,9 @@ class Beside:
     def restore(self, name: str, back_to: int) -> None:
         table = self.tables[name]
         before, after = table.versions[-1].rows, table.versions[back_to].rows
-        self.missing.setdefault(name, set()).update(before - after)
-        self.tried |= after - before  # a person has brought them back
+        # A repair that was due is not made over a RESTORE: the person has chosen these rows.
+        self.missing.setdefault(name, set()).update((before | self.landed | self.chunks) - after)
+        self.tried |= after
         table.restore(back_to)
 
     def write(self, writing: Writing, batch: BatchKey, digest: str, row: Row | None) -> Position | None:
