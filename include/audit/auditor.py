@@ -28,13 +28,14 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.point import verify_point
 from include.participants.records import QUARANTINE
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import next_offsets, verify_source
-from include.protocol.settlement import verify_ledger_not_behind, verify_target_not_behind
+from include.protocol.settlement import verify_ledger_not_behind
 from include.settings import Settings
 
 
@@ -160,7 +161,7 @@ def _marker_findings(
     name, generation = pipeline.name, state.generation
     try:
         verify_ledger_not_behind(name, state, before.marker(name, generation) if before else None)
-        verify_target_not_behind(name, state, log.view(name, generation, state.target_version) if log else None)
+        verify_point(name, state, log)
     except LakemarkError as error:
         yield finding_of(error)
 

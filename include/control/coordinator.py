@@ -17,6 +17,7 @@ from include.fault_points import fault_point
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.participants.heads import heads_of
+from include.participants.point import verify_point
 from include.pipeline_file import LANDING, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
@@ -34,10 +35,7 @@ from include.protocol.planning import (
     start_topics,
 )
 from include.protocol.runs import RunPlan
-from include.protocol.settlement import (
-    verify_ledger_not_behind,
-    verify_target_not_behind,
-)
+from include.protocol.settlement import verify_ledger_not_behind
 from include.sources.archive import records_in
 from include.sources.kafka import source_extent
 
@@ -230,8 +228,7 @@ class Coordinator(Settler):
         return started
 
     def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:
-        view = log.view(self.pipeline.name, state.generation, state.target_version) if log else None
-        verify_target_not_behind(self.pipeline.name, state, view)
+        verify_point(self.pipeline.name, state, log)
 
 
 class _HasMovedOnError(Exception):

@@ -185,7 +185,7 @@ class GenerationChange:
         started = decide(state, self.settler.source(state))
         logs = self._logs_before()
         heads = heads_to_begin_with(self._name, logs, state, named=state.positions, form=state.form)
-        view = log.view(self._name, state.generation, state.target_version)
+        view = log.view(self._name, state)
         beside = lacks_of(self._name, logs, state.positions, heads=heads, state=state)
         lacks = [*self._lacks_of_target(state, view), *beside]
         positions = self._positions(started, state, lacks, named=state.positions, heads=heads)
@@ -263,7 +263,7 @@ class GenerationChange:
         """Checks the very version of the target that the fence must follow, so that nothing is purged in between."""
         marks = purged_from(log.table.metadata().configuration)
         if marks:
-            view = log.view(self._name, state.generation, state.target_version)
+            view = log.view(self._name, state)
             back_to = view.restored[1] if view.restored else None
             instead = BackfillPlanner(self.settler).instead_of_reading_again
             verify_reset_not_purged(self._name, state, started, marks=marks, back_to=back_to, instead=instead)

@@ -19,6 +19,7 @@ from include.protocol.errors import LedgerBehindTarget
 from include.protocol.generations import fenced_for
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position, Stamp
 from include.protocol.settlement import LandedCommit, TargetView
 
@@ -215,17 +216,14 @@ class TableLog:
         known = max([at_least, *(c.metadata.batch.generation for c in self.landed_commits(pipeline))])
         return self.newest_generation_after(pipeline, known)
 
-    def view(self, pipeline: str, generation: int, since_version: int | None) -> TargetView:
-        """What a planner needs from the log.
-
-        Args:
-            since_version: commits after this version are searched for a RESTORE; None: there is no search.
-        """
+    def view(self, pipeline: str, state: LedgerState) -> TargetView:
+        """What a planner needs from a target's log. Args: state: of the ledger, as read before the log."""
+        generation = state.generation
         marker = self.marker(pipeline, generation)
         # Only a generation that has written nothing yet must look for the fence before it.
         is_begun = marker is not None or generation == FIRST_GENERATION
         is_fenced = is_begun or self.marker(pipeline, generation - 1) == FENCE
-        return TargetView(marker, self.table_id, self.restored(since_version, self.version), is_fenced)
+        return TargetView(marker, self.table_id, self.restored(state.target_version, self.version), is_fenced)
 
     def restored(self, since_version: int | None, until_version: int) -> tuple[int, int | None] | None:
         """The newest RESTORE after a version, up to another one, that took away what that version held, or what chunks

@@ -16,6 +16,7 @@ from typing import Self
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.point import verify_point
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
@@ -25,7 +26,6 @@ from include.protocol.ledger_events import GenerationStarted, TopicsStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.protocol.settlement import verify_target_not_behind
 from include.settings import Settings
 
 _OTHER_COMMITS = 20  # commits of the archive that are no batches, among the newest ones: mostly maintenance
@@ -56,8 +56,7 @@ class LandingSource:
         ledger = Ledger(tables.ledger)
         state = ledger.recent()
         log = TableLog.open(tables.target)  # read after the ledger, so it holds at least what the ledger says
-        view = log.view(landing.name, state.generation, state.target_version) if log else None
-        verify_target_not_behind(landing.name, state, view)
+        verify_point(landing.name, state, log)
         return cls(landing, merge_every, ledger=ledger, state=state, uri=tables.target, log=log)
 
     def verified_uri(self, merged: LedgerState) -> LakeUri:

@@ -12,6 +12,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.participant import Participant
+from include.participants.point import verify_point
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch, BatchKey
@@ -20,7 +21,6 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Positions
 from include.protocol.planning import verify_source
 from include.protocol.ranges import TopicPartition
-from include.protocol.settlement import verify_target_not_behind
 from include.settings import Settings
 from include.sources.archive import ArchiveSource
 from include.sources.kafka import source_extent
@@ -106,13 +106,11 @@ class Work:
         may have restored or replaced the table since; a batch that lands over that hides it. A chunk follows no batch.
 
         Raises:
-            TargetBehindLedger: see `verify_target_not_behind`.
+            TargetBehindLedger: see `verify_point`.
         """
         if self.batch.is_chunk:
             return
-        log, name = TableLog.open(self.target), self.pipeline.name
-        view = log.view(name, self.generation, self.state.target_version) if log is not None else None
-        verify_target_not_behind(name, self.state, view)
+        verify_point(self.pipeline.name, self.state, TableLog.open(self.target))
 
     @property
     def is_replay(self) -> bool:
