@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from include.participants.heads import verify_not_rolled_back
@@ -36,6 +36,22 @@ class Version:
     rows: frozenset[Row]
     by_chunk: bool = False
     restores: int | None = None  # the version that a RESTORE went back to
+
+
+def restore_since(
+    since: int | None, until: int, restores: Sequence[tuple[int, int]], by_chunk: Iterable[int] = ()
+) -> tuple[int, int] | None:
+    """As `TableLog.restored`.
+
+    Args:
+        restores: versions of RESTOREs, and where they went back to, oldest first. by_chunk: versions that chunks made.
+    """
+    while since is not None and since < until:
+        found = next((r for r in reversed(restores) if since < r[0] <= until), None)
+        if found is None or found[1] < since or any(found[1] < n < found[0] for n in by_chunk):
+            return found
+        until = found[1]
+    return None
 
 
 @dataclass
@@ -73,18 +89,9 @@ class Table:
         digest, version = self.digests.get((generation, number), (None, 0))
         return None if any(v.restores is not None for v in self.versions[version + 1 :]) else digest
 
-    def restored(self, since: int | None, until: int) -> tuple[int, int | None] | None:
-        """As `TableLog.restored`."""
-        while since is not None and since < until:
-            restores = [n for n in range(since + 1, until + 1) if self.versions[n].restores is not None]
-            if not restores:
-                return None
-            back_to = self.versions[restores[-1]].restores
-            assert back_to is not None
-            if back_to < since or any(v.by_chunk for v in self.versions[back_to + 1 : restores[-1]]):
-                return restores[-1], back_to
-            until = back_to
-        return None
+    def restored(self, since: int | None, until: int) -> tuple[int, int] | None:
+        restores = [(n, v.restores) for n, v in enumerate(self.versions) if v.restores is not None]
+        return restore_since(since, until, restores, [n for n, v in enumerate(self.versions) if v.by_chunk])
 
     def restore(self, back_to: int) -> None:
         """`RESTORE TABLE ... TO VERSION AS OF back_to`: rows go back, markers stay."""

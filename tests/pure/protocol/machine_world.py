@@ -14,7 +14,7 @@ from include.protocol.participants import Position
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
-from tests.pure.protocol.machine_tables import Writing
+from tests.pure.protocol.machine_tables import Writing, restore_since
 
 P, TOPIC, PARTITIONS = "p", "t", 2
 Record = tuple[int, int, int]  # the topic's incarnation, partition, offset
@@ -85,13 +85,7 @@ class Target:
         return held
 
     def restored(self, since: int | None, until: int) -> tuple[int, int] | None:
-        """As `TableLog.restored`."""
-        while since is not None and since < until:
-            found = next((r for r in reversed(self.restores) if since < r[0] <= until), None)
-            if found is None or found[1] < since:
-                return found
-            until = found[1]
-        return None
+        return restore_since(since, until, self.restores)
 
     def begun(self, generation: int) -> GenerationStarted | None:
         begun = [
