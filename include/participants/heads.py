@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from include.lake.log_tail import newest_infos
 from include.lake.table_log import TableLog
@@ -112,9 +113,11 @@ def heads_to_begin_with(
     for name, log in logs.items():
         if log is None:
             continue
-        before = before_what_never_landed(heads[name], named.get(name), _live_since_made(pipeline, log), pending)
-        if log.restored(before.version, log.version) is None:
-            heads[name] = before
+        restored = partial(log.restored, until_version=log.version)
+        live = _live_since_made(pipeline, log)
+        heads[name] = before_what_never_landed(
+            heads[name], named.get(name), live=live, pending=pending, restored=restored
+        )
     return heads
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from include.protocol.batch import BatchKey
@@ -10,24 +10,36 @@ from include.protocol.participants import NOWHERE, Position, Positions, is_behin
 
 
 def before_what_never_landed(
-    head: Position, named: Position | None, live: Iterable[tuple[int, BatchKey]], pending: BatchKey | None
+    head: Position,
+    named: Position | None,
+    live: Iterable[tuple[int, BatchKey]],
+    pending: BatchKey | None,
+    restored: Callable[[int | None], tuple[int, int | None] | None],
 ) -> Position:
     """Where a table must stand that goes on as it is, because nobody says where it stood, or because it is another one
-    than that. It is the head, or what the table held before batches wrote it that may never reach the point.
+    than that, or was rolled back. It is the head, or what the table held before batches wrote it that may never reach
+    the point.
 
     Args:
         named: as for `positions_to_begin_with`. live: the commits of live batches since the table was made, oldest
-            first, with their versions. pending: the batch that is planned.
+            first, with their versions. pending: the batch that is planned. restored: see `TableLog.restored`, to the
+            newest version.
     """
+    rollback = None
     if named is not None and named.identity not in (None, head.identity):  # no landed batch names this table
-        first = next((version for version, _ in live), None)
-        before = replace(NOWHERE, identity=head.identity)
+        before, written = replace(NOWHERE, identity=head.identity), [version for version, _ in live]
     elif named is None and pending is not None and head.batch == pending:
-        first = next((version for version, key in live if key == pending), None)
         before = replace(head, marker=pending.batch_id - 1, revision=0, digest=None)
+        written = [version for version, key in live if key == pending]
+    elif named is not None and (rollback := restored(named.version)) is not None:
+        before, written = named, [version for version, _ in live]
     else:
         return head
-    return head if first is None else replace(before, version=first - 1)
+    if rollback is None and written:
+        rollback = restored(written[0] - 1)
+    if rollback is not None:  # what was written before it is not in the table any more
+        written = [version for version in written if version > rollback[0]]
+    return replace(before, version=written[0] - 1) if written else head
 
 
 def positions_to_begin_with(named: Positions, heads: Positions) -> dict[str, Position]:

@@ -135,6 +135,17 @@ def test_i11_what_an_attempt_has_left_in_a_lost_tables_place_is_no_part_of_it(tm
 
 
 @pytest.mark.usefixtures("_kafka")
+def test_i11_what_a_late_attempt_has_written_over_a_restore_is_taken_back(tmp_path: Path) -> None:
+    """The first batch of the new generation makes the table anew from the rows that the person has chosen."""
+    coordinator = with_batches(tmp_path, 2)
+    named = coordinator.ledger.state().positions["history"]
+    history = folder_before(coordinator, "history")
+    DeltaTable(history).restore(1)
+    land_before(history, 4, batch(1), revision=1)
+    assert (reset(coordinator, "earliest").positions or {})["history"] == replace(named, version=3)
+
+
+@pytest.mark.usefixtures("_kafka")
 def test_a_disk_that_refuses_a_fence_is_named_and_the_same_command_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

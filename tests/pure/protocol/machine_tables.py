@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from include.participants.heads import verify_not_rolled_back
 from include.protocol.batch import FENCE, Batch, BatchKey
@@ -242,9 +243,8 @@ class Beside:
         pending = None if state.pending is None else state.pending.batch.key
         for name, head in heads.items():
             live = [(n, v.live) for n, v in enumerate(self.tables[name].versions) if v.live is not None]
-            before = before_what_never_landed(head, named.get(name), live, pending)
-            if self.tables[name].restored(before.version, self.tables[name].version) is None:
-                heads[name] = before
+            restored = partial(self.tables[name].restored, until=self.tables[name].version)
+            heads[name] = before_what_never_landed(head, named.get(name), live=live, pending=pending, restored=restored)
         return heads
 
     def verify(self) -> None:
