@@ -170,17 +170,20 @@ class Beside:
         table.identity = f"t{self.made}"
 
     def lose(self, name: str) -> None:
-        held = (version.rows for version in self.tables[name].versions)
-        self.missing.setdefault(name, set()).update(self.landed, self.chunks, *held)
+        self.missing.setdefault(name, set()).update(self._ever_in(name))
         self.tables[name] = Table(None)
 
     def restore(self, name: str, back_to: int) -> None:
+        """A person chooses these rows. A repair that was due is not made over that, and a batch that is about to land
+        may have written its rows before."""
         table = self.tables[name]
-        before, after = table.versions[-1].rows, table.versions[back_to].rows
-        # A repair that was due is not made over a RESTORE: the person has chosen these rows.
-        self.missing.setdefault(name, set()).update((before | self.landed | self.chunks) - after)
+        after = table.versions[back_to].rows
+        self.missing.setdefault(name, set()).update(self._ever_in(name) - after)
         self.tried |= after
         table.restore(back_to)
+
+    def _ever_in(self, name: str) -> set[Row]:
+        return self.landed.union(self.chunks, *(version.rows for version in self.tables[name].versions))
 
     def write(self, writing: Writing, batch: BatchKey, digest: str, row: Row | None) -> Position | None:
         """Commits what was decided; None: another commit was faster."""
