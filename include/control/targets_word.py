@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from include.lake.delta_tables import query
+from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.errors import LakemarkError
@@ -20,8 +21,8 @@ from include.protocol.settlement import LandedCommit, Settle, settle
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a target stands: the newest batch whose rows it holds, or how its newest generation began if none of that
-    has landed. If neither is known, its rows tell."""
+    """Where a target stands: the newest batch whose rows it holds, or how a generation began if no batch has landed
+    since. If neither is known, its rows tell."""
 
     landed: LandedCommit | None
     begun: GenerationStarted | None
@@ -52,11 +53,12 @@ class TargetsWord:
         named = _positions(landed, begun)
         if (restored := log.restored(since, log.version)) is None:
             return Standing(landed, begun, generation, positions=named, newest=named)
-        live = (commit for commit in log.landed_commits(name) if not commit.metadata.batch.is_chunk)
-        left = next((commit for commit in live if log.restored(commit.table_version, log.version) is None), None)
-        # If no batch is left, the tables before the point still hold what had landed in them until then.
-        stood = named if left is None else _positions(left, None)
-        return Standing(left, None, self.newest_generation_of_rows, positions=stood, newest=named, restored=restored)
+        told = (entry for entry in log.newest_entries(name, None) if _says_where_it_stands(entry))
+        left = next((entry for entry in told if log.restored(entry.version, log.version) is None), None)
+        landed, begun = (left.landed, left.begun) if left is not None else (None, None)
+        # If nothing is left, the tables before the point still hold what had landed in them until then.
+        stood = named if left is None else _positions(landed, begun)
+        return Standing(landed, begun, self.newest_generation_of_rows, positions=stood, newest=named, restored=restored)
 
     def events_before(self, started: GenerationStarted, generation: int) -> list[Event]:
         """The new ledger's events, up to the generation that it begins with. If the history in the log contradicts
@@ -111,6 +113,12 @@ class TargetsWord:
     def _origin(self, name: str) -> str:
         """SQL for a part of a row's origin; an archive has a column for each part."""
         return f'"{name}"' if self.pipeline.is_landing else f"{LINEAGE}['{name}']"
+
+
+def _says_where_it_stands(entry: LogEntry) -> bool:
+    """A live batch, or a promotion: its rows have taken the place of those of all batches before it."""
+    is_live = entry.landed is not None and not entry.landed.metadata.batch.is_chunk
+    return is_live or (entry.begun is not None and entry.begun.is_promotion)
 
 
 def _positions(landed: LandedCommit | None, begun: GenerationStarted | None) -> Positions:

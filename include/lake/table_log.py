@@ -226,23 +226,25 @@ class TableLog:
         return TargetView(marker, self.table_id, self.restored(state.target_version, self.version), is_fenced)
 
     def restored(self, since_version: int | None, until_version: int) -> tuple[int, int | None] | None:
-        """The newest RESTORE after a version, up to another one, that took away what that version held, or what chunks
-        of backfills have brought since; and the version that it went back to, if it says so. One that was taken back by
-        another RESTORE took nothing away.
+        """The RESTORE between two versions that took away what the first one held, or what chunks of backfills have
+        brought since; and the version that it went back to, if it says so. If several did, the one that went back
+        furthest. One that was taken back by another RESTORE took nothing away.
 
         Args:
             since_version: None: there is no search.
         """
+        found: tuple[int, int | None] | None = None
         while since_version is not None and since_version < until_version:
             restores = (e for e in newest_infos(self.uri, until_version, until_version - since_version) if _restores(e))
             if (entry := next(restores, None)) is None:
-                return None
+                break
             said = (entry.get("operationParameters") or {}).get("version")
-            back_to = int(said) if said not in (None, "null", "") else None
-            if back_to is None or back_to < since_version or self._holds_chunks(back_to, entry["version"]):
-                return entry["version"], back_to
-            until_version = back_to
-        return None
+            if said in (None, "null", ""):
+                return entry["version"], None
+            until_version = int(said)
+            if until_version < since_version or self._holds_chunks(until_version, entry["version"]):
+                found = entry["version"], until_version
+        return found
 
     def _holds_chunks(self, after: int, before: int) -> bool:
         """Whether chunks of backfills were committed between two versions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,22 +110,43 @@ def test_i3_what_an_old_copy_of_the_ledger_does_not_know_is_not_taken_over(coord
     assert [chunk.state for chunk in Backfills(coordinator).chunks(second)] == ["waiting"]
 
 
-@pytest.mark.parametrize("back_by", [1, 2])
-def test_i3_a_restore_to_before_a_promotion_is_noticed(
-    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, back_by: int
-) -> None:
-    """The commit that fences the old generation brings the promoted rows."""
-    ask(monkeypatch, HELD)
+def promoted(coordinator: Coordinator, patch: pytest.MonkeyPatch) -> Path:
+    """A target of two batches, in whose place the rows of a backfill have come, at version 3. It was planned when one
+    of them had landed."""
+    ask(patch, HELD)
     target = make_target(coordinator)
     for n in range(2):
         coordinator.ledger.append(lambda state, n=n: [BatchPlanned(batch(n)), committed(batch(n))])
         land(target, n + 1, batch(n))
-    backfill = Backfills(coordinator).plan(BackfillRequest(into="new"), "r", "", "test")
+        if n == 0:
+            backfill = Backfills(coordinator).plan(BackfillRequest(into="new"), "r", "", "test")
     GenerationChange(coordinator, lambda: None).begin(lambda state, source: take_over(backfill, state, source, "test"))
     Backfills(coordinator).end(backfill.number, "swapped", "test")
-    DeltaTable(target).restore(3 - back_by)
+    return target
+
+
+@pytest.mark.parametrize("back_to", [2, 1])
+def test_i3_a_restore_to_before_a_promotion_is_noticed(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, back_to: int
+) -> None:
+    """The commit that fences the old generation brings the promoted rows."""
+    DeltaTable(promoted(coordinator, monkeypatch)).restore(back_to)
     with pytest.raises(TargetBehindLedger, match="rolled the target back"):
         coordinator.plan()
+
+
+@pytest.mark.parametrize(("back_to", "starts"), [(4, 20), (3, 10), (2, 20), (1, 10)])
+def test_i10_a_ledger_is_rebuilt_from_a_promotion_if_its_rows_are_there(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, back_to: int, starts: int
+) -> None:
+    """They have taken the place of what had landed before, also of what the backfill does not hold."""
+    target = promoted(coordinator, monkeypatch)
+    for n in range(2):
+        land(target, n + 4, replace(batch(n + 1), generation=2, batch_id=n))
+    DeltaTable(target).restore(back_to)
+    coordinator.ledger.set_aside()
+    started, _ = GenerationChange(coordinator, lambda: None).rebuild("lost", "test")
+    assert (started.start_offsets, started.restored_to) == ({TopicPartition("t", 0): starts}, back_to)
 
 
 def purged(coordinator: Coordinator) -> Path:

@@ -102,6 +102,20 @@ def test_i3_a_restore_that_takes_a_backfills_chunk_away_is_noticed(tmp_path: Pat
         assert log.restored(1, log.version) == found
 
 
+def test_i3_of_several_restores_the_one_counts_that_went_back_furthest(tmp_path: Path) -> None:
+    """The last one took only a chunk away. What the first one took is still gone."""
+    coordinator = coordinator_of(tmp_path)
+    target, chunk = make_target(coordinator), batch(0, generation=-1)
+    land(target, 1, batch(0))
+    DeltaTable(target).restore(0)
+    commit(target, 3)
+    commit(target, 4, landed(chunk).metadata.dumps(), {chunk.app_id: 0})
+    DeltaTable(target).restore(3)
+    log = TableLog.open(LakeUri(str(target)))
+    assert log is not None
+    assert (log.restored(1, log.version), log.restored(3, log.version)) == ((2, 0), (5, 3))
+
+
 def test_i11_the_digest_of_rows_that_a_restore_has_taken_away_says_nothing(tmp_path: Path) -> None:
     coordinator = coordinator_of(tmp_path)
     target = make_target(coordinator)

@@ -279,9 +279,8 @@ class Generations:
         since = landed.table_version if landed else begun.target_version if begun else None
         stood = named = landed.metadata.positions if landed else begun.positions if begun else {}
         if self.target.restored(since, self.target.version) is not None:
-            left = [c for c in self.target.landed if self.target.restored(c.table_version, self.target.version) is None]
-            landed, begun = (left[-1] if left else None), None
-            stood = landed.metadata.positions if landed else stood
+            landed, begun = self.target.left()
+            stood = landed.metadata.positions if landed else begun.positions if begun else stood
         started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
         ended = LedgerState(generation=generation, is_whole=False)
         heads = self.beside.heads_to_begin_with(ended, named or {})

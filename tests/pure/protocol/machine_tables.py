@@ -47,12 +47,15 @@ def restore_since(
     Args:
         restores: versions of RESTOREs, and where they went back to, oldest first. by_chunk: versions that chunks made.
     """
+    took = None
     while since is not None and since < until:
         found = next((r for r in reversed(restores) if since < r[0] <= until), None)
-        if found is None or found[1] < since or any(found[1] < n < found[0] for n in by_chunk):
-            return found
+        if found is None:
+            break
         until = found[1]
-    return None
+        if until < since or any(until < n < found[0] for n in by_chunk):
+            took = found
+    return took
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.generations import fenced_for
@@ -86,6 +87,15 @@ class Target:
 
     def restored(self, since: int | None, until: int) -> tuple[int, int] | None:
         return restore_since(since, until, self.restores)
+
+    def left(self) -> tuple[LandedCommit | None, GenerationStarted | None]:
+        """As in `TargetsWord.stands`, after a RESTORE: the newest batch whose rows are there, or promotion."""
+        swaps = [started for text in self.fences if (started := fenced_for(text, P)) and started.is_promotion]
+        found: list[tuple[int, LandedCommit | GenerationStarted]] = [(c.table_version, c) for c in self.landed]
+        found += [(started.target_version or 0, started) for started in swaps]
+        there = [(v, what) for v, what in found if self.restored(v, self.version) is None]
+        newest = max(there, key=itemgetter(0), default=(0, None))[1]
+        return (newest, None) if isinstance(newest, LandedCommit) else (None, newest)
 
     def begun(self, generation: int) -> GenerationStarted | None:
         begun = [
