@@ -112,9 +112,9 @@ class Generations:
                 for generation, record in self.applied
                 if generation >= self.lost_before
             )
-            if not seen:  # what Kafka no longer holds then, nobody promises: a planner may have slept over a loss
-                held = self.kafka.starts[tp.partition] if incarnation == self.kafka.incarnation else 0
-                self.first[incarnation, tp.partition] = max(offset, held)
+            # What Kafka no longer holds then, nobody promises: a planner may have slept over a loss.
+            if not seen and incarnation == self.kafka.incarnation:
+                self.first[incarnation, tp.partition] = max(offset, self.kafka.starts[tp.partition])
 
     def view(self, state: LedgerState) -> TargetView | None:
         if not self.target.is_there:
