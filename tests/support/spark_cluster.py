@@ -12,6 +12,7 @@ import requests
 from include.installation.jars import pyspark_home
 from include.installation.java import find_java
 from include.installation.stack import free_port
+from include.jobs.spark_command import CLIENT_ONLY
 from include.settings import Settings
 from tests.support.waiting import wait_until
 
@@ -40,7 +41,8 @@ def standalone_cluster(
     jobs_file = folder / "jobs.conf"
     jobs_file.write_text("".join(f"{name} {value}\n" for name, value in {**jobs, **_LOOPBACK}.items()))
     java = find_java(settings.java, settings.home / "java")
-    environment = {**settings.environment, "JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home())}
+    own = {name: value for name, value in settings.environment.items() if name not in CLIENT_ONLY}
+    environment = {**own, "JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home())}
     environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
     spark_class, roles = pyspark_home() / "bin" / "spark-class", "org.apache.spark.deploy"
     url = f"spark://127.0.0.1:{port}"

@@ -163,8 +163,8 @@ def test_a_changed_type_beside_another_table_leads_out_by_what_the_errors_say(wo
     if beside == "history":
         into_new_table, reset = advised(refused(world, pipeline).action, pipeline)
         typed(world, into_new_table)
-        history = world.table(pipeline, "history")
-        Path(history).rename(f"{history}_away")
+        history = Path(str(world.table(pipeline, "history")))
+        history.rename(f"{history}_away")
         typed(world, reset)
     else:
         [into_new_table] = advised(refused(world, pipeline).action, pipeline)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.delta_tables import query
@@ -78,29 +78,33 @@ class Replica:
         batch = Batch("p", generation, number, ranges, {"t": "id"}, "cluster")
         judged = self._judged(changes, batch)
         of_stray = None if stray is None else self._judged(stray, batch)
-        given = prepared(dispositions(judged, self.pipeline), self.spec).localCheckpoint(eager=True)
+        given = self._kept(judged, self.spec)
         moved = sum(change.old_id not in (None, change.id) for change in changes)
         counts = SourceCounts(len(changes), 0, 0, len(changes) + moved - (kept := given.count()), kept, moved)
         if self.pipeline.target.history_table:
             spec = TableSpec.of_history(self.pipeline)
-            all_ = prepared(dispositions(judged, self.pipeline, F.lit(True)), spec)
+            all_ = self._kept(judged, spec, F.lit(True))
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
             if of_stray is None:
                 land(self.spark, LakeUri(self.history), all_, spec, of_history, prunes=True)
             else:
-                left = prepared(dispositions(of_stray, self.pipeline, F.lit(True)), spec)
+                left = self._kept(of_stray, spec, F.lit(True))
                 land_over(left, self.spark, LakeUri(self.history), all_, spec, of_history)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
         if of_stray is None:
             land(self.spark, LakeUri(self.table), given, self.spec, metadata, prunes=True)
             self.stale += self._stale(batch)
         else:
-            left = prepared(dispositions(of_stray, self.pipeline), self.spec)
+            left = self._kept(of_stray, self.spec)
             land_over(left, self.spark, LakeUri(self.table), given, self.spec, metadata)
         if again:
             self.read_again += 1
         else:
             self.landed += 1
+
+    def _kept(self, judged: DataFrame, spec: TableSpec, *mine: Column) -> DataFrame:
+        """What a table's MERGE gets. As an attempt does, it is computed once, and kept."""
+        return prepared(dispositions(judged, self.pipeline, *mine), spec).localCheckpoint(eager=True)
 
     def _judged(self, changes: list[Change], batch: Batch) -> DataFrame:
         records = self.spark.createDataFrame([change.row() for change in changes], RECORDS)
