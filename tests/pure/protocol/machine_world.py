@@ -90,23 +90,24 @@ class Target:
 
     def left(self) -> tuple[LandedCommit | None, GenerationStarted | None]:
         """As in `TargetsWord.stands`, after a RESTORE: the newest batch whose rows are there, or promotion."""
-        swaps = [started for text in self.fences if (started := fenced_for(text, P)) and started.is_promotion]
         found: list[tuple[int, LandedCommit | GenerationStarted]] = [(c.table_version, c) for c in self.landed]
-        found += [(started.target_version or 0, started) for started in swaps]
+        found += [(started.target_version or 0, started) for started in self._begun if started.is_promotion]
         there = [(v, what) for v, what in found if self.restored(v, self.version) is None]
         newest = max(there, key=itemgetter(0), default=(0, None))[1]
         return (newest, None) if isinstance(newest, LandedCommit) else (None, newest)
 
     def begun(self, generation: int) -> GenerationStarted | None:
-        begun = [
-            started for text in self.fences if (started := fenced_for(text, P)) and started.generation == generation
-        ]
+        begun = [started for started in self._begun if started.generation == generation]
         return begun[-1] if begun else None
 
     def begun_after(self, generation: int) -> GenerationStarted | None:
-        begun = [started for text in self.fences if (started := fenced_for(text, P)) is not None]
-        later = [started for started in begun if started.generation > generation]
+        later = [started for started in self._begun if started.generation > generation]
         return min(later, key=lambda started: started.generation, default=None)
+
+    @property
+    def _begun(self) -> list[GenerationStarted]:
+        """What all fences say, oldest first."""
+        return [started for text in self.fences if (started := fenced_for(text, P)) is not None]
 
 
 @dataclass
