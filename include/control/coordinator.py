@@ -96,7 +96,7 @@ class Coordinator(Settler):
 
     def _verify_there_is_a_target(self) -> None:
         """Raises TargetBehindLedger, as a plan does."""
-        self._verify_target(self.ledger.state(), None)
+        verify_point(self.pipeline.name, self.ledger.state(), None)
 
     def _continue_after_what_is_merged(self) -> None:
         """Begins a new generation of a landing that was overtaken while the pipeline file had no `merge_every` (I1):
@@ -123,7 +123,8 @@ class Coordinator(Settler):
         archive = TableLog.open(self.tables.target)
         if found is None or archive is None:
             return None
-        self._verify_target(self.ledger.state(), archive)  # else its next generation would not notice a RESTORE
+        # Else its next generation would not notice a RESTORE.
+        verify_point(self.pipeline.name, self.ledger.state(), archive)
         return found if records_in(archive.table, found.ranges, found.topic_ids) == found.records else None
 
     @property
@@ -175,9 +176,9 @@ class Coordinator(Settler):
         landed = self.landing_source()
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
         try:
-            self._verify_target(state, before)
+            verify_point(self.pipeline.name, state, before)
         except TargetBehindLedger:  # the target is behind, or only its earlier log is
-            self._verify_target(self.ledger.state(), TableLog.open(self.tables.target))
+            verify_point(self.pipeline.name, self.ledger.state(), TableLog.open(self.tables.target))
         started = self._topics_started(state, source)
         if started is not None:
             state = state.with_started(started)
@@ -226,9 +227,6 @@ class Coordinator(Settler):
         if started is not None and (merging := self._merging) is not None:
             return resumed(started, merging.ledger.recent())
         return started
-
-    def _verify_target(self, state: LedgerState, log: TableLog | None) -> None:
-        verify_point(self.pipeline.name, state, log)
 
 
 class _HasMovedOnError(Exception):

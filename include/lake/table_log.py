@@ -274,9 +274,8 @@ class TableLog:
         )
 
 
-def landed_and_marker(uri: LakeUri, batch: Batch) -> tuple[int | None, LandedCommit | None]:
+def landed_and_marker(log: TableLog | None, batch: Batch) -> tuple[int | None, LandedCommit | None]:
     """A table's marker under the batch's appId, and the batch's own commit; both None if there is no table."""
-    log = TableLog.open(uri)
     return (None, None) if log is None else log.marker_and_landed(batch)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from include.fault_points import fault_point
 from include.lake.delta_tables import rows_at_most
 from include.lake.ledger import Ledger
-from include.lake.table_log import landed_and_marker
+from include.lake.table_log import TableLog, landed_and_marker
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant
@@ -118,12 +118,13 @@ class Attempt:
     def _applied(self, work: Work, phases: Phases) -> AttemptResult:
         already = AttemptResult("already_applied", work.batch, self.attempt_id, phase_seconds=phases.seconds)
         try:
-            self._verify_not_landed(work)
+            self._verify_not_landed(work, TableLog.open(work.target))
             counts = self._land(work, phases)
         except LandedMeanwhileError:
             return already
-        # Delta silently skips a write whose marker is there. So this reads in the log which attempt landed (I5).
-        _, landed = self._look(work)  # it raises if that one read other ranges, or if the generation has ended
+        # Delta silently skips a write whose marker is there. So this reads in the log which attempt landed (I5). It
+        # raises if that one read other ranges, or if the generation has ended.
+        _, landed = self._look(work, TableLog.open(work.target))
         if landed is not None and landed.metadata.attempt_id != self.attempt_id:
             return already
         return AttemptResult("applied", work.batch, self.attempt_id, counts=counts, phase_seconds=phases.seconds)
@@ -151,7 +152,7 @@ class Attempt:
                 work,
                 attempt_id=self.attempt_id,
                 say=self._say,
-                verify_not_landed=lambda: self._verify_not_landed(work),
+                verify_not_landed=lambda: self._verify_not_landed(work, TableLog.open(work.target)),
                 verify_still_planned=lambda: self._verify_still_planned(work),
             )
             positions = dict(work.stands_on)  # also of tables that the file leaves out for now
@@ -178,9 +179,9 @@ class Attempt:
     def _wants_headers(self, catalog: Catalog) -> bool:
         return self.pipeline.source.wants_headers or any(p.takes == "records" for p in catalog.participants)
 
-    def _verify_not_landed(self, work: Work) -> None:
-        """Raises LandedMeanwhileError if the point holds the batch; and whatever `guard` raises."""
-        decision, _ = self._look(work)
+    def _verify_not_landed(self, work: Work, log: TableLog | None) -> None:
+        """Raises LandedMeanwhileError if the point holds the batch, by its log; and whatever `guard` raises."""
+        decision, _ = self._look(work, log)
         if isinstance(decision, AlreadyApplied):
             raise LandedMeanwhileError
 
@@ -192,12 +193,13 @@ class Attempt:
             found = Work.of(self.settings, self.pipeline, self.key)
             verify_still_planned(work.batch, found.batch)
             work = found
-        self._verify_not_landed(work)
-        work.verify_target()
+        log = TableLog.open(work.target)
+        self._verify_not_landed(work, log)
+        work.verify_target(log)
 
-    def _look(self, work: Work) -> tuple[Apply | AlreadyApplied, LandedCommit | None]:
-        """What the guard says of the target's log now, and the batch's commit there."""
-        marker, landed = landed_and_marker(work.target, work.batch)
+    def _look(self, work: Work, log: TableLog | None) -> tuple[Apply | AlreadyApplied, LandedCommit | None]:
+        """What the guard says of the target's log, and the batch's commit there."""
+        marker, landed = landed_and_marker(log, work.batch)
         fingerprint = None if landed is None else landed.metadata.fingerprint
         decision = guard(work.batch, marker, fingerprint, work.generation, is_committed=work.is_committed)
         return decision, landed

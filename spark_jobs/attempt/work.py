@@ -101,16 +101,19 @@ class Work:
         """The ledger's."""
         return self.state.generation
 
-    def verify_target(self) -> None:
+    def verify_target(self, log: TableLog | None) -> None:
         """Checks that the target is as the last landed batch has left it. A plan has checked that, too, but somebody
         may have restored or replaced the table since; a batch that lands over that hides it. A chunk follows no batch.
+
+        Args:
+            log: the target's, as it is now; None: there is no such table.
 
         Raises:
             TargetBehindLedger: see `verify_point`.
         """
         if self.batch.is_chunk:
             return
-        verify_point(self.pipeline.name, self.state, TableLog.open(self.target))
+        verify_point(self.pipeline.name, self.state, log)
 
     @property
     def is_replay(self) -> bool:

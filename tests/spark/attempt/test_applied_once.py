@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from include.lake.table_log import landed_and_marker
+from include.lake.table_log import TableLog, landed_and_marker
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FENCE
@@ -51,7 +51,7 @@ def test_i2_rows_marker_and_ranges_are_one_commit(world: World) -> None:
     world.run_batch(pipeline)
     batch = world.coordinator(pipeline).ledger.state().batches[0].batch
     path = str(world.coordinator(pipeline).tables.target)
-    marker, landed = landed_and_marker(LakeUri(path), batch)
+    marker, landed = landed_and_marker(TableLog.open(LakeUri(path)), batch)
     assert marker == 0
     assert landed is not None
     assert landed.metadata.batch == batch
