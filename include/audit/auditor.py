@@ -28,6 +28,7 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.participant import POINT
 from include.participants.point import verify_point
 from include.participants.records import QUARANTINE
 from include.pipeline_file import Pipeline
@@ -48,7 +49,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     """
     coordinator = Coordinator(settings, pipeline)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    reading = "target"
+    reading = POINT
     try:
         before = TableLog.open(coordinator.tables.target)  # see `Coordinator._decide`: what is read when
         state = coordinator.ledger.state()  # the fold itself refuses gaps, overlaps and second commits
@@ -64,7 +65,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
     catalog = Catalog.of(pipeline)
     places = {p.name: p.uri(settings) for p in (catalog.point, *catalog.before)}
     versions = {name: _version(uri) for name, uri in places.items()}  # before the checks, so that none is later
-    versions |= {"target": log.version if log is not None else None} | {system.name: None for system in catalog.after}
+    versions |= {POINT: log.version if log is not None else None} | {system.name: None for system in catalog.after}
     commits = [e.landed for e in entries if e.landed]
     by_key = {commit.metadata.batch.key: commit for commit in commits}
     records = {record.batch.key: record for record in state.batches}

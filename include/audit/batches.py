@@ -8,6 +8,7 @@ from itertools import pairwise
 from include.audit.report import Finding, finding_of
 from include.audit.standing import is_undone
 from include.lake.log_entry import LogEntry
+from include.participants.participant import POINT
 from include.participants.records import QUARANTINE
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
@@ -213,7 +214,7 @@ def foreign_findings(pipeline: str, entries: Sequence[LogEntry], table: str | No
     where = pipeline if table is None else f"{pipeline}, {table}"
     for entry in _foreign(entries):
         if entry.version > _last_fence(entries):
-            accept = f" --accept {table or 'target'}" if entry.operation == "RESTORE" else ""  # it may lack rows now
+            accept = f" --accept {table or POINT}" if entry.operation == "RESTORE" else ""  # it may lack rows now
             yield Finding(
                 f"another writer changed the table's rows: {entry.operation}",
                 f"{where}, version {entry.version}, by {entry.engine}",

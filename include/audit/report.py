@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
+from include.participants.participant import POINT
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.protocol.proofs import Proofs
@@ -20,13 +21,13 @@ class Finding:
     what: str
     where: str
     action: str
-    table: str = "target"  # the participant that it counts against; the target also for what is wrong with the source
+    table: str = POINT  # the participant that it counts against; the target also for what is wrong with the source
 
     def __str__(self) -> str:
         return f"{self.what} ({self.where}). What to do: {self.action}"
 
 
-def finding_of(error: LakemarkError, table: str = "target") -> Finding:
+def finding_of(error: LakemarkError, table: str = POINT) -> Finding:
     """What a check of the protocol refuses, as a finding."""
     what = f"{error.what}: expected {error.expected}, found {error.found}"
     return Finding(what, error.where, error.action, table)

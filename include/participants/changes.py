@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from include.participants.participant import Participant
+from include.participants.participant import POINT, Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.table_spec import TableSpec
 
@@ -49,7 +49,7 @@ def target(pipeline: Pipeline) -> Iterator[Participant]:
     """The target: its commit decides that the batch has landed. The target of a landing is the archive."""
     if not pipeline.is_landing:
         yield Participant(
-            name="target",
+            name=POINT,
             role="target",
             place="point",
             takes="changes",

@@ -16,6 +16,7 @@ from include.settings import Settings
 # What of a batch a participant gets: its records as they were read; those that are set aside; all accepted changes; or
 # the changes that no route takes (with a route: that this route takes).
 Takes = Literal["records", "set aside", "all changes", "changes"]
+POINT = "target"  # the name of every pipeline's commit point
 
 
 @dataclass(frozen=True)

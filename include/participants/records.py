@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from include.participants.participant import Participant
+from include.participants.participant import POINT, Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import AppendSpec
@@ -44,7 +44,7 @@ def archive(pipeline: Pipeline) -> Iterator[Participant]:
     if table is None or pipeline.merge_every is not None:
         return
     yield Participant(
-        name="target" if pipeline.is_landing else "archive",
+        name=POINT if pipeline.is_landing else "archive",
         role="archive",
         place="point" if pipeline.is_landing else "before",
         takes="records",
