@@ -6,7 +6,7 @@ the ledger. If it is killed anywhere and called again, it reaches the same end: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ from include.protocol.generations import rebuild
 from include.protocol.ledger_events import Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
-from include.protocol.participants import Position, Positions
+from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
 from include.protocol.settlement import TargetView, rollback_of, verify_ledger_not_behind
 
@@ -158,8 +158,9 @@ class GenerationChange:
             logs = self._logs_before()
             ended = LedgerState(generation=generation, is_whole=False)  # nothing more is known of it
             heads = heads_to_begin_with(self._name, logs, ended, named=stands.newest, form=form)
-            lacks = [*lacks_of(self._name, logs, stands.positions, heads=heads, state=ended)]
-            positions = self._positions(started, ended, lacks, named=stands.newest, heads=heads)
+            self._verify_accepted(started, ended, [*self._lacks(logs, stands.positions, heads, state=ended)])
+            lacks = self._lacks(logs, stands.newest, heads, state=ended)  # the target may have gone back, these did not
+            positions = positions_to_begin_with(stands.newest, heads, {lack.table for lack in lacks})
             started = self._above_all(started, log, logs, generation=generation, positions=positions)
             events = told.events_before(started, generation)  # before anything is fenced or moved aside
             if self._fence(started).raise_in_all(log, form):
@@ -186,23 +187,17 @@ class GenerationChange:
         logs = self._logs_before()
         heads = heads_to_begin_with(self._name, logs, state, named=state.positions, form=state.form)
         view = log.view(self._name, state)
-        beside = lacks_of(self._name, logs, state.positions, heads=heads, state=state)
-        lacks = [*self._lacks_of_target(state, view), *beside]
-        positions = self._positions(started, state, lacks, named=state.positions, heads=heads)
+        lacks = [*self._lacks(logs, state.positions, heads, state=state)]
+        self._verify_accepted(started, state, [*self._lacks_of_target(state, view), *lacks])
+        positions = positions_to_begin_with(state.positions, heads, {lack.table for lack in lacks})
         rollback = rollback_of(state, view)
         return replace(
             self._above_all(started, log, logs, generation=state.generation, positions=positions),
             restored_to=rollback.back_to if rollback is not None else None,
         )
 
-    def _positions(
-        self, started: GenerationStarted, state: LedgerState, lacks: Sequence[Lack], named: Positions, heads: Positions
-    ) -> dict[str, Position]:
-        """Where the generation's tables must stand. One that is not as the last batch left it begins as it is: it is
-        filled again, or a person has accepted it."""
-        self._verify_accepted(started, state, lacks)
-        as_they_are = {lack.table: heads[lack.table] for lack in lacks if not lack.is_target}
-        return {**positions_to_begin_with(named, heads), **as_they_are}
+    def _lacks(self, logs: Logs, named: Positions, heads: Positions, state: LedgerState) -> Iterator[Lack]:
+        return lacks_of(self._name, logs, named, heads=heads, state=state)
 
     def _lacks_of_target(self, state: LedgerState, view: TargetView | None) -> list[Lack]:
         point = Catalog.of(self.settler.pipeline).point

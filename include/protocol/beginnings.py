@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from include.protocol.batch import BatchKey
@@ -42,10 +42,20 @@ def before_what_never_landed(
     return replace(before, version=written[0] - 1) if written else head
 
 
-def positions_to_begin_with(named: Positions, heads: Positions) -> dict[str, Position]:
-    """Where a new generation's tables must stand: as the last landed batch has left them. A table that lacks that, or
-    that no batch has named, is accepted as it is: a person has looked at it."""
+def positions_to_begin_with(
+    named: Positions, heads: Positions, as_they_are: Collection[str] = ()
+) -> dict[str, Position]:
+    """Where a new generation's tables must stand: as the newest landed batch has left them. A table that is behind
+    that, or that no batch has named, begins as it is: it is filled again, or a person has accepted it.
+
+    Args:
+        heads: see `before_what_never_landed`. as_they_are: tables that begin so, too, though they are not behind.
+    """
     return {
         **named,
-        **{name: head for name, head in heads.items() if name not in named or is_behind(head, named[name])},
+        **{
+            name: head
+            for name, head in heads.items()
+            if name not in named or name in as_they_are or is_behind(head, named[name])
+        },
     }

@@ -204,6 +204,19 @@ def test_i10_a_ledger_is_rebuilt_from_the_rows_if_no_such_batch_is_known(tmp_pat
 
 
 @pytest.mark.usefixtures("_kafka")
+def test_i11_a_rebuild_takes_back_what_never_landed_also_from_a_table_that_lacks_rows(tmp_path: Path) -> None:
+    """The history lacks rows of the batches that the target still holds, and a reset knew that. What it holds of a
+    batch since then is no part of it."""
+    coordinator = with_batches(tmp_path, 2)
+    history = folder_before(coordinator, "history")
+    DeltaTable(history).restore(0)
+    begun = reset(coordinator, "earliest")
+    land_before(history, 5, batch(0, generation=2))
+    DeltaTable(str(coordinator.tables.target)).restore(1)
+    assert (rebuilt(coordinator, "history").positions or {})["history"] == (begun.positions or {})["history"]
+
+
+@pytest.mark.usefixtures("_kafka")
 def test_i5_a_table_that_the_file_left_out_at_a_reset_is_fenced_before_it_is_written_again(tmp_path: Path) -> None:
     coordinator = with_one_batch(tmp_path)
     without = with_tables(tmp_path, target={"table": "lake://silver/p"})

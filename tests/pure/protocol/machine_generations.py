@@ -32,7 +32,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import Position, Positions
+from include.protocol.participants import Positions
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import Settle, TargetView, rollback_between, settle, verify_ledger_not_behind
 from tests.pure.protocol.machine_tables import Beside, Row
@@ -159,9 +159,10 @@ class Generations:
         if state.is_fresh:
             self.beside.accept()
         decided, heads = decide(state), self.beside.heads_to_begin_with(state, state.positions)
-        lacking = lacks_of_the_target(P, "target", state, self.view(state))
-        lacking += self.lacks_beside(state, state.positions, heads)
-        positions = self.where_tables_must_stand(decided, state, state.positions, lacking, heads=heads, accept=accept)
+        lacks = self.lacks_beside(state, state.positions, heads)
+        lacking = [*lacks_of_the_target(P, "target", state, self.view(state)), *lacks]
+        self.verify_accepted(decided, state, lacking, accept=accept)
+        positions = positions_to_begin_with(state.positions, heads, {lack.table for lack in lacks})
         started = replace(
             decided,
             generation=1 + max(state.generation, self.beside.newest_generation()),
@@ -205,22 +206,12 @@ class Generations:
         if state.is_fresh and self.target.markers:
             raise LedgerBehindTarget(what="", where="", expected="", found="", action="")
 
-    def where_tables_must_stand(
-        self,
-        started: GenerationStarted,
-        state: LedgerState,
-        named: Positions,
-        lacks: list[Lack],
-        heads: Positions,
-        accept: bool,
-    ) -> dict[str, Position]:
-        """`GenerationChange._positions`."""
+    def verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: list[Lack], accept: bool) -> None:
+        """Args: accept: all tables that lack rows."""
         accepted = {lack.table for lack in lacks} if accept else set()
         verify_accepted(P, state, started, lacks=lacks, accepted=accepted)
         for name in accepted:
             self.accepted.setdefault(name, set()).update(*self.records.values())
-        as_they_are = {lack.table: heads[lack.table] for lack in lacks if not lack.is_target}
-        return {**positions_to_begin_with(named, heads), **as_they_are}
 
     def lacks_beside(self, state: LedgerState, named: Positions, heads: Positions) -> list[Lack]:
         """`lacks.lacks_of`."""
@@ -284,8 +275,9 @@ class Generations:
         started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
         ended = LedgerState(generation=generation, is_whole=False)
         heads = self.beside.heads_to_begin_with(ended, named or {})
-        lacking = self.lacks_beside(ended, stood or {}, heads)
-        positions = self.where_tables_must_stand(started, ended, named or {}, lacking, heads=heads, accept=accept)
+        self.verify_accepted(started, ended, self.lacks_beside(ended, stood or {}, heads), accept=accept)
+        lacks = self.lacks_beside(ended, named or {}, heads)
+        positions = positions_to_begin_with(named or {}, heads, {lack.table for lack in lacks})
         at = {"target_version": self.target.version, "table_id": self.target.table_id}
         started = replace(started, **at, positions=positions)
         self.fence(started)
