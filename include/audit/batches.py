@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from include.audit.report import Finding, finding_of
-from include.audit.standing import is_undone
+from include.audit.standing import still_there
 from include.lake.log_entry import LogEntry
 from include.participants.participant import POINT
 from include.participants.records import QUARANTINE
@@ -130,7 +130,7 @@ def archived_findings(
             that has written it.
     """
     landed = [[entry.landed for entry in of_one if entry.landed] for of_one in entries]
-    newest = [{c.metadata.batch.key: c for c in of_one if not is_undone(c, of_one)} for of_one in landed]
+    newest = [{c.metadata.batch.key: c for c in reversed(still_there(of_one))} for of_one in landed]
     fence = max(map(_last_fence, entries), default=-1)
     for key in sorted({key for of_one in newest for key in of_one}):
         commits = [of_one[key] for of_one in newest if key in of_one]

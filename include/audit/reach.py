@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from include.audit.standing import is_undone
+from include.audit.standing import still_there
 from include.lake.sql import sql_text
 from include.pipeline_file import LINEAGE
 from include.protocol.batch import Batch
@@ -72,8 +72,7 @@ def applied_beside(
         since: when the table was made, if its log no longer goes back to that; None: the log has all of its commits.
     """
     landed = {applied.batch.key for applied in to_target}
-    found = [commit for commit in commits if commit.metadata.batch.key in landed and not is_undone(commit, commits)]
-    batches = [commit.metadata.batch for commit in found]
+    batches = [c.metadata.batch for c in still_there(commits) if c.metadata.batch.key in landed]
     if since is not None:
         ended = ((record.batch, record.commit.committed_at) for record in state.batches if record.commit)
         batches += [batch for batch, at in ended if at is not None and datetime.fromisoformat(at) >= since]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from include.audit.report import Finding, finding_of
 from include.participants.records import QUARANTINE
@@ -45,37 +45,37 @@ def _settled(state: LedgerState, table: str) -> Position | None:
     return state.positions.get(table) if state.pending is None else None
 
 
-def is_undone(commit: LandedCommit, commits: Iterable[LandedCommit]) -> bool:
-    """Whether a later commit has made the table anew from a version before this one. That leaves chunks as they are.
+def still_there(commits: Iterable[LandedCommit], until: int | None = None) -> list[LandedCommit]:
+    """The commits whose rows a table holds, newest first. A Replace takes back the live batches that came after the
+    version that it was made from, other Replaces among them; it leaves chunks as they are.
 
     Args:
-        commits: of the pipeline's batches in the same table.
+        commits: of one pipeline's batches in the table. until: the version at which the live batches stand; None: the
+            newest.
     """
-    return not commit.metadata.batch.is_chunk and any(
-        later.metadata.made_from is not None and later.metadata.made_from < commit.table_version < later.table_version
-        for later in commits
-    )
+    found = []
+    for commit in sorted(commits, key=lambda commit: commit.table_version, reverse=True):
+        if not commit.metadata.batch.is_chunk:
+            if until is not None and commit.table_version > until:
+                continue
+            until = until if commit.metadata.made_from is None else commit.metadata.made_from
+        found.append(commit)
+    return found
 
 
 def set_aside_findings(
-    landed: Iterable[LandedCommit], aside: Sequence[LandedCommit], named: Position | None
+    landed: Iterable[LandedCommit], aside: Iterable[LandedCommit], named: Position | None
 ) -> Iterator[Finding]:
     """Checks that the quarantine holds exactly the records that each batch's commit set aside (I8, I11).
 
     Args:
-        aside: the quarantine's commits of batches, newest first.
+        aside: the quarantine's commits of batches.
         named: where the last landed batch has left the quarantine. What live batches have written there since is no
             part of any landed one: see `surplus_findings`. None: no batch says it.
     """
     held: dict[BatchKey, LandedCommit] = {}
-    until = _version_of(named) if named is not None else max((c.table_version for c in aside), default=-1)
-    for commit in aside:
-        key, made_from = commit.metadata.batch.key, commit.metadata.made_from
-        if not commit.metadata.batch.is_chunk:
-            if commit.table_version > until:
-                continue  # a later one has taken it back
-            until = until if made_from is None else made_from
-        held.setdefault(key, commit)
+    for commit in still_there(aside, None if named is None else _version_of(named)):
+        held.setdefault(commit.metadata.batch.key, commit)
     for commit in landed:
         kept = held.get(commit.metadata.batch.key)
         if kept is not None and commit.metadata.set_aside not in (None, kept.metadata.set_aside):

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from include.lake.ledger import Ledger
+from include.lake.stores import log_store_of
+from include.participants.catalog import Catalog
+from include.participants.heads import mends_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.data_watch import Waiting
@@ -19,6 +22,7 @@ from include.sources.kafka import KafkaSource, source_extent
 from include.sources.kafka_records import oldest_timestamp
 
 _COARSE_NS = 1_000_000_000
+Times = tuple[int | None, ...]  # of the ledger and the tables before the point; None: there is no such table
 
 
 def waiting_records(state: LedgerState, source: SourceExtent) -> int:
@@ -56,31 +60,37 @@ class Lag:
 
 @dataclass
 class Lookout:
-    """Watches one pipeline: keeps its Kafka client, and reads the ledger only when that has changed."""
+    """Watches one pipeline: keeps its Kafka client, and reads the ledger and the tables before the point only when
+    their logs have changed."""
 
     settings: Settings
     pipeline: Pipeline
     _kafka: KafkaSource = field(init=False)
-    _changed_at: int | None = field(init=False, default=None)  # when the kept state's ledger changed
+    _read_at: Times | None = field(init=False, default=None)  # when the logs had changed that were read
     _state: LedgerState = field(init=False, default_factory=LedgerState)
+    _mends: bool = field(init=False, default=False)  # a table waits for a repair
 
     def __post_init__(self) -> None:
         self._kafka = KafkaSource(self.pipeline.source)
 
     def look(self) -> Waiting:
-        """What waits now. A problem that only a person can fix is urgent: the run that it starts fails and reports it.
+        """What waits now. A repair is urgent, since readers see what it takes back. So is a problem that only a person
+        can fix: the run that it starts fails and reports it.
 
         Raises:
             RetryableError: Kafka does not answer.
         """
         ledger = Ledger(Tables.of(self.settings, self.pipeline).ledger)
+        before = [p.uri(self.settings) for p in Catalog.of(self.pipeline).before]
         try:
             changed_at = ledger.changed_at()
-            if changed_at != self._changed_at:
+            changes = (changed_at, *(log_store_of(uri).changed_at() for uri in before))
+            if changes != self._read_at:
                 self._state = ledger.recent()
+                self._mends = bool(mends_of(self.settings, self.pipeline, self._state))
                 # File times are coarse: a file this young may change again and keep its time.
-                settled = changed_at is not None and time.time_ns() - changed_at > _COARSE_NS
-                self._changed_at = changed_at if settled else None
+                settled = all(at is None or time.time_ns() - at > _COARSE_NS for at in changes)
+                self._read_at = changes if settled else None
             state, source = self._state, self._kafka.extent()
         except TerminalError as error:
             return Waiting(0, None, str(error), urgent=True)
@@ -88,5 +98,5 @@ class Lookout:
             records=waiting_records(state, source),
             progress=(state.generation, state.committed_through),
             life=changed_at,
-            urgent=start_topics(state, source, self.pipeline.source.start) is not None,
+            urgent=self._mends or start_topics(state, source, self.pipeline.source.start) is not None,
         )

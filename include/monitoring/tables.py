@@ -14,13 +14,11 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.monitoring.proofs import proof_facts
 from include.participants.catalog import Catalog
-from include.participants.heads import heads_of
+from include.participants.heads import mends_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import repair_due
 from include.settings import Settings
 
 _TEXT_MAX = 2000  # characters of a sample that are shown
@@ -47,16 +45,9 @@ def proofs_and_repairs(settings: Settings, pipeline: Pipeline) -> JsonObject:
     proofs = proof_facts(Catalog.of(pipeline).names, state.proofs, state.generation, datetime.now(UTC))
     facts: JsonObject = {"proofs": proofs}
     try:
-        return {**facts, "mends": _mends(settings, pipeline, state), "problem": None}
+        return {**facts, "mends": mends_of(settings, pipeline, state), "problem": None}
     except LakemarkError as error:
         return {**facts, "mends": [], "problem": str(error)}
-
-
-def _mends(settings: Settings, pipeline: Pipeline, state: LedgerState) -> list[str]:
-    """A batch that is planned has decided already what it mends."""
-    if state.pending is not None:
-        return list(state.pending.batch.mends)
-    return repair_due(state.positions, heads_of(settings, pipeline, state))
 
 
 def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> JsonObject:

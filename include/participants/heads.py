@@ -13,7 +13,7 @@ from include.protocol.batch import FORM, BatchKey
 from include.protocol.beginnings import before_what_never_landed
 from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position, Positions, Where, rolled_back
+from include.protocol.participants import NOWHERE, Position, Positions, Where, repair_due, rolled_back
 from include.protocol.settlement import ledger_lost
 from include.settings import Settings
 
@@ -41,6 +41,14 @@ def heads_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> dict
         heads[name] = NOWHERE if log is None else log.position(pipeline.name, state.generation, state.form)
         verify_not_rolled_back(log, state.positions.get(name), Where(pipeline.name, name))
     return heads
+
+
+def mends_of(settings: Settings, pipeline: Pipeline, state: LedgerState) -> list[str]:
+    """The tables before the point that the next batch mends, by name. A batch that is planned has decided that already.
+    Args and errors: see `heads_of`."""
+    if state.pending is not None:
+        return list(state.pending.batch.mends)
+    return repair_due(state.positions, heads_of(settings, pipeline, state))
 
 
 def verify_not_rolled_back(log: TableLog | None, named: Position | None, where: Where) -> None:

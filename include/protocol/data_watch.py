@@ -19,7 +19,7 @@ class Waiting:
     records: int  # offsets that are not committed, including those of a planned batch
     progress: Hashable  # changes with every commit
     life: Hashable  # changes with every event in the ledger
-    urgent: bool = False  # a topic's start is not recorded yet, or a person must be told something
+    urgent: bool = False  # a topic's start is not recorded yet, a repair is due, or a person must be told something
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from include.audit.auditor import audit
-from include.audit.standing import lacking_findings, set_aside_findings, surplus_findings
+from include.audit.standing import lacking_findings, set_aside_findings, still_there, surplus_findings
 from include.control.coordinator import Coordinator
 from include.lake.ledger import Ledger
 from include.protocol.batch import Batch
@@ -108,6 +108,18 @@ def test_i8_a_quarantine_with_other_records_of_a_batch_is_found(
     position = None if named is None else replace(NAMED, version=named)
     [found] = set_aside_findings([aside(9, batch(1), of_target)], quarantine[::-1], position)
     assert "the quarantine holds other records of the batch" in found.what
+
+
+def test_i8_a_table_holds_what_a_repair_has_brought_back() -> None:
+    """An attempt of another program replaced a batch; the winner's program was not its own, so a repair came.
+    Otherwise `--deep` would prove nothing of that batch's rows any more, and pass over any harm done to them."""
+    first = aside(1, batch(1), "A")
+    other = aside(2, batch(1), "B", revision=1, made_from=0)
+    repair = aside(4, batch(2), None, made_from=1)
+    chunk = aside(3, CHUNK, "C")
+    assert still_there([first, other, chunk, repair]) == [repair, chunk, first]
+    assert still_there([first, other, chunk]) == [chunk, other]
+    assert still_there([first, other], until=1) == [first]
 
 
 def test_i8_other_records_of_a_chunk_are_found_wherever_the_live_batches_stand() -> None:

@@ -1,0 +1,60 @@
+"""What a watcher of a pipeline sees at each look. No Kafka: what a look at it finds is made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from include.control.coordinator import Coordinator
+from include.control.lag import Lookout
+from include.participants import heads
+from include.protocol.ledger_events import BatchPlanned
+from include.sources.kafka import KafkaSource
+from tests.support.batches import batch, source
+from tests.support.tables_before import folder_before, land_before, with_one_batch
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
+    """Nothing waits in Kafka."""
+    monkeypatch.setattr(KafkaSource, "extent", lambda self: source({("t", 0): (0, 10)}))
+    return with_one_batch(tmp_path)
+
+
+def test_i11_a_repair_starts_a_run_also_while_the_source_is_idle(coordinator: Coordinator) -> None:
+    """The watcher has looked before, and the ledger does not change."""
+    lookout = Lookout(coordinator.settings, coordinator.pipeline)
+    seen = lookout.look()
+    assert (seen.records, seen.urgent) == (0, False)
+    land_before(folder_before(coordinator, "history"), 2, batch(0), revision=1)
+    seen = lookout.look()
+    assert (seen.records, seen.urgent) == (0, True)
+
+
+def test_i11_a_repair_that_is_planned_and_stuck_starts_a_run_too(coordinator: Coordinator) -> None:
+    repair = replace(batch(1), ranges=(), mends=("history",))
+    mending = BatchPlanned(repair, coordinator.ledger.state().positions)
+    coordinator.ledger.append(lambda state: [mending])
+    assert Lookout(coordinator.settings, coordinator.pipeline).look().urgent
+
+
+def test_a_table_that_lacks_rows_starts_the_run_that_says_so(coordinator: Coordinator) -> None:
+    for file in (folder_before(coordinator, "history") / "_delta_log").glob("*"):
+        file.unlink()
+    seen = Lookout(coordinator.settings, coordinator.pipeline).look()
+    assert seen.urgent
+
+
+def test_tables_are_not_opened_again_while_no_log_changes(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trigger looks every second."""
+    monkeypatch.setattr("include.control.lag._COARSE_NS", 0)
+    lookout, opened = Lookout(coordinator.settings, coordinator.pipeline), []
+    logs_before = heads.logs_before
+    monkeypatch.setattr(heads, "logs_before", lambda *args: opened.append(args) or logs_before(*args))
+    for _ in range(3):
+        lookout.look()
+    assert len(opened) == 1
