@@ -40,6 +40,10 @@ def lack_of(name: str, log: TableLog | None, named: Position, head: Position, st
 
 
 def _behind(name: str, named: Position, head: Position, state: LedgerState) -> Lack:
+    if named.left_out:
+        first = named.marker + 1 if state.is_whole and named.generation == state.generation else None
+        found = f"none after {named.in_words}: the pipeline file left it out"
+        return Lack(name, expected="every batch that has landed", found=found, first=first)
     found = head.in_words if head.identity == named.identity else "another table" if head.identity else "no table"
     is_known = state.is_whole and head.identity == named.identity and head.generation == state.generation
     return Lack(name, expected=named.in_words, found=found, first=head.marker + 1 if is_known else None)

@@ -9,7 +9,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import AppendSpec
 
-QUARANTINE = "quarantine"  # the participant's name
+ARCHIVE, QUARANTINE = "archive", "quarantine"  # the participants' names
 _POSITION = ("topic", "partition", "offset")
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 _ARCHIVED = (
@@ -44,13 +44,13 @@ def archive(pipeline: Pipeline) -> Iterator[Participant]:
     if table is None or pipeline.merge_every is not None:
         return
     yield Participant(
-        name=POINT if pipeline.is_landing else "archive",
-        role="archive",
+        name=POINT if pipeline.is_landing else ARCHIVE,
+        role=ARCHIVE,
         place="point" if pipeline.is_landing else "before",
         takes="records",
         path=table.removeprefix("lake://"),
         make_spec=lambda: AppendSpec(pipeline.name, table, _ARCHIVED, _POSITION, cluster_by=_POSITION),
-        phase="archive",
+        phase=ARCHIVE,
         in_words=f"the archive {table}",
         because="one append per batch, carrying marker and offsets",
         by_chunks=False,

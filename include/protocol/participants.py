@@ -62,6 +62,7 @@ class Position:
     digest: str | None = None  # of the batch's content and program; None: it expired, or an older Lakemark wrote it
     version: int | None = None  # Delta's; None: outside the lake, or there is no such table
     identity: str | None = None  # the table's id; None: there is no such table
+    left_out: bool = False  # the pipeline file has left the table out since: it lacks batches that have landed
 
     @property
     def batch(self) -> BatchKey:
@@ -90,6 +91,7 @@ class Position:
             "digest": self.digest,
             "version": self.version,
             "identity": self.identity,
+            **({"left_out": True} if self.left_out else {}),
         }
 
     @classmethod
@@ -190,6 +192,16 @@ def verify_not_behind(found: Position, named: Position, where: Where) -> None:
     """
     if not is_behind(found, named):
         return
+    if named.left_out:
+        raise TargetBehindLedger(
+            what="the pipeline file left this table out for a time, so it lacks batches",
+            where=str(where),
+            expected="every batch that has landed",
+            found=f"none after {named.in_words}",
+            action="leave it out for good; or `lakemark reset NAME --from earliest --reason ...` fills it (changes are "
+            "order-proof); or, to go on with the table as it is, `lakemark reset NAME --accept "
+            f"{where.table} --reason ...`",
+        )
     raise TargetBehindLedger(
         what="a table that batches write beside the target is not as the last batch left it",
         where=str(where),
@@ -221,9 +233,10 @@ def rolled_back(named: Position, version: int, back_to: int | None, where: Where
 
 
 def is_behind(found: Position, named: Position) -> bool:
-    """Whether a table is another one, or lacks what the last landed batch has left in it."""
+    """Whether a table is another one, or lacks what landed batches have left in it or would have."""
     same_table = named.identity in (None, found.identity)
-    return not same_table or (found.batch, found.revision) < (named.batch, named.revision)
+    is_older = (found.batch, found.revision) < (named.batch, named.revision)
+    return named.left_out or not same_table or is_older
 
 
 def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch: BatchKey, where: Where) -> int | None:

@@ -117,7 +117,8 @@ class ArchiveSource:
                 where=self.pipeline,
                 expected=f"every batch since {first} that read anything",
                 found="none of " + ", ".join(map(str, missing[:10])),
-                action="backfill what it lacks from Kafka, as far as Kafka still holds it",
+                action=f"`lakemark reset {self.pipeline} --from {missing[0]} --reason ...`, and the next batches read "
+                "them from Kafka again, as far as it still holds them",
             )
 
     def _rows(self, log: TableLog, what: str, rest: str) -> list[JsonObject]:

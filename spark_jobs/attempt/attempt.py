@@ -155,7 +155,7 @@ class Attempt:
                 verify_not_landed=lambda: self._verify_not_landed(work, TableLog.open(work.target)),
                 verify_still_planned=lambda: self._verify_still_planned(work),
             )
-            positions = dict(work.stands_on)  # also of tables that the file leaves out for now
+            positions = work.positions_without_it
             for participant in before:
                 part = content.part(participant)
                 with phases.phase(participant.phase):

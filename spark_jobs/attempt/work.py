@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,12 +13,13 @@ from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.participant import Participant
 from include.participants.point import verify_point
+from include.participants.records import ARCHIVE
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import Positions
+from include.protocol.participants import Position, Positions
 from include.protocol.planning import verify_source
 from include.protocol.ranges import TopicPartition
 from include.settings import Settings
@@ -95,6 +96,17 @@ class Work:
         if not self.batch.is_chunk:
             return True
         return participant.by_chunks and not (self.makes_new_table and participant.spec.kind != "append")
+
+    @property
+    def positions_without_it(self) -> dict[str, Position]:
+        """Where each table stands if the batch does not write it: the pipeline file leaves it out for now. An archive
+        that the batch reads holds its records, and its landing has closed any hole."""
+        found = {
+            name: replace(at, left_out=at.left_out or bool(self.batch.ranges)) for name, at in self.stands_on.items()
+        }
+        if self.archive is not None and ARCHIVE in found:
+            found[ARCHIVE] = replace(found[ARCHIVE], left_out=False)
+        return found
 
     @property
     def generation(self) -> int:

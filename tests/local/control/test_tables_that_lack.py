@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from include.audit.auditor import audit
 from include.cli.command import main
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
@@ -214,6 +215,31 @@ def test_i11_a_rebuild_takes_back_what_never_landed_also_from_a_table_that_lacks
     land_before(history, 5, batch(0, generation=2))
     DeltaTable(str(coordinator.tables.target)).restore(1)
     assert (rebuilt(coordinator, "history").positions or {})["history"] == (begun.positions or {})["history"]
+
+
+@pytest.mark.usefixtures("_kafka")
+def test_i3_a_table_that_the_file_left_out_for_a_time_is_filled_or_accepted(tmp_path: Path) -> None:
+    """Two batches landed without it."""
+    coordinator = with_tables(tmp_path)
+    at = land_before(make_before(coordinator, "history"), 1, batch(0))
+    target = make_target(coordinator)
+    land_at_the_point(target, 1, batch(0), {"history": at})
+    positions = {"history": replace(at, left_out=True)}
+    for n in (1, 2):
+        land_at_the_point(target, n + 1, batch(n), positions)
+    coordinator.ledger.append(
+        lambda state: [begun_with(batch(0)), *events_of(*map(batch, range(3)), positions=positions)]
+    )
+    for asks in (coordinator.plan, lambda: reset(coordinator)):
+        with pytest.raises(TargetBehindLedger, match=r"left (this table|it) out"):
+            asks()
+    report = audit(coordinator.settings, coordinator.pipeline)
+    assert [f.table for f in report.findings if "left this table out" in f.what] == ["history"]
+    with pytest.raises(TargetBehindLedger, match="reset p --from 1"):
+        reset(coordinator)
+    started = reset(coordinator, 1)
+    assert started.start_offsets == {TP: 10}
+    assert (started.positions or {})["history"] == replace(at, digest=None)
 
 
 @pytest.mark.usefixtures("_kafka")

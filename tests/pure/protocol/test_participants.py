@@ -64,6 +64,17 @@ def test_i3_a_table_that_lacks_what_the_last_batch_left_is_refused(found: Positi
     assert positions_to_begin_with({"h": CHAIN}, {"h": found}) == {"h": found}  # a person has looked at it
 
 
+def test_i3_a_table_that_was_left_out_for_a_time_lacks_batches() -> None:
+    """It stands where it stood when the file last named it, and batches have landed since."""
+    named = replace(CHAIN, left_out=True)
+    assert Position.from_json(named.to_json()) == named
+    assert Position.from_json(CHAIN.to_json()) == CHAIN
+    with pytest.raises(TargetBehindLedger, match="left this table out"):
+        decide(CHAIN, named, NEXT, digest="mine", where=HERE)
+    assert positions_to_begin_with({"h": named}, {"h": CHAIN}) == {"h": CHAIN}  # filled, or accepted by a person
+    assert positions_to_begin_with({"h": named}, {}) == {"h": named}  # the file still leaves it out
+
+
 def test_a_table_that_nobody_names_is_accepted_as_it_is() -> None:
     assert decide(CHAIN, None, NEXT, digest="mine", where=HERE) == Land(Stamp(4))
     retried = replace(CHAIN, marker=4, digest="other")

@@ -29,7 +29,7 @@ from include.protocol.errors import (
 from include.protocol.ledger_events import BatchPlanned
 from tests.support.advice import advised, follow
 from tests.support.topics import Sent
-from tests.support.world import World, as_dict, changes, newest_by_key
+from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
 SLOW = pytest.mark.slow
 
@@ -258,3 +258,27 @@ def test_a_gap(world: World) -> None:
     assert "was replaced or rolled back" in world.lakemark(*look).stdout
     assert names(follow(world, pipeline)) == ["TargetBehindLedger"]
     assert_right(world, pipeline)
+
+
+@SLOW
+def test_i3_tables_that_the_file_left_out_for_a_time(world: World) -> None:
+    """TargetBehindLedger: otherwise a history would show old states as the newest ones, and an archive have a hole."""
+    topic, name = world.topic(partitions=1), "left_out"
+    target = {"history_table": f"lake://silver/{name}_history"}
+    pipeline = world.pipeline(topic, name, target=target, archive=f"lake://bronze/{name}")
+    for seq in (1, 2, 3):
+        if seq == 2:
+            world.pipeline(topic, name)
+        world.produce(topic, changes(range(10), seq), 1)
+        if seq == 3:
+            pipeline = world.pipeline(topic, name, target=target, archive=f"lake://bronze/{name}")
+            assert [f.table for f in audit(world.settings, pipeline).findings] == ["archive", "history"]
+            assert names(follow(world, pipeline)) == ["TargetBehindLedger"]
+        else:
+            world.run_batch(pipeline if seq == 1 else world.load(name))
+    assert_right(world, pipeline)
+    history, archive = world.table(pipeline, "history"), world.table(pipeline, "archive")
+    assert history is not None and archive is not None
+    assert as_states(read_table(history)) == states_by_key(world.sent)
+    assert {row["offset"] for row in read_table(archive)} == set(range(30))
+    assert audit(world.settings, pipeline, deep=True).findings == ()
