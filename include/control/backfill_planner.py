@@ -162,7 +162,8 @@ class BackfillPlanner:
         self, request: BackfillRequest, state: LedgerState, source: SourceExtent, holder: KafkaSource | ArchiveSource
     ) -> Sequence[OffsetRange]:
         if request.into == "new" or request.is_everything:
-            return everything(self._name, self.settler.ledger.events(), state, source)
+            is_archive = request.source == "archive"
+            return everything(self._name, self.settler.ledger.events(), state, source, is_archive=is_archive)
         if request.ranges:
             return request.ranges
         if request.batches is not None:

@@ -22,7 +22,7 @@ from include.pipeline_file import LANDING, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, TargetBehindLedger
-from include.protocol.handover import Overtaken, may_be_overtaken, only_in_archive, resumed
+from include.protocol.handover import Overtaken, in_archive_too, may_be_overtaken, only_in_archive, resumed
 from include.protocol.ledger_events import LOSS, BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import (
@@ -34,6 +34,7 @@ from include.protocol.planning import (
     plan_next,
     start_topics,
 )
+from include.protocol.ranges import OffsetRange
 from include.protocol.runs import RunPlan
 from include.protocol.settlement import verify_ledger_not_behind
 from include.sources.archive import records_in
@@ -189,13 +190,24 @@ class Coordinator(Settler):
         try:
             planned = self._planned_over_tables(state, source, offsets_max)
         except OffsetsExpired as error:
-            # The ledger of a landing, if the file once had `merge_every`.
-            landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
-            raise only_in_archive(error, landing.recent(), state, source) from error
+            raise self._expired(error, state, source) from error
         waits = landed is not None and not (ignore_merge_every or landed.is_due(state))
         if waits and isinstance(planned, NewBatch) and not planned.batch.mends:
             planned = Idle()
         return _Decision(started, planned, source)
+
+    def _expired(self, error: OffsetsExpired, state: LedgerState, source: SourceExtent) -> OffsetsExpired:
+        """The same error, with other advice if an archive holds what Kafka has dropped."""
+        # The ledger of a landing, if the file once had `merge_every`.
+        landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
+        found = only_in_archive(error, landing.recent(), state, source)
+        archive = TableLog.open(self.tables.archive) if self.tables.archive is not None else None
+        if found is not error or archive is None:
+            return found
+        starts = {tp: extent.log_start_offset for tp, extent in source.partitions.items()}
+        gone = [OffsetRange(*tp, at, starts[tp]) for tp, at in state.next_offsets.items() if at < starts.get(tp, at)]
+        is_there = gone and records_in(archive.table, gone, state.topic_ids)
+        return in_archive_too(error, self.pipeline.name) if is_there else error
 
     def _planned_over_tables(self, state: LedgerState, source: SourceExtent, offsets_max: int) -> Plan:
         """As `plan_next`. If a table before the point knows more than the ledger, a reset or a batch may have come in
@@ -216,7 +228,7 @@ class Coordinator(Settler):
         # A topic that matches the pattern later is read whole: nobody decided to skip its first records. So is every
         # topic after a loss: where reading once began, nobody knows any more.
         joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
-        was_lost = not state.topic_ids and bool(state.generations) and state.generations[-1].origin == LOSS
+        was_lost = state.committed_through < 0 and bool(state.generations) and state.generations[-1].origin == LOSS
         whole = joins or was_lost or self.pipeline.merge_every is not None
         started = start_topics(state, source, "earliest" if whole else self.pipeline.source.start)
         if started is None and (added := added_partitions(state, source)):

@@ -25,8 +25,9 @@ from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accept
 from include.protocol.batch import FENCE, FORM
 from include.protocol.beginnings import positions_to_begin_with
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
+from include.protocol.first_offsets import FirstOffsets
 from include.protocol.generations import rebuild
-from include.protocol.ledger_events import Event, GenerationStarted
+from include.protocol.ledger_events import EARLIEST, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import Positions
@@ -204,7 +205,10 @@ class GenerationChange:
         return lacks_of_the_target(self._name, point.name, state, view)
 
     def _verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: Sequence[Lack]) -> None:
-        verify_accepted(self._name, state, started, lacks=lacks, accepted=self.accepted)
+        first = FirstOffsets.of(self.settler.ledger.events(), state) if lacks and started.origin == EARLIEST else None
+        gone = first.lost_before_all(started.start_offsets) if first is not None else []
+        archive = self.settler.pipeline.archive
+        verify_accepted(self._name, state, started, lacks, accepted=self.accepted, gone=gone, archive=archive)
 
     def _verify_not_lost(self, log: TableLog | None, state: LedgerState) -> None:
         if state.is_fresh:

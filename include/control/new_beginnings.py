@@ -42,7 +42,7 @@ def _after_a_loss(settler: Settler) -> GenerationStarted | None:
     """The generation that a fresh ledger begins with; None: there was no loss.
 
     Raises:
-        LedgerBehindTarget: only the ledger was lost.
+        LedgerBehindTarget: only the ledger was lost. RetryableError: the source does not answer.
     """
     target, logs = TableLog.open(settler.tables.target), logs_before(settler.settings, settler.pipeline)
     if not settler.ledger.recent().is_fresh:
@@ -52,7 +52,10 @@ def _after_a_loss(settler: Settler) -> GenerationStarted | None:
         return None
     reason = "the ledger and the target were lost, and other tables hold earlier batches"
     heads = newest_heads(settler.pipeline.name, logs, FIRST_GENERATION)
-    return replace(after_a_loss(newest, reason, "plan"), positions=heads)
+    commits = (c for log in logs.values() if log is not None for c in log.landed_commits(settler.pipeline.name))
+    read = (commit.metadata.batch for commit in commits if not commit.metadata.batch.is_chunk)
+    started = after_a_loss(newest, read, settler.source(), reason, started_by="plan")
+    return replace(started, positions=heads)
 
 
 def continue_in_the_new_form(settler: Settler, state: LedgerState, create_target: Callable[[], None]) -> None:

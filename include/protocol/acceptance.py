@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_events import EARLIEST, PROMOTION, REBUILT, GenerationStarted
 from include.protocol.ledger_state import LedgerState
+from include.protocol.ranges import OffsetRange
 from include.protocol.settlement import TargetView, rollback_of, verify_target_not_behind
 
 
@@ -44,17 +45,26 @@ def lacks_of_the_target(pipeline: str, table: str, state: LedgerState, target: T
 
 
 def verify_accepted(
-    pipeline: str, state: LedgerState, started: GenerationStarted, lacks: Sequence[Lack], accepted: Collection[str]
+    pipeline: str,
+    state: LedgerState,
+    started: GenerationStarted,
+    lacks: Sequence[Lack],
+    accepted: Collection[str],
+    gone: Sequence[OffsetRange] = (),
+    archive: str | None = None,
 ) -> None:
     """Checks that a new generation fills every table that lacks rows, or that a person has accepted the table.
 
     Args:
-        state: of the generation that ends. accepted: the names of tables.
+        state: of the generation that ends. accepted: the names of tables. gone: what was read once, and a generation
+            that begins at the earliest record does not read again. archive: where such records may be.
 
     Raises:
         TargetBehindLedger: neither.
     """
-    left = [lack for lack in lacks if lack.table not in accepted and not _fills(started, state, lack)]
+    left = [lack for lack in lacks if lack.table not in accepted and not _fills(started, state, lack, gone)]
+    if left and started.origin == EARLIEST and gone:
+        raise _out_of_reach(pipeline, left, gone, archive)
     if left:
         raise TargetBehindLedger(
             what="a table that batches write is not as the last batch left it, and this would leave it so",
@@ -65,11 +75,11 @@ def verify_accepted(
         )
 
 
-def _fills(started: GenerationStarted, state: LedgerState, lack: Lack) -> bool:
+def _fills(started: GenerationStarted, state: LedgerState, lack: Lack, gone: Sequence[OffsetRange]) -> bool:
     """Whether the generation reads again what a table lacks. Changes are order-proof (I9)."""
     if lack.is_surplus:
         return False
-    if started.origin == EARLIEST:
+    if started.origin == EARLIEST and not gone:
         return True
     if lack.is_target and started.origin.startswith(PROMOTION):  # other rows take the place of all of its rows
         return True
@@ -77,6 +87,21 @@ def _fills(started: GenerationStarted, state: LedgerState, lack: Lack) -> bool:
         return False
     wanted = state.offsets_before(lack.first)
     return all(started.start_offsets.get(tp, offset) <= offset for tp, offset in wanted.items())
+
+
+def _out_of_reach(
+    pipeline: str, left: Sequence[Lack], gone: Sequence[OffsetRange], archive: str | None
+) -> TargetBehindLedger:
+    accept = " --accept ".join(lack.table for lack in left)
+    then = f"; `lakemark run {pipeline} --from-archive` then writes into the target what the archive holds"
+    return TargetBehindLedger(
+        what="a table lacks rows of records that Kafka has dropped, and this would leave it so",
+        where=f"{pipeline}, {', '.join(lack.table for lack in left)}",
+        expected="; ".join(lack.expected for lack in left),
+        found=f"{'; '.join(lack.found for lack in left)}; Kafka no longer holds {', '.join(map(str, gone))}",
+        action="nothing was changed. Bring the right one back from a copy; or, to go on without those rows, `lakemark "
+        f"reset {pipeline} --from {EARLIEST} --accept {accept} --reason ...`{then if archive else ''}",
+    )
 
 
 def _way_out(pipeline: str, started: GenerationStarted, left: Sequence[Lack]) -> str:

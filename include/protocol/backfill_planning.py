@@ -7,7 +7,8 @@ from itertools import chain
 
 from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired, TerminalError
-from include.protocol.ledger_events import Event, GenerationStarted, TopicsStarted
+from include.protocol.first_offsets import FirstOffsets
+from include.protocol.ledger_events import Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, share_by_lag
 from include.protocol.ranges import OffsetRange, TopicPartition
@@ -82,9 +83,15 @@ def between(
     return found
 
 
-def everything(pipeline: str, events: Iterable[Event], state: LedgerState, source: SourceExtent) -> list[OffsetRange]:
+def everything(
+    pipeline: str, events: Iterable[Event], state: LedgerState, source: SourceExtent, is_archive: bool = False
+) -> list[OffsetRange]:
     """The ranges that the live pipeline has applied since its topics were first read. A table that takes the target's
     place must hold all of them.
+
+    Args:
+        is_archive: the source holds nothing but what the pipeline has read. If its ledger was lost at some time, that
+            may be more than the ledger knows.
 
     Raises:
         OffsetsExpired: Kafka no longer holds all of it, and nobody has given up the rest. TerminalError: a topic was
@@ -100,13 +107,12 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
             action="backfill what Kafka holds into the table itself (`--range`, `--since`); for a table with the new "
             "topic alone, name another `target.table`",
         )
-    first, skipped = _first_offsets(events, state)
+    first = FirstOffsets.of(events, state)
     found = []
     for tp, end in sorted(state.committed_offsets.items()):
-        start, extent = first.get(tp, 0), source.partitions.get(tp)
-        if extent is not None and start < extent.log_start_offset:
-            lost = OffsetRange(*tp, start, extent.log_start_offset)
-            if not any(_covers(s, lost) for s in skipped):
+        start, extent = first.offsets.get(tp, 0), source.partitions.get(tp)
+        if extent is not None:
+            if first.lost_before(tp, extent.log_start_offset):
                 raise OffsetsExpired(
                     what="Kafka does not hold all records that the table was built from, so it cannot be built again",
                     where=f"{pipeline}, {tp}",
@@ -115,7 +121,7 @@ def everything(pipeline: str, events: Iterable[Event], state: LedgerState, sourc
                     action="backfill what Kafka holds into the table itself (`--range`, `--since`); only an archive "
                     "still has what retention has deleted",
                 )
-            start = extent.log_start_offset
+            start = extent.log_start_offset if is_archive else max(start, extent.log_start_offset)
         if start < end:
             found.append(OffsetRange(*tp, start, end))
     return found
@@ -128,30 +134,6 @@ def _topics_gone(events: Iterable[Event]) -> list[str]:
         if isinstance(event, GenerationStarted):
             found = set() if event.origin.startswith("backfill") else found | set(event.recreated)
     return sorted(found)
-
-
-def _first_offsets(events: Iterable[Event], state: LedgerState) -> tuple[dict[TopicPartition, int], list[OffsetRange]]:
-    """Where reading began in the current topics, as far as it is recorded; and the ranges that people gave up."""
-    first: dict[TopicPartition, int] = {}
-    skipped: list[OffsetRange] = []
-    for event in events:
-        match event:
-            case TopicsStarted():
-                starts = event.start_offsets
-            case GenerationStarted():
-                starts = {tp: offset for tp, offset in event.start_offsets.items() if tp.topic in event.recreated}
-                skipped += event.skipped
-            case _:
-                continue
-        same = {tp: n for tp, n in starts.items() if event.topic_ids.get(tp.topic) == state.topic_ids.get(tp.topic)}
-        # A topic that was taken out of the pipeline file and put back counts from its first start.
-        first |= {tp: min(n, first.get(tp, n)) for tp, n in same.items()}
-    return first, skipped
-
-
-def _covers(outer: OffsetRange, inner: OffsetRange) -> bool:
-    same = outer.topic_partition == inner.topic_partition
-    return same and outer.start_offset <= inner.start_offset and inner.end_offset <= outer.end_offset
 
 
 def of_batches(pipeline: str, batches: Sequence[Batch], first: int, last: int) -> list[OffsetRange]:

@@ -10,11 +10,12 @@ lost ledger can be rebuilt (I10).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from include.protocol.backfill import Backfill
+from include.protocol.batch import Batch
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import EARLIEST, LOSS, PROMOTION, GenerationStarted
@@ -139,18 +140,31 @@ def rebuild(
     )
 
 
-def after_a_loss(generation: int, reason: str, started_by: str) -> GenerationStarted:
+def after_a_loss(
+    generation: int, read: Iterable[Batch], source: SourceExtent, reason: str, started_by: str
+) -> GenerationStarted:
     """The generation that a ledger begins with if other tables of the pipeline hold batches that it does not know: the
-    ledger was lost, and the target too, or no batch had reached it. Topics start anew in it.
+    ledger was lost, and the target too, or no batch had reached it.
+
+    Topics start anew in it. But one of which the source no longer holds all that those batches have read starts where
+    they did: so the pipeline stops there, as it does at any record that it cannot read (I7).
 
     Args:
-        generation: the newest one that any table knows.
+        generation: the newest one that any table knows. read: the live batches that the tables know.
     """
+    first: dict[TopicPartition, int] = {}
+    for batch in read:
+        for r in batch.ranges:
+            ids = batch.topic_ids[r.topic], batch.cluster_id
+            if ids == (source.topic_ids.get(r.topic), source.cluster_id):
+                first[r.topic_partition] = min(r.start_offset, first.get(r.topic_partition, r.start_offset))
+    starts = {tp: extent.log_start_offset for tp, extent in source.partitions.items()}
+    gone = {tp.topic for tp, offset in first.items() if offset < starts.get(tp, offset)}
     return GenerationStarted(
         generation=generation + 1,
-        start_offsets={},
-        topic_ids={},
-        cluster_id=None,
+        start_offsets={tp: min(at, first.get(tp, at)) for tp, at in starts.items() if tp.topic in gone},
+        topic_ids={topic: source.topic_ids[topic] for topic in sorted(gone)},
+        cluster_id=source.cluster_id if gone else None,
         origin=LOSS,
         reason=reason,
         started_by=started_by,

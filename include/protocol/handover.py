@@ -111,6 +111,18 @@ def only_in_archive(
     )
 
 
+def in_archive_too(error: OffsetsExpired, pipeline: str) -> OffsetsExpired:
+    """The same error, if the archive holds records that Kafka has dropped: batches of a ledger that was lost have read
+    them, and the target was lost, too."""
+    return OffsetsExpired(
+        what=f"{error.what}; the archive holds some of them",
+        where=error.where,
+        expected=error.expected,
+        found=error.found,
+        action=f"{error.action}. After that, `lakemark run {pipeline} --from-archive` writes what the archive holds",
+    )
+
+
 def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
     """The farthest offsets that a landing has reached in these topics, in any generation."""
     planned: dict[BatchKey, Batch] = {}

@@ -272,14 +272,17 @@ def test_i7_a_reset_over_a_lost_ledger_decides_nothing(tmp_path: Path) -> None:
     assert rebuilt(coordinator, "history").generation == 3
 
 
-def test_i7_after_a_loss_topics_are_read_whole_also_if_the_file_says_latest(
+@pytest.mark.usefixtures("_kafka")
+def test_i3_reading_again_does_not_fill_a_target_with_what_kafka_has_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where reading once began, nobody knows any more."""
-    ask(monkeypatch, source({("t", 0): (30, 100)}))
-    read = {"bootstrap_servers": "k:1", "topics": ["t"], "schema": "id BIGINT, seq BIGINT", "start": "latest"}
-    coordinator = with_tables(tmp_path, source=read)
-    land_before(make_before(coordinator, "history"), 1, batch(0))
-    coordinator.plan()
-    state = coordinator.ledger.state()
-    assert (state.generation, state.pending.batch.ranges[0].start_offset if state.pending else None) == (2, 30)
+    coordinator = with_batches(tmp_path, 4)
+    shutil.rmtree(str(coordinator.tables.target))
+    ask(monkeypatch, source({("t", 0): (25, 100)}))
+    with pytest.raises(TargetBehindLedger, match=re.escape("Kafka no longer holds t-0[0, 25)")) as failure:
+        reset(coordinator, "earliest")
+    first, then = re.findall(r"`(lakemark [^`]*)`", failure.value.action)
+    assert first == "lakemark reset p --from earliest --accept target --reason ..."
+    assert then == "lakemark run p --from-archive"
+    ask(monkeypatch, source({("t", 0): (0, 100)}))
+    assert reset(coordinator, "earliest").start_offsets == {TP: 0}

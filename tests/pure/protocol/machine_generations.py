@@ -19,6 +19,7 @@ from include.protocol.errors import (
     TargetBehindLedger,
     TerminalError,
 )
+from include.protocol.first_offsets import FirstOffsets
 from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
 from include.protocol.ledger_events import (
     BackfillEnded,
@@ -192,7 +193,8 @@ class Generations:
         newest, state = self.beside.newest_generation(), fold(self.ledger)
         self.verify_ledger_not_lost(state)
         if state.is_fresh and newest:
-            started = replace(after_a_loss(newest, "", ""), positions=self.beside.heads(newest))
+            started = after_a_loss(newest, [], self.kafka.extent(), "", "")
+            started = replace(started, positions=self.beside.heads(newest))
             self.beside.accept()
             self.append([started])
             self.lost_before = started.generation
@@ -209,7 +211,8 @@ class Generations:
     def verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: list[Lack], accept: bool) -> None:
         """Args: accept: all tables that lack rows."""
         accepted = {lack.table for lack in lacks} if accept else set()
-        verify_accepted(P, state, started, lacks=lacks, accepted=accepted)
+        gone = FirstOffsets.of(self.ledger, state).lost_before_all(started.start_offsets)
+        verify_accepted(P, state, started, lacks=lacks, accepted=accepted, gone=gone)
         for name in accepted:
             self.accepted.setdefault(name, set()).update(*self.records.values())
 
@@ -228,6 +231,8 @@ class Generations:
             self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
         except OffsetsExpired:
             self.skip_as_told(crash)
+        except TargetBehindLedger:  # Kafka has dropped what a table lacks
+            self.begin_generation(lambda state: self.restarted(state, "earliest"), crash, accept=True)
 
     def skip_as_told(self, crash: bool) -> None:
         """Gives up what has expired; where a table lacks more, the error gives two commands."""
@@ -235,7 +240,7 @@ class Generations:
             self.begin_generation(self.skip_decision, crash)
         except TargetBehindLedger:
             self.begin_generation(self.skip_decision, crash, accept=True)
-            self.begin_generation(lambda state: self.restarted(state, "earliest"), crash)
+            self.begin_from_earliest(crash)
 
     def skip_decision(self, state: LedgerState) -> GenerationStarted:
         offsets = state.committed_offsets

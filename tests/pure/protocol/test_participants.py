@@ -147,7 +147,7 @@ def test_i10_a_table_that_holds_a_batch_which_was_never_planned_is_told() -> Non
 def test_i2_a_fresh_ledger_plans_nothing_over_tables_that_know_batches() -> None:
     with pytest.raises(RetryableError, match="other tables hold batches"):
         plan_next("p", fold([]), source({("t", 0): (0, 9)}), 50, heads={"h": CHAIN})
-    started = after_a_loss(3, "lost", "plan")
+    started = after_a_loss(3, [], source({("t", 0): (0, 9)}), "lost", "plan")
     assert fold([started]).generation == 4
 
 
@@ -155,7 +155,8 @@ def test_what_is_new_in_events_and_commits_comes_back_as_it_was_written() -> Non
     one = replace(batch(1), mends=("h",), pins={"rates": Pin(3, "id")})
     positions = {"h": CHAIN, "q": NOWHERE}
     commit = replace(committed(one), positions=positions, rollback=Rollback(5, 2))
-    events = [BatchPlanned(one, positions), commit, replace(after_a_loss(1, "r", "w"), positions=positions)]
+    begun = after_a_loss(1, [one], source({("t", 0): (0, 9)}), "r", "w")
+    events = [BatchPlanned(one, positions), commit, replace(begun, positions=positions)]
     assert [from_row({**to_row(e), "attempt_id": "a"}) for e in events] == events
     metadata = replace(CommitMetadata.of(one, "target", COUNTS, {}, "a", "v"), positions=positions, made_from=-1)
     assert CommitMetadata.loads(metadata.dumps()) == metadata
