@@ -113,7 +113,7 @@ def told(fact: JsonObject) -> str:
                 what = f"backfill {-result['generation']} chunk {result['batch_id']}"
             return "; ".join(filter(None, (f"{what} {result['outcome']}", counts, seconds)))
         case _:
-            return f"{fact.get('error')}: {fact.get('found')}"
+            return f"{fact.get('error')}: {fact.get('what')}"
 
 
 def _landing(fact: JsonObject) -> str:

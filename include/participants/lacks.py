@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from include.lake.table_log import TableLog
 from include.participants.bases import has_base
@@ -40,7 +41,7 @@ def lack_of(name: str, log: TableLog | None, named: Position, head: Position, st
 
 
 def _behind(name: str, named: Position, head: Position, state: LedgerState) -> Lack:
-    if named.left_out:
+    if not is_behind(head, replace(named, left_out=False)):
         first = named.marker + 1 if state.is_whole and named.generation == state.generation else None
         found = f"none after {named.in_words}: the pipeline file left it out"
         return Lack(name, expected="every batch that has landed", found=found, first=first)

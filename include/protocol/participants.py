@@ -12,7 +12,7 @@ Source: two-phase commit (Gray, "Notes on Data Base Operating Systems", 1978); d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
 from include.protocol.batch import FORM, BatchKey
@@ -192,7 +192,7 @@ def verify_not_behind(found: Position, named: Position, where: Where) -> None:
     """
     if not is_behind(found, named):
         return
-    if named.left_out:
+    if not is_behind(found, replace(named, left_out=False)):
         raise TargetBehindLedger(
             what="the pipeline file left this table out for a time, so it lacks batches",
             where=str(where),

@@ -71,6 +71,8 @@ def test_i3_a_table_that_was_left_out_for_a_time_lacks_batches() -> None:
     assert Position.from_json(CHAIN.to_json()) == CHAIN
     with pytest.raises(TargetBehindLedger, match="left this table out"):
         decide(CHAIN, named, NEXT, digest="mine", where=HERE)
+    with pytest.raises(TargetBehindLedger, match="not as the last batch left it"):
+        decide(NOWHERE, named, NEXT, digest="mine", where=HERE)
     assert positions_to_begin_with({"h": named}, {"h": CHAIN}) == {"h": CHAIN}  # filled, or accepted by a person
     assert positions_to_begin_with({"h": named}, {}) == {"h": named}  # the file still leaves it out
 
