@@ -31,6 +31,7 @@ from include.participants.catalog import Catalog
 from include.participants.participant import POINT
 from include.participants.point import verify_point
 from include.participants.records import QUARANTINE
+from include.participants.settled_records import settled_records
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
@@ -57,7 +58,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         entries = log.entries(pipeline.name) if log else []
         reading = QUARANTINE
         aside_log = TableLog.open(coordinator.tables.quarantine)
-        quarantined = rows_by_batch(aside_log)
+        quarantined = rows_by_batch(settled_records(aside_log, pipeline.name, state)) if aside_log else {}
         aside = list(aside_log.landed_commits(pipeline.name)) if aside_log else []
     except LakemarkError as error:
         return _unreadable(coordinator, at, finding_of(error, reading))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -24,6 +24,7 @@ from include.lake.table_log import TableLog
 from include.participants.follower import Follower
 from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
+from include.participants.settled_records import Part
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError, LedgerBehindTarget
@@ -111,13 +112,14 @@ def archive_findings(participant: Participant, pipeline: str, log: TableLog | No
     earlier names may all have written it, one after the other."""
     if participant.takes == "records" and log is not None:
         entries = [log.entries(name) for name in log.pipelines]
-        yield from archived_findings(f"{pipeline}, {participant.name}", rows_by_batch(log), entries)
+        yield from archived_findings(f"{pipeline}, {participant.name}", rows_by_batch([(log.table, "true")]), entries)
 
 
-def rows_by_batch(log: TableLog | None) -> dict[tuple[int, int], int]:
-    """Rows of a table of records, by generation and batch id; empty if there is no table."""
-    sql = "select generation, batch_id, count(*) as records from t group by 1, 2"
-    return {(r["generation"], r["batch_id"]): r["records"] for r in query(log.table, sql)} if log else {}
+def rows_by_batch(parts: Iterable[Part]) -> dict[tuple[int, int], int]:
+    """Rows of a table of records, by generation and batch id."""
+    sql = "select generation, batch_id, count(*) as records from t where {} group by 1, 2"
+    rows = (row for table, which in parts for row in query(table, sql.format(which)))
+    return {(row["generation"], row["batch_id"]): row["records"] for row in rows}
 
 
 def delivery_findings(settings: Settings, pipeline: Pipeline, follower: Follower) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from include.lake.delta_tables import open_table, query_arrow
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.settled_records import Part, settled_records
 from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE, Batch, BatchKey
@@ -95,9 +96,10 @@ class QuarantineStates:
         database = duckdb.connect()
         database.execute("SET TimeZone = 'UTC'")
         leave_out = () if self.with_bytes else ("key", "value")
-        if not _register(database, "aside", self.tables.quarantine, leave_out):
+        log = TableLog.open(self.tables.quarantine)
+        if not _register(database, "aside", settled_records(log, self.pipeline, self.state) if log else (), leave_out):
             database.execute(_EMPTY_QUARANTINE)
-        if not _register(database, "told", self.tables.resolutions):
+        if not _register(database, "told", _whole(self.tables.resolutions)):
             database.register("told", RESOLUTIONS.empty_table())
         told = _with_columns(database, "told", {"topic_id": "VARCHAR", "table_version": "BIGINT"})
         resolved = [
@@ -168,7 +170,7 @@ class QuarantineStates:
         records = self.tables.records_of(replay)
         assert records is not None, "a replay has records"
         name = replay.records or ""
-        _register(database, name, records)
+        _register(database, name, _whole(records))
         frozen = _with_columns(database, name, {"topic_id": "VARCHAR"})
         return (
             f'SELECT topic, topic_id, partition, "offset" FROM ({frozen}) '
@@ -257,15 +259,24 @@ class QuarantineStates:
         return TableLog.open(self.tables.target)
 
 
-def _register(database: duckdb.DuckDBPyConnection, name: str, uri: LakeUri, leave_out: Sequence[str] = ()) -> bool:
-    """Registers a table under a name; False if there is no such table. Columns that are left out are null."""
+def _whole(uri: LakeUri) -> Sequence[Part]:
+    """All rows of a table; nothing if there is none."""
     table = open_table(uri)
-    if table is None:
-        return False
-    names = [field.name for field in table.schema().fields]
-    columns = ", ".join(f'cast(null as bytea) as "{n}"' if n in leave_out else f'"{n}"' for n in names)
-    database.register(name, query_arrow(table, f"select {columns} from t"))
-    return True
+    return () if table is None else ((table, "true"),)
+
+
+def _register(
+    database: duckdb.DuckDBPyConnection, name: str, parts: Sequence[Part], leave_out: Sequence[str] = ()
+) -> bool:
+    """Registers parts of a table under a name; False if there are none. Columns that are left out are null."""
+    found = []
+    for table, which in parts:
+        names = [field.name for field in table.schema().fields]
+        columns = ", ".join(f'cast(null as bytea) as "{n}"' if n in leave_out else f'"{n}"' for n in names)
+        found.append(query_arrow(table, f"select {columns} from t where {which}"))
+    if found:
+        database.register(name, pa.concat_tables(found, promote_options="default"))
+    return bool(found)
 
 
 def _with_columns(database: duckdb.DuckDBPyConnection, name: str, optional: Mapping[str, str]) -> str:

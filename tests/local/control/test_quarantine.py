@@ -1,4 +1,4 @@
-"""The copy of quarantined records that a replay reads: no Spark, no Kafka."""
+"""What the quarantine holds, and the copy of its records that a replay reads: no Spark, no Kafka."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from include.audit.beside import rows_by_batch
 from include.control.quarantine import Chosen, Quarantine
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.settled_records import settled_records
+from include.protocol.batch import Batch
 from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position
 from include.protocol.ranges import OffsetRange
-from tests.support.batches import batch, committed
+from tests.support.batches import batch, committed, landed
 from tests.support.hand_made import coordinator_of
 
 _SCHEMA = pa.schema(
@@ -66,3 +72,32 @@ def test_i8_a_batch_whose_rows_are_gone_from_the_quarantine_proves_no_record_goo
     assert committed(first).counts.quarantined == 1
     quarantine = Quarantine("p", tables, events, LedgerState(topic_ids={"t": "id"}))
     assert [row["offset"] for row in quarantine.set_aside().to_pylist()] == [4]
+
+
+def test_i8_until_a_repair_the_quarantine_is_what_the_winner_has_set_aside(tmp_path: Path) -> None:
+    """An attempt with another suite replaced the batch's records after it had landed. A chunk landed beside it."""
+    coordinator, first = coordinator_of(tmp_path), replace(batch(0), topic_ids={"t": "id"})
+    chunk = Batch("p", -3, 0, first.ranges, {"t": "id"}, "cluster")
+    uri, at = str(coordinator.tables.quarantine), datetime(2026, 1, 1, tzinfo=UTC)
+    told = {"topic": "t", "partition": 0, "timestamp": at, "key": None, "value": b"{", "reason": "no JSON"}
+
+    def rows(of: Batch, *offsets: int) -> list[dict[str, object]]:
+        return [{**told, "offset": n, "generation": of.generation, "batch_id": 0} for n in offsets]
+
+    def write(of: Batch, number: int, held: list[dict[str, object]], **more: object) -> None:
+        text = replace(landed(of).metadata, role="quarantine", **more).dumps()
+        properties = CommitProperties({"userMetadata": text}, app_transactions=[Transaction(of.app_id, number)])
+        table = pa.Table.from_pylist(held, _SCHEMA)
+        write_deltalake(uri, table, mode="overwrite", commit_properties=properties)
+
+    write(first, 0, rows(first, 4))
+    named = Position(1, 0, 0, "d", version=0, identity=str(DeltaTable(uri).metadata().id))
+    write(first, 1, rows(first, 4, 5, 6), revision=1)
+    write(chunk, 0, [*rows(first, 4, 5, 6), *rows(chunk, 8)])
+    events = [BatchPlanned(first), replace(committed(first), positions={"quarantine": named})]
+    log, state = TableLog.open(LakeUri(uri)), fold(events)
+    assert log is not None
+    assert rows_by_batch(settled_records(log, "p", state)) == {(1, 0): 1, (-3, 0): 1}
+    assert rows_by_batch(settled_records(log, "p", fold([*events, BatchPlanned(batch(1))]))) == {(1, 0): 3, (-3, 0): 1}
+    set_aside = Quarantine("p", coordinator.tables, events, state).set_aside().to_pylist()
+    assert [row["offset"] for row in set_aside] == [4]
