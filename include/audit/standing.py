@@ -9,6 +9,7 @@ from include.participants.records import QUARANTINE
 from include.protocol.batch import BatchKey
 from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_state import LedgerState
+from include.protocol.left_out import known
 from include.protocol.participants import Position, Where, is_behind, verify_not_behind
 from include.protocol.settlement import LandedCommit
 
@@ -19,7 +20,7 @@ def lacking_findings(pipeline: str, state: LedgerState, table: str, found: Posit
     Args:
         found: where it stands, as read after `state`: what has landed until then is there.
     """
-    if (named := _settled(state, table)) is not None:
+    if (named := known(state, {table: found}).get(table)) is not None and state.pending is None:
         try:
             verify_not_behind(found, named, Where(pipeline, table))
         except TargetBehindLedger as error:

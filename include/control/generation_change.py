@@ -19,16 +19,17 @@ from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.fence import Commit, Fence
-from include.participants.heads import Logs, heads_to_begin_with, logs_before, verify_ledger_not_lost
+from include.participants.heads import Logs, heads_after, heads_to_begin_with, logs_before, verify_ledger_not_lost
 from include.participants.lacks import lacks_of
 from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, FORM
-from include.protocol.beginnings import positions_to_begin_with
+from include.protocol.beginnings import positions_to_begin_with, unnamed_batches_after
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.generations import rebuild
 from include.protocol.ledger_events import EARLIEST, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
+from include.protocol.left_out import known, with_left_out
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
@@ -109,7 +110,7 @@ class GenerationChange:
     def begin_without_target(self, decide: DecideStart, then: Then) -> None:
         """Begins a generation after one of which nothing can have landed, because there is no target yet."""
         state = self.settler.ledger.state()
-        heads = heads_to_begin_with(self._name, self._logs_before(), state, named=state.positions, form=state.form)
+        heads = heads_to_begin_with(self._name, self._logs_before(), state)
         started = replace(decide(state, self.settler.source(state)), positions=heads)
         self._fence(started).raise_before(state.form)
         self._record(started, then)
@@ -158,8 +159,10 @@ class GenerationChange:
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
             ended = LedgerState(generation=generation, is_whole=False)  # nothing more is known of it
-            heads = heads_to_begin_with(self._name, logs, ended, named=stands.newest, form=form)
-            self._verify_accepted(started, ended, [*self._lacks(logs, stands.positions, heads, state=ended)])
+            unnamed = unnamed_batches_after(generation, log.marker(self._name, generation), stands.newest)
+            heads = heads_after(self._name, logs, generation, stands.newest, unnamed=unnamed, form=form)
+            stood = with_left_out(stands.positions, heads, stands.last)
+            self._verify_accepted(started, ended, [*self._lacks(logs, stood, heads, state=ended)])
             lacks = self._lacks(logs, stands.newest, heads, state=ended)  # the target may have gone back, these did not
             positions = positions_to_begin_with(stands.newest, heads, {lack.table for lack in lacks})
             started = self._above_all(started, log, logs, generation=generation, positions=positions)
@@ -186,9 +189,9 @@ class GenerationChange:
         self._verify_not_lost(log, state)
         started = decide(state, self.settler.source(state))
         logs = self._logs_before()
-        heads = heads_to_begin_with(self._name, logs, state, named=state.positions, form=state.form)
+        heads = heads_to_begin_with(self._name, logs, state)
         view = log.view(self._name, state)
-        lacks = [*self._lacks(logs, state.positions, heads, state=state)]
+        lacks = [*self._lacks(logs, known(state, heads), heads, state=state)]
         self._verify_accepted(started, state, [*self._lacks_of_target(state, view), *lacks])
         positions = positions_to_begin_with(state.positions, heads, {lack.table for lack in lacks})
         rollback = rollback_of(state, view)

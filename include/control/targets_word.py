@@ -8,6 +8,7 @@ from include.lake.delta_tables import query
 from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.pipeline_file import LINEAGE, Pipeline
+from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import FIRST_GENERATION, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_fold import fold
@@ -30,6 +31,13 @@ class Standing:
     positions: Positions  # where the tables before the point stood then; empty: nobody knows
     newest: Positions  # where the newest commit says that they stand; they are further than the target if it went back
     restored: tuple[int, int | None] | None = None  # a RESTORE that took later batches away, see `TableLog.restored`
+
+    @property
+    def last(self) -> BatchKey | None:
+        """The batch that names all tables which batches until then have written; None: an older Lakemark wrote it."""
+        if self.landed is None or self.landed.metadata.positions is None:
+            return None
+        return self.landed.metadata.batch.key
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
 from include.lake.log_tail import newest_infos
@@ -10,7 +10,7 @@ from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM, BatchKey
-from include.protocol.beginnings import before_what_never_landed
+from include.protocol.beginnings import before_what_never_landed, unnamed_batches
 from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position, Positions, Where, repair_due, rolled_back
@@ -108,23 +108,28 @@ def verify_ledger_not_lost(pipeline: str, target: TableLog | None, logs: Logs) -
         raise ledger_lost(pipeline, f"{pipeline}, generations {', '.join(map(str, known))}")
 
 
-def heads_to_begin_with(
-    pipeline: str, logs: Logs, state: LedgerState, named: Positions, form: int
+def heads_to_begin_with(pipeline: str, logs: Logs, state: LedgerState) -> dict[str, Position]:
+    """Where the tables of the generation after `state`'s must stand, as far as they go on as they are."""
+    unnamed = unnamed_batches(state)
+    return heads_after(pipeline, logs, state.generation, state.positions, unnamed=unnamed, form=state.form)
+
+
+def heads_after(
+    pipeline: str, logs: Logs, generation: int, named: Positions, unnamed: Collection[BatchKey], form: int
 ) -> dict[str, Position]:
-    """Where the tables of the generation after `state`'s must stand, as far as they go on as they are.
+    """The same, if the ledger was lost.
 
     Args:
-        named: as for `before_what_never_landed`, by table. form: of the ended generation's batches.
+        named, unnamed: as for `before_what_never_landed`, the first one by table. form: of the generation's batches.
     """
-    heads = newest_heads(pipeline, logs, state.generation, form)
-    pending = state.pending.batch.key if state.pending is not None else None
+    heads = newest_heads(pipeline, logs, generation, form)
     for name, log in logs.items():
         if log is None:
             continue
         restored = partial(log.restored, until_version=log.version)
         live = _live_since_made(pipeline, log)
         heads[name] = before_what_never_landed(
-            heads[name], named.get(name), live=live, pending=pending, restored=restored
+            heads[name], named.get(name), live=live, unnamed=unnamed, restored=restored
         )
     return heads
 

@@ -6,33 +6,41 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from include.protocol.batch import BatchKey
-from include.protocol.participants import NOWHERE, Position, Positions, is_behind
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import NEVER, NOWHERE, Position, Positions, is_behind
 
 
 def before_what_never_landed(
     head: Position,
     named: Position | None,
     live: Iterable[tuple[int, BatchKey]],
-    pending: BatchKey | None,
+    unnamed: Collection[BatchKey],
     restored: Callable[[int | None], tuple[int, int | None] | None],
 ) -> Position:
     """Where a table must stand that goes on as it is, because nobody says where it stood, or because it is another one
-    than that, or was rolled back. It is the head, or what the table held before batches wrote it that may never reach
-    the point.
+    than that, or was rolled back, or left out for a time. It is the head, or what the table held before batches wrote
+    it that may never reach the point.
 
     Args:
         named: as for `positions_to_begin_with`. live: the commits of live batches since the table was made, oldest
-            first, with their versions. pending: the batch that is planned. restored: see `TableLog.restored`, to the
-            newest version.
+            first, with their versions. unnamed: batches that name all tables which they wrote, and not this one: the
+            planned one, and the last one that has landed. restored: see `TableLog.restored`, to the newest version.
     """
     rollback = None
+    was_left_out = named is not None and named.left_out
+    if named is not None:
+        named = replace(named, left_out=False)
     if named is not None and named.identity not in (None, head.identity):  # no landed batch names this table
         before, written = replace(NOWHERE, identity=head.identity), [version for version, _ in live]
-    elif named is None and pending is not None and head.batch == pending:
-        before = replace(head, marker=pending.batch_id - 1, revision=0, digest=None)
-        written = [version for version, key in live if key == pending]
+    elif named is None and head.batch in unnamed:
+        before = replace(head, marker=head.marker - 1, revision=0, digest=None)
+        written = [version for version, key in live if key == head.batch]
     elif named is not None and (rollback := restored(named.version)) is not None:
         before, written = named, [version for version, _ in live]
+    elif named is not None and was_left_out:
+        stood = -1 if named.version is None else named.version
+        before = replace(named, identity=head.identity)
+        written = [version for version, _ in live if version > stood]
     else:
         return head
     if rollback is None and written:
@@ -40,6 +48,24 @@ def before_what_never_landed(
     if rollback is not None:  # what was written before it is not in the table any more
         written = [version for version in written if version > rollback[0]]
     return replace(before, version=written[0] - 1) if written else head
+
+
+def unnamed_batches(state: LedgerState) -> list[BatchKey]:
+    """See `before_what_never_landed`."""
+    found = [state.pending.batch.key] if state.pending is not None else []
+    if (commit := state.last_commit) is not None and commit.positions is not None:
+        found.append(BatchKey(commit.generation, commit.batch_id))
+    return found
+
+
+def unnamed_batches_after(generation: int, marker: int | None, named: Positions) -> list[BatchKey]:
+    """The same, if the ledger was lost. The batch after the point's marker may have been planned, or not.
+
+    Args:
+        named: by the batch of that marker; empty: an older Lakemark wrote it.
+    """
+    last = NEVER if marker is None else marker
+    return [BatchKey(generation, n) for n in ((last, last + 1) if named else (last + 1,))]
 
 
 def positions_to_begin_with(

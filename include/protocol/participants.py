@@ -149,7 +149,8 @@ def decide(found: Position, chain: Position | None, batch: BatchKey, digest: str
     that `found` was read from; otherwise it decides again.
 
     Args:
-        chain: the position that the last landed batch names; None: it names none, so the table is accepted as it is.
+        chain: the position that the last landed batch names; None: it names none, so the table is accepted as it is,
+            unless batches of this generation are missing there.
         digest: of what this attempt would write there.
         where: names the table in an error.
 
@@ -161,6 +162,8 @@ def decide(found: Position, chain: Position | None, batch: BatchKey, digest: str
         return Overtaken()
     if chain is not None:
         verify_not_behind(found, chain, where)
+    elif found.generation == batch.generation and found.marker < batch.batch_id - 1:
+        verify_not_behind(found, replace(found, left_out=True), where)
     if found.batch == batch and found.digest == digest:
         return Leave()
     if found.batch < batch and (chain is None or found.is_at(chain)):

@@ -11,6 +11,7 @@ from include.protocol.batch import Batch, BatchKey, Pins
 from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, RetryableError, TopicRecreated
 from include.protocol.ledger_events import TopicsStarted
 from include.protocol.ledger_state import LedgerState
+from include.protocol.left_out import known
 from include.protocol.participants import NEVER, Position, Positions, Where, repair_due, standing, verify_not_behind
 from include.protocol.ranges import OffsetRange, TopicPartition
 
@@ -120,8 +121,9 @@ def plan_next(
             found=", ".join(heads[name].in_words for name in held),
             action="plan again: the next plan begins a generation after all that the tables know",
         )
+    positions = known(state, heads)
     for name, head in heads.items():
-        if (named := state.positions.get(name)) is not None:
+        if (named := positions.get(name)) is not None:
             verify_not_behind(head, named, Where(pipeline, name))
         if head.batch >= BatchKey(state.generation, state.next_batch_id):
             raise _never_planned(f"{pipeline}, {name}", state, head)

@@ -22,6 +22,7 @@ from tests.support.tables_before import ask, folder_before, land_at_the_point, l
 
 NAMED = Position(1, 1, 0, "d", version=3, identity="t")
 MORE, LESS = "it holds what no landed batch has left there", "is not as the last batch left it"
+OUT = "left this table out"
 
 
 def settled(named: Position) -> LedgerState:
@@ -49,7 +50,8 @@ def test_i11_a_table_that_does_not_stand_where_the_last_batch_has_left_it_is_fou
     pending = replace(state, batches=(*state.batches, BatchRecord(batch(2), stands_on=state.positions)))
     for look in (lacking_findings, surplus_findings):
         assert list(look("p", pending, "history", found)) == []  # an attempt may be at work
-        assert list(look("p", state, "other", found)) == []  # the file names it since today
+        assert list(look("p", state, "other", NOWHERE)) == []  # the file names it since today
+    assert [LESS in f.what or OUT in f.what for f in lacking_findings("p", state, "other", NAMED)] == [True]
 
 
 # set_aside_findings

@@ -41,9 +41,9 @@ class Batches(Generations):
         verify_target_not_behind(P, state, self.view(state))
         source = self.kafka.extent()
         started = start_topics(state, source, "earliest")
-        if any(table.markers.get(state.generation) == FENCE for table in self.beside.tables.values()):
+        if any(table.markers.get(state.generation) == FENCE for table in self.beside.named.values()):
             raise LedgerBehindTarget(what="", where="", expected="", found="", action="")
-        for name, table in self.beside.tables.items():
+        for name, table in self.beside.named.items():
             verify_not_rolled_back(table, state.positions.get(name), Where(P, name))
         heads = self.beside.heads(state.generation)
         plan = plan_next(P, state.with_started(started) if started else state, source, 7, heads=heads)
@@ -70,11 +70,11 @@ class Batches(Generations):
         batch = state.pending.batch
         assert self.guarded(batch, state) is Apply
         verify_source(batch, self.kafka.extent())
-        worker = Worker(batch, state)
+        worker = Worker(batch, state, writes=(*self.beside.named,))
         if until == "read":
             self.workers.append(worker)
             return True
-        for name in self.beside.tables:
+        for name in worker.writes:
             if until == f"{name} landed":
                 return True
             if not self.land_beside(worker, name):
@@ -142,15 +142,23 @@ class Batches(Generations):
         metadata = replace(
             CommitMetadata.of(batch, "target", counts, worker.state.next_offsets, "a", "0"),
             digest=worker.digest,
-            positions=worker.positions,
+            positions={**self.positions_without_it(worker), **worker.positions},
         )
         if batch.ranges:
-            self.beside.landed.add((batch.key, worker.digest))
+            row = (batch.key, worker.digest)
+            self.beside.landed.add(row)
+            for name in self.beside.tables.keys() - set(worker.writes):
+                self.beside.missing.setdefault(name, set()).add(row)
         merge = merged(0, 0) if not batch.ranges else merged(5, 6) if self.target.doubled else merged()
         landed = LandedCommit(self.target.version, "now", metadata, merge, self.target.table_id)
         self.target.landed.append(landed)
         for record in records_in(batch):
             self.applied[generation, record] += 1
+
+    def positions_without_it(self, worker: Worker) -> dict[str, Position]:
+        """`Work.positions_without_it`."""
+        stands_on, lacks = worker.state.planned(P, worker.batch.key).stands_on, bool(worker.batch.ranges)
+        return {name: replace(at, left_out=at.left_out or lacks) for name, at in stands_on.items()}
 
     def verify_still_planned(self, worker: Worker) -> None:
         """`Landing._verify_still_planned`. The target may be another one than the attempt has looked at: it was lost,

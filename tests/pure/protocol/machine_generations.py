@@ -10,7 +10,7 @@ from dataclasses import replace
 from include.participants.lacks import lack_of
 from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, BatchKey
-from include.protocol.beginnings import positions_to_begin_with
+from include.protocol.beginnings import positions_to_begin_with, unnamed_batches, unnamed_batches_after
 from include.protocol.errors import (
     CountsDisagree,
     LakemarkError,
@@ -33,6 +33,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
+from include.protocol.left_out import known, with_left_out
 from include.protocol.participants import Positions
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import Settle, TargetView, rollback_between, settle, verify_ledger_not_behind
@@ -86,6 +87,8 @@ class Generations:
 
     def append(self, events: list[Event]) -> None:
         after = fold([*self.ledger, *events])  # raises if they cannot follow
+        if not self.ledger:
+            self.beside.unknown |= self.beside.left_out
         self.ledger += events
         if events and isinstance(events[-1], BatchCommitted) and events[-1].batch_id % 3 == 2:
             self.ledger.append(after.snapshot())
@@ -159,8 +162,9 @@ class Generations:
         self.verify_ledger_not_lost(state)
         if state.is_fresh:
             self.beside.accept()
-        decided, heads = decide(state), self.beside.heads_to_begin_with(state, state.positions)
-        lacks = self.lacks_beside(state, state.positions, heads)
+        decided = decide(state)
+        heads = self.beside.heads_to_begin_with(state.generation, state.positions, unnamed_batches(state))
+        lacks = self.lacks_beside(state, known(state, heads), heads)
         lacking = [*lacks_of_the_target(P, "target", state, self.view(state)), *lacks]
         self.verify_accepted(decided, state, lacking, accept=accept)
         positions = positions_to_begin_with(state.positions, heads, {lack.table for lack in lacks})
@@ -171,6 +175,7 @@ class Generations:
             table_id=self.target.table_id,
             positions=positions,
         )
+        self.beside.unknown |= self.beside.left_out - positions.keys()
         self.fence(started)
         self.given_up |= records_within(self.kafka.incarnation, started.skipped)
         if not crash:
@@ -179,7 +184,7 @@ class Generations:
     def fence(self, started: GenerationStarted) -> None:
         if self.marker(started.generation - 1) != FENCE:
             self.fence_target(started)
-        for table in self.beside.tables.values():
+        for table in self.beside.named.values():
             table.fence(started.generation)
 
     def fence_target(self, started: GenerationStarted) -> None:
@@ -196,11 +201,12 @@ class Generations:
             started = after_a_loss(newest, [], self.kafka.extent(), "", "")
             started = replace(started, positions=self.beside.heads(newest))
             self.beside.accept()
+            self.beside.unknown |= self.beside.left_out
             self.append([started])
             self.lost_before = started.generation
             state = fold(self.ledger)
         if not crash and state.generations and state.generations[-1].makes_target and state.committed_through < 0:
-            for table in self.beside.tables.values():
+            for table in self.beside.named.values():
                 table.fence(state.generation)
 
     def verify_ledger_not_lost(self, state: LedgerState) -> None:
@@ -279,8 +285,10 @@ class Generations:
             stood = landed.metadata.positions if landed else begun.positions if begun else stood
         started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
         ended = LedgerState(generation=generation, is_whole=False)
-        heads = self.beside.heads_to_begin_with(ended, named or {})
-        self.verify_accepted(started, ended, self.lacks_beside(ended, stood or {}, heads), accept=accept)
+        unnamed = unnamed_batches_after(generation, marker, named or {})
+        heads = self.beside.heads_to_begin_with(generation, named or {}, unnamed)
+        stood = with_left_out(stood or {}, heads, landed.metadata.batch.key if landed else None)
+        self.verify_accepted(started, ended, self.lacks_beside(ended, stood, heads), accept=accept)
         lacks = self.lacks_beside(ended, named or {}, heads)
         positions = positions_to_begin_with(named or {}, heads, {lack.table for lack in lacks})
         at = {"target_version": self.target.version, "table_id": self.target.table_id}

@@ -139,6 +139,18 @@ class Beside:
     tried: set[Row] = field(default_factory=set)  # of all chunks that were begun
     missing: dict[str, set[Row]] = field(default_factory=dict)  # by table: what it may lack since it was lost
     made: int = 0  # tables in the place of lost ones
+    left_out: set[str] = field(default_factory=set)  # the pipeline file does not name these now
+    unknown: set[str] = field(default_factory=set)  # nor did it when the ledger was lost: nobody knows what they hold
+
+    @property
+    def judged(self) -> dict[str, Table]:
+        """The tables of which something is promised."""
+        return {name: table for name, table in self.tables.items() if name not in self.unknown}
+
+    @property
+    def named(self) -> dict[str, Table]:
+        """The tables that the pipeline file names now."""
+        return {name: table for name, table in self.tables.items() if name not in self.left_out}
 
     def looked(self, name: str, batch: Batch, chain: Positions, digest: str, begun: bool) -> Writing | Position | None:
         """What there is to write; or where the table stands, if there is nothing; or None: ask the point.
@@ -208,7 +220,9 @@ class Beside:
     def chunk_lands(self, chunk: int, state: LedgerState, killed: bool) -> None:
         row: Row = (chunk, "chunk")
         self.tried.add(row)
-        for name, table in self.tables.items():
+        for name in self.left_out:
+            self.missing.setdefault(name, set()).add(row)
+        for name, table in self.named.items():
             if table.identity is None:
                 self.make(table)
             if table.markers.get(state.generation) == FENCE:
@@ -234,28 +248,27 @@ class Beside:
         self.forget(lambda key: True)
 
     def newest_generation(self) -> int:
-        return max(table.newest_generation() for table in self.tables.values())
+        return max(table.newest_generation() for table in self.named.values())
 
     def heads(self, generation: int) -> dict[str, Position]:
-        return {name: table.position(generation) for name, table in self.tables.items()}
+        return {name: table.position(generation) for name, table in self.named.items()}
 
     def newest_heads(self, generation: int) -> dict[str, Position]:
         """The same, if the tables may know later generations."""
         return self.heads(max(generation, self.newest_generation()))
 
-    def heads_to_begin_with(self, state: LedgerState, named: Positions) -> dict[str, Position]:
+    def heads_to_begin_with(self, generation: int, named: Positions, unnamed: list[BatchKey]) -> dict[str, Position]:
         """As the function in `heads`."""
-        heads = self.newest_heads(state.generation)
-        pending = None if state.pending is None else state.pending.batch.key
+        heads = self.newest_heads(generation)
         for name, head in heads.items():
             live = [(n, v.live) for n, v in enumerate(self.tables[name].versions) if v.live is not None]
             restored = partial(self.tables[name].restored, until=self.tables[name].version)
-            heads[name] = before_what_never_landed(head, named.get(name), live=live, pending=pending, restored=restored)
+            heads[name] = before_what_never_landed(head, named.get(name), live=live, unnamed=unnamed, restored=restored)
         return heads
 
     def verify(self) -> None:
         """Every head holds what has landed, and nothing else but what chunks that are not done have left."""
         landed = self.landed | self.chunks
-        for name, table in self.tables.items():
+        for name, table in self.judged.items():
             wanted, held = landed - self.missing.get(name, set()), table.versions[-1].rows
             assert wanted <= held <= landed | self.tried, (name, wanted - held, held - landed - self.tried)

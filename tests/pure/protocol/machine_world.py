@@ -126,6 +126,7 @@ class Worker:
     program: str = "P"
     writing: Writing | None = None  # it has looked at a table, and has not written it yet
     positions: dict[str, Position] = field(default_factory=dict)  # of the tables that it has landed
+    writes: tuple[str, ...] = ("history", "quarantine")  # the tables that its pipeline file names
 
     @property
     def digest(self) -> str:

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 from include.protocol.batch import BatchKey
 from include.protocol.beginnings import before_what_never_landed
+from include.protocol.generations import after_a_loss
+from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ledger_fold import fold
+from include.protocol.left_out import known, with_left_out
 from include.protocol.participants import NEVER, NOWHERE, Position
+from tests.support.batches import batch, committed, source
 
 FIRST, SECOND = BatchKey(1, 0), BatchKey(1, 1)
 LIVE = [(1, FIRST), (4, SECOND), (6, SECOND)]
@@ -25,7 +30,7 @@ def goes_on(
     def restored(since: int | None) -> tuple[int, int] | None:
         return restore if restore is not None and since is not None and restore[1] < since < restore[0] else None
 
-    return before_what_never_landed(head, named, live, pending, restored)
+    return before_what_never_landed(head, named, live, [] if pending is None else [pending], restored)
 
 
 def test_a_table_that_is_named_stands_at_its_head() -> None:
@@ -62,3 +67,33 @@ def test_i11_what_an_attempt_has_written_over_a_restore_has_not_landed() -> None
     elsewhere = replace(HEAD, identity="elsewhere")
     assert goes_on(HEAD, elsewhere, LIVE, None, restore=(5, 1)) == replace(NOWHERE, version=0, identity="here")
     assert goes_on(HEAD, elsewhere, LIVE[1:], None, restore=(5, 1)) == replace(NOWHERE, version=5, identity="here")
+
+
+def test_i11_what_an_attempt_has_written_since_the_file_left_the_table_out_has_not_landed() -> None:
+    """It had another file, which named the table."""
+    named = replace(HEAD, marker=0, revision=0, digest="c", version=2, left_out=True)
+    assert goes_on(HEAD, named, LIVE, None) == replace(named, version=3, left_out=False)
+    assert goes_on(HEAD, named, LIVE[:1], None) == HEAD, "nobody has written it since"
+    never = replace(NOWHERE, left_out=True)
+    assert goes_on(HEAD, never, LIVE, None) == replace(NOWHERE, version=0, identity="here")
+
+
+def test_i3_a_table_that_no_batch_names_was_left_out_if_earlier_batches_have_written_it() -> None:
+    """The file did not name it when the ledger began anew; or an attempt with another file has begun to write it."""
+    out = replace(HEAD, left_out=True)
+    for last in (SECOND, BatchKey(1, 2), BatchKey(2, NEVER)):
+        assert with_left_out({}, {"h": HEAD}, last) == {"h": out}
+    for last in (FIRST, None):
+        assert with_left_out({}, {"h": HEAD}, last) == {}
+    assert with_left_out({}, {"h": NOWHERE}, SECOND) == {}, "it is new"
+    assert with_left_out({"h": NOWHERE}, {"h": HEAD}, SECOND) == {"h": NOWHERE}
+
+
+def test_i3_what_the_ledger_knows_of_a_table_follows_from_its_last_batch_or_its_beginning() -> None:
+    commit = replace(committed(batch(1)), positions={})
+    planned = [event for n in (0, 1) for event in (BatchPlanned(batch(n)), committed(batch(n)))][:-1]
+    assert known(fold([*planned, commit]), {"h": HEAD}) == {"h": replace(HEAD, left_out=True)}
+    assert known(fold([*planned, committed(batch(1))]), {"h": HEAD}) == {}, "an older Lakemark wrote it"
+    begun = after_a_loss(1, [], source({}), "", "")
+    assert known(fold([replace(begun, positions={})]), {"h": HEAD}) == {"h": replace(HEAD, left_out=True)}
+    assert known(fold([begun]), {"h": HEAD}) == {}

@@ -79,6 +79,8 @@ def test_i3_a_table_that_was_left_out_for_a_time_lacks_batches() -> None:
 
 def test_a_table_that_nobody_names_is_accepted_as_it_is() -> None:
     assert decide(CHAIN, None, NEXT, digest="mine", where=HERE) == Land(Stamp(4))
+    with pytest.raises(TargetBehindLedger, match="left this table out"):
+        decide(replace(CHAIN, marker=2), None, NEXT, digest="mine", where=HERE)  # batch 3 is missing
     retried = replace(CHAIN, marker=4, digest="other")
     assert decide(retried, None, NEXT, digest="mine", where=HERE) == Replace(Stamp(4, 1), None)
     assert base_of(None, [(2, BatchKey(1, 2)), (5, NEXT), (6, NEXT)], NEXT, HERE) == 4

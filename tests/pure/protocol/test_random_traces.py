@@ -25,6 +25,7 @@ MOVES: list[tuple[str, int, str | None, dict[str, Iterable[Any]]]] = [
     ("an_attempt_goes_on", 8, "workers", {"which": ANY, "answer_lost": YES_OR_NO, "dies": YES_OR_NO}),
     ("a_chunk_lands", 2, None, {"chunk": range(10), "killed": YES_OR_NO}),
     ("maintenance", 1, None, {"name": ("history", "quarantine")}),
+    ("the_file_changes", 1, None, {}),
     ("a_task_settles", 1, "keys", {"which": ANY}),
     ("a_person_acts", 3, None, {"act": ACTS, "back": range(4), "crash": YES_OR_NO, "accept": YES_OR_NO}),
     ("a_disaster", 1, None, {"what": DISASTERS, "keep": range(9), "which": ANY}),

@@ -1,0 +1,33 @@
+"""Tables that the pipeline file has left out for a time, and that no position tells of. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from include.protocol.batch import BatchKey
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import NEVER, Positions
+
+
+def with_left_out(named: Positions, heads: Positions, last: BatchKey | None) -> Positions:
+    """Where tables must stand, as landed batches name it; and those that they do not name, but that earlier batches
+    have written: the file did not name them when the ledger began anew.
+
+    Args:
+        heads: where the tables stand. last: until it, batches name all tables which they wrote; None: nobody knows.
+    """
+    unnamed = {name: head for name, head in heads.items() if name not in named and head.marker != NEVER}
+    older = {name: head for name, head in unnamed.items() if last is not None and head.batch <= last}
+    return {**named, **{name: replace(head, left_out=True) for name, head in older.items()}}
+
+
+def known(state: LedgerState, heads: Positions) -> Positions:
+    """The same, from the state of a ledger. An older Lakemark named no positions, and raised no markers in tables that
+    got no rows."""
+    commit, begun = state.last_commit, state.generations[-1] if state.generations else None
+    last = None
+    if commit is not None and commit.positions is not None:
+        last = BatchKey(commit.generation, commit.batch_id)
+    elif commit is None and begun is not None and begun.positions is not None:
+        last = BatchKey(begun.generation, NEVER)
+    return with_left_out(state.positions, heads, last)
