@@ -23,7 +23,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, TargetBehindLedger
 from include.protocol.handover import Overtaken, in_archive_too, may_be_overtaken, only_in_archive, resumed
-from include.protocol.ledger_events import LOSS, BatchPlanned, Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import (
     Idle,
@@ -225,11 +225,9 @@ class Coordinator(Settler):
 
     def _topics_started(self, state: LedgerState, source: SourceExtent) -> TopicsStarted | None:
         """Where to begin in topics that were never read: in Kafka as the file says, in an archive at its start."""
-        # A topic that matches the pattern later is read whole: nobody decided to skip its first records. So is every
-        # topic after a loss: where reading once began, nobody knows any more.
+        # A topic that matches the pattern later is read whole: nobody decided to skip its first records.
         joins = self.pipeline.source.topics_pattern is not None and bool(state.topic_ids)
-        was_lost = state.committed_through < 0 and bool(state.generations) and state.generations[-1].origin == LOSS
-        whole = joins or was_lost or self.pipeline.merge_every is not None
+        whole = joins or self.pipeline.merge_every is not None
         started = start_topics(state, source, "earliest" if whole else self.pipeline.source.start)
         if started is None and (added := added_partitions(state, source)):
             for warning in self.pipeline.warnings:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
 from include.control.generation_change import GenerationChange
 from include.control.settling import Settler
+from include.lake.delta_tables import query
 from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
 from include.participants.fence import Fence
 from include.participants.heads import (
+    Logs,
     logs_before,
     newest_generation_beside,
     newest_heads,
     verify_ledger_not_lost,
 )
+from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM
-from include.protocol.generations import after_a_loss, restart
+from include.protocol.generations import First, after_a_loss, restart
 from include.protocol.ledger_events import FIRST_GENERATION, LOSS, UPGRADE, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, verify_topics
+from include.protocol.ranges import TopicPartition
+
+_FIRST_ROWS = 'select topic, topic_id, partition, min("offset") as first from t group by topic, topic_id, partition'
 
 
 def continue_after_a_loss(settler: Settler, state: LedgerState) -> LedgerState:
@@ -52,10 +59,25 @@ def _after_a_loss(settler: Settler) -> GenerationStarted | None:
         return None
     reason = "the ledger and the target were lost, and other tables hold earlier batches"
     heads = newest_heads(settler.pipeline.name, logs, FIRST_GENERATION)
-    commits = (c for log in logs.values() if log is not None for c in log.landed_commits(settler.pipeline.name))
-    read = (commit.metadata.batch for commit in commits if not commit.metadata.batch.is_chunk)
+    read = _read_once(settler.pipeline, logs)
     started = after_a_loss(newest, read, settler.source(), reason, started_by="plan")
     return replace(started, positions=heads)
+
+
+def _read_once(pipeline: Pipeline, logs: Logs) -> Iterator[First]:
+    """What the tables before the point know of. Log clean-up removes old commits; an archive's rows stay."""
+    for participant in Catalog.of(pipeline).before:
+        if (log := logs[participant.name]) is None:
+            continue
+        for commit in log.landed_commits(pipeline.name):
+            batch = commit.metadata.batch
+            if not batch.is_chunk:
+                yield from ((r.topic_partition, batch.topic_ids[r.topic], r.start_offset) for r in batch.ranges)
+        if participant.takes == "records":
+            yield from (
+                (TopicPartition(row["topic"], row["partition"]), row["topic_id"], row["first"])
+                for row in query(log.table, _FIRST_ROWS)
+            )
 
 
 def continue_in_the_new_form(settler: Settler, state: LedgerState, create_target: Callable[[], None]) -> None:

@@ -33,21 +33,23 @@ def lacks_of(pipeline: str, logs: Logs, named: Positions, heads: Positions, stat
 
 def lack_of(name: str, log: TableLog | None, named: Position, head: Position, state: LedgerState) -> Lack | None:
     """What a table lacks of that which the last landed batch has left there. Args: see `lacks_of`."""
-    if is_behind(head, named):
+    if is_behind(head, replace(named, left_out=False)):
         return _behind(name, named, head, state)
     if (restored := restored_since(log, named)) is not None:
         return _rolled_back(name, named, restored[1], state)
-    return None
+    return _left_out(name, named, state) if named.left_out else None
 
 
 def _behind(name: str, named: Position, head: Position, state: LedgerState) -> Lack:
-    if not is_behind(head, replace(named, left_out=False)):
-        first = named.marker + 1 if state.is_whole and named.generation == state.generation else None
-        found = f"none after {named.in_words}: the pipeline file left it out"
-        return Lack(name, expected="every batch that has landed", found=found, first=first)
     found = head.in_words if head.identity == named.identity else "another table" if head.identity else "no table"
     is_known = state.is_whole and head.identity == named.identity and head.generation == state.generation
     return Lack(name, expected=named.in_words, found=found, first=head.marker + 1 if is_known else None)
+
+
+def _left_out(name: str, named: Position, state: LedgerState) -> Lack:
+    first = named.marker + 1 if state.is_whole and named.generation == state.generation else None
+    found = f"none after {named.in_words}: the pipeline file left it out"
+    return Lack(name, expected="every batch that has landed", found=found, first=first)
 
 
 def _rolled_back(name: str, named: Position, back_to: int | None, state: LedgerState) -> Lack:

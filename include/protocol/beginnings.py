@@ -51,8 +51,8 @@ def before_what_never_landed(
 
 
 def unnamed_batches(state: LedgerState) -> list[BatchKey]:
-    """See `before_what_never_landed`."""
-    found = [state.pending.batch.key] if state.pending is not None else []
+    """See `before_what_never_landed`. A ledger that is an old copy may not know that the next one was planned."""
+    found = [BatchKey(state.generation, state.committed_through + 1)]
     if (commit := state.last_commit) is not None and commit.positions is not None:
         found.append(BatchKey(commit.generation, commit.batch_id))
     return found

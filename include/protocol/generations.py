@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Literal
 
 from include.protocol.backfill import Backfill
-from include.protocol.batch import Batch
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import EARLIEST, LOSS, PROMOTION, GenerationStarted
@@ -26,6 +25,8 @@ from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 
 Origin = Literal["committed", "earliest"] | int  # an int: the batch to begin with
+# A partition, its topic's id, and the first offset that a table knows of.
+First = tuple[TopicPartition, str | None, int]
 
 
 def restart(
@@ -141,30 +142,27 @@ def rebuild(
 
 
 def after_a_loss(
-    generation: int, read: Iterable[Batch], source: SourceExtent, reason: str, started_by: str
+    generation: int, read: Iterable[First], source: SourceExtent, reason: str, started_by: str
 ) -> GenerationStarted:
     """The generation that a ledger begins with if other tables of the pipeline hold batches that it does not know: the
     ledger was lost, and the target too, or no batch had reached it.
 
-    Topics start anew in it. But one of which the source no longer holds all that those batches have read starts where
-    they did: so the pipeline stops there, as it does at any record that it cannot read (I7).
+    It reads all that the source holds, whatever the file says about a start: where reading once began, nobody knows any
+    more. Where the source no longer holds all that those tables know of, it starts where they do: so the pipeline stops
+    there, as it does at any record that it cannot read (I7).
 
     Args:
-        generation: the newest one that any table knows. read: the live batches that the tables know.
+        generation: the newest one that any table knows. read: what the tables know of.
     """
-    first: dict[TopicPartition, int] = {}
-    for batch in read:
-        for r in batch.ranges:
-            ids = batch.topic_ids[r.topic], batch.cluster_id
-            if ids == (source.topic_ids.get(r.topic), source.cluster_id):
-                first[r.topic_partition] = min(r.start_offset, first.get(r.topic_partition, r.start_offset))
-    starts = {tp: extent.log_start_offset for tp, extent in source.partitions.items()}
-    gone = {tp.topic for tp, offset in first.items() if offset < starts.get(tp, offset)}
+    first = {tp: extent.log_start_offset for tp, extent in source.partitions.items()}
+    for tp, topic_id, offset in read:
+        if tp in first and topic_id == source.topic_ids.get(tp.topic):
+            first[tp] = min(first[tp], offset)
     return GenerationStarted(
         generation=generation + 1,
-        start_offsets={tp: min(at, first.get(tp, at)) for tp, at in starts.items() if tp.topic in gone},
-        topic_ids={topic: source.topic_ids[topic] for topic in sorted(gone)},
-        cluster_id=source.cluster_id if gone else None,
+        start_offsets=first,
+        topic_ids=dict(source.topic_ids),
+        cluster_id=source.cluster_id,
         origin=LOSS,
         reason=reason,
         started_by=started_by,

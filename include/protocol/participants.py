@@ -51,6 +51,10 @@ class Where(NamedTuple):
     def __str__(self) -> str:
         return f"{self.of}, {self.table}"
 
+    @property
+    def pipeline(self) -> str:
+        return self.of.partition(" ")[0]
+
 
 @dataclass(frozen=True)
 class Position:
@@ -182,7 +186,7 @@ def _above(found: Position, batch: BatchKey, where: Where) -> Stamp:
             expected=f"fewer than {REVISIONS} revisions",
             found=str(found.revision + 1),
             action="attempts with different pipeline files, suites or transforms undo each other: give all machines "
-            "the same files, then `lakemark reset NAME --reason ...`",
+            f"the same files, then `lakemark reset {where.pipeline} --reason ...`",
         )
     return Stamp(found.marker, found.revision + 1)
 
@@ -201,18 +205,19 @@ def verify_not_behind(found: Position, named: Position, where: Where) -> None:
             where=str(where),
             expected="every batch that has landed",
             found=f"none after {named.in_words}",
-            action="leave it out for good; or `lakemark reset NAME --from earliest --reason ...` fills it (changes are "
-            "order-proof); or, to go on with the table as it is, `lakemark reset NAME --accept "
-            f"{where.table} --reason ...`",
+            action=f"leave it out for good; or `lakemark reset {where.pipeline} --from earliest --reason ...` fills it "
+            "(changes are order-proof); or, to go on with the table as it is, "
+            f"`lakemark reset {where.pipeline} --accept {where.table} --reason ...`",
         )
     raise TargetBehindLedger(
         what="a table that batches write beside the target is not as the last batch left it",
         where=str(where),
         expected=f"table id {named.identity}, {named.in_words}",
         found=f"table id {found.identity}, {found.in_words}" if found.identity else "no table",
-        action="the table was replaced or rolled back: bring the right one back; or `lakemark reset NAME --from "
-        "earliest --reason ...` fills it again (changes are order-proof); or, to go on with the table as it is, "
-        f"`lakemark reset NAME --accept {where.table} --reason ...`",
+        action="the table was replaced or rolled back: bring the right one back; or "
+        f"`lakemark reset {where.pipeline} --from earliest --reason ...` fills it again (changes are order-proof); "
+        "or, to go on with the table as it is, "
+        f"`lakemark reset {where.pipeline} --accept {where.table} --reason ...`",
     )
 
 
@@ -229,9 +234,9 @@ def rolled_back(named: Position, version: int, back_to: int | None, where: Where
         where=f"{where}, version {version}",
         expected=f"the rows of version {named.version}",
         found="the rows of an earlier time" if back_to is None else f"the rows of version {back_to}",
-        action="`lakemark reset NAME --from earliest --reason ...` fills it again (changes are order-proof); or "
-        f"restore version {version - 1}; or, to go on with the table as it is, `lakemark reset NAME --accept "
-        f"{where.table} --reason ...`",
+        action=f"`lakemark reset {where.pipeline} --from earliest --reason ...` fills it again (changes are "
+        f"order-proof); or restore version {version - 1}; or, to go on with the table as it is, "
+        f"`lakemark reset {where.pipeline} --accept {where.table} --reason ...`",
     )
 
 
@@ -263,9 +268,10 @@ def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch:
             where=str(where),
             expected=f"the commits after version {after}",
             found="none of a batch",
-            action="move the table's folder away, and `lakemark reset NAME --from earliest --reason ...` fills a new "
-            "one from Kafka; or, to go on with the table as it is, with rows of a batch that may never have landed, "
-            f"`lakemark reset NAME --accept {where.table} --reason ...`",
+            action="move the table's folder away, and "
+            f"`lakemark reset {where.pipeline} --from earliest --reason ...` fills a new one from Kafka; or, "
+            "to go on with the table as it is, with rows of a batch that may never have landed, "
+            f"`lakemark reset {where.pipeline} --accept {where.table} --reason ...`",
         )
     return first - 1 if first > 0 else None
 

@@ -157,7 +157,8 @@ def _never_planned(where: str, state: LedgerState, head: Position) -> LedgerBehi
         expected=f"at most generation {state.generation} batch {state.next_batch_id - 1}",
         found=head.in_words,
         action="the ledger and the target were restored from a copy, or lost: bring the right ones back; or "
-        "`lakemark reset NAME --from earliest --reason ...` begins a generation after all that the tables know",
+        f"`lakemark reset {where.partition(',')[0]} --from earliest --reason ...` begins a generation after all that "
+        "the tables know",
     )
 
 

@@ -64,7 +64,7 @@ class ArchiveSource:
         for row in self._rows(log, 'min("offset") as at', "group by topic, partition"):
             tp = TopicPartition(row["topic"], row["partition"])
             first[tp] = min(first.get(tp, row["at"]), row["at"])
-        self._verify_whole(log)
+        self.verify_whole()
         ends = state.committed_offsets
         extents = {tp: PartitionExtent(start, max(start, ends.get(tp, start))) for tp, start in sorted(first.items())}
         return SourceExtent(state.cluster_id or "", dict(state.topic_ids), extents)
@@ -98,19 +98,23 @@ class ArchiveSource:
             )
         return log
 
-    def _verify_whole(self, log: TableLog) -> None:
+    def verify_whole(self) -> None:
         """Verifies that no batch of this generation is missing after the first one in the archive (the pipeline file
-        may have named no archive for a time). While the file had `merge_every`, the landing archived their records."""
-        rows = query(log.table, f"select distinct batch_id from t where generation = {self.state.generation}")
-        there = {row["batch_id"] for row in rows}
-        first = min(there, default=len(self.state.batches))
+        may have named no archive for a time). While the file had `merge_every`, the landing archived their records.
+
+        Raises:
+            TerminalError: some are, or there is no archive.
+        """
+        log, generation = self._log(), self.state.generation
+        own = {c.metadata.batch.batch_id for c in log.landed_commits(self.pipeline, generation)}  # a landing has others
         read = [(r.batch, r.commit.counts.read) for r in self.state.batches if r.commit and r.commit.counts]
-        missing = [
-            batch.batch_id
+        held = [
+            (batch.batch_id, batch.batch_id in own or records_in(log.table, batch.ranges, batch.topic_ids) >= n)
             for batch, n in read
-            if n and batch.batch_id > first and batch.batch_id not in there
-            if records_in(log.table, batch.ranges, batch.topic_ids) < n
+            if n
         ]
+        first = next((batch_id for batch_id, is_held in held if is_held), None)
+        missing = [batch_id for batch_id, is_held in held if not is_held and first is not None and batch_id > first]
         if missing:
             raise TerminalError(
                 what="the archive lacks batches",

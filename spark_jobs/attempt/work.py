@@ -100,13 +100,10 @@ class Work:
     @property
     def positions_without_it(self) -> dict[str, Position]:
         """Where each table stands if the batch does not write it: the pipeline file leaves it out for now. An archive
-        that the batch reads holds its records, and its landing has closed any hole."""
-        found = {
-            name: replace(at, left_out=at.left_out or bool(self.batch.ranges)) for name, at in self.stands_on.items()
-        }
-        if self.archive is not None and ARCHIVE in found:
-            found[ARCHIVE] = replace(found[ARCHIVE], left_out=False)
-        return found
+        that the batch reads holds its records already."""
+        has_it = {ARCHIVE} if self.archive is not None else set()
+        lacks = self.stands_on.keys() - has_it if self.batch.ranges else set()
+        return {name: replace(at, left_out=at.left_out or name in lacks) for name, at in self.stands_on.items()}
 
     @property
     def generation(self) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from include.audit.auditor import audit
 from include.control.generation_change import GenerationChange
@@ -14,7 +16,7 @@ from include.protocol.planning import NewBatch
 from include.protocol.ranges import OffsetRange
 from tests.support.batches import batch, source
 from tests.support.hand_made import make_target
-from tests.support.tables_before import ask, land_before, make_before, with_tables
+from tests.support.tables_before import ask, folder_before, land_before, make_before, with_tables
 
 
 def test_i7_after_a_loss_topics_are_read_whole_also_if_the_file_says_latest(
@@ -46,3 +48,32 @@ def test_i7_after_a_loss_what_kafka_has_dropped_is_not_passed_over(
     assert isinstance(planned, NewBatch)
     assert planned.batch.ranges == (OffsetRange("t", 0, 5, 100),)
     assert "t-0[0, 5) was given up" in " ".join(audit(coordinator.settings, coordinator.pipeline).on_record)
+
+
+def test_i7_giving_up_what_is_gone_passes_no_other_topic_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file says `latest`, and no table knows of the other topic."""
+    ask(monkeypatch, source({("t", 0): (5, 100), ("u", 0): (0, 50)}))
+    read = {"bootstrap_servers": "k:1", "topics": ["t", "u"], "schema": "id BIGINT, seq BIGINT", "start": "latest"}
+    coordinator = with_tables(tmp_path, source=read)
+    land_before(make_before(coordinator, "history"), 1, batch(0))
+    with pytest.raises(OffsetsExpired):
+        coordinator.plan()
+    given_up = [OffsetRange("t", 0, 0, 5)]
+    change = GenerationChange(coordinator, lambda: make_target(coordinator))
+    change.begin(lambda state, source: skip("p", state, source, given_up, reason="test", started_by="test"))
+    planned = coordinator.plan()
+    assert isinstance(planned, NewBatch)
+    assert planned.batch.ranges == (OffsetRange("t", 0, 5, 100), OffsetRange("u", 0, 0, 50))
+
+
+def test_i7_an_archives_rows_know_what_was_read_before_the_oldest_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Log clean-up has removed the first batches' commits."""
+    ask(monkeypatch, source({("t", 0): (5, 100)}))
+    coordinator = with_tables(tmp_path)
+    land_before(make_before(coordinator, "history"), 1, batch(1))
+    rows = {"topic": ["t"], "topic_id": ["id-t"], "partition": [0], "offset": [3], "generation": [1], "batch_id": [0]}
+    write_deltalake(folder_before(coordinator, "archive"), pa.table(rows))
+    with pytest.raises(OffsetsExpired, match="ledger skip p --range t-0:3-5"):
+        coordinator.plan()

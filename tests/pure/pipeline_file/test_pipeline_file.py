@@ -10,6 +10,7 @@ import yaml
 
 from include.participants.explain import explanation, markdown
 from include.pipeline_file import find_pipeline, load_pipeline
+from include.pipeline_file.loading import pipeline_files
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.errors import PipelineFileError
 from include.settings import PROJECT_ROOT
@@ -272,4 +273,4 @@ def test_the_examples_are_good_and_off() -> None:
     assert names
     for name in names:
         assert find_pipeline(name, folder, {}).name == name
-    assert not {path.stem for path in folder.parent.glob("*.yaml")} & set(names)
+    assert not any(folder in path.parents for path in pipeline_files(folder.parent))

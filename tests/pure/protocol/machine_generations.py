@@ -22,6 +22,7 @@ from include.protocol.errors import (
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
 from include.protocol.ledger_events import (
+    LOSS,
     BackfillEnded,
     BackfillPlanned,
     BatchCommitted,
@@ -71,6 +72,7 @@ class Generations:
         self.given_up: set[Record] = set()
         self.accepted: dict[str, set[Record]] = {}  # by table: what it may lack, since a person has accepted it
         self.gone: set[Record] = set()  # applied to a target that was lost
+        self.ledger_was_lost = False  # then a file may leave a table out under numbers that were used before
         self.lost_before = 0  # the generation that began because ledger and target were lost
         self.first: dict[tuple[int, int], int] = {}  # where reading began, by incarnation and partition
 
@@ -87,8 +89,6 @@ class Generations:
 
     def append(self, events: list[Event]) -> None:
         after = fold([*self.ledger, *events])  # raises if they cannot follow
-        if not self.ledger:
-            self.beside.unknown |= self.beside.left_out
         self.ledger += events
         if events and isinstance(events[-1], BatchCommitted) and events[-1].batch_id % 3 == 2:
             self.ledger.append(after.snapshot())
@@ -99,7 +99,7 @@ class Generations:
                     self.records[batch.fingerprint] = records_in(batch)
                 case TopicsStarted():
                     self.reading_begins(event.topic_ids, event.start_offsets)
-                case GenerationStarted() if event.recreated:
+                case GenerationStarted() if event.recreated or event.origin == LOSS:
                     self.reading_begins(event.topic_ids, event.start_offsets)
 
     def records_of(self, row: Row) -> set[Record]:

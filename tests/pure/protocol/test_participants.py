@@ -159,7 +159,7 @@ def test_what_is_new_in_events_and_commits_comes_back_as_it_was_written() -> Non
     one = replace(batch(1), mends=("h",), pins={"rates": Pin(3, "id")})
     positions = {"h": CHAIN, "q": NOWHERE}
     commit = replace(committed(one), positions=positions, rollback=Rollback(5, 2))
-    begun = after_a_loss(1, [one], source({("t", 0): (0, 9)}), "r", "w")
+    begun = after_a_loss(1, [], source({("t", 0): (0, 9)}), "r", "w")
     events = [BatchPlanned(one, positions), commit, replace(begun, positions=positions)]
     assert [from_row({**to_row(e), "attempt_id": "a"}) for e in events] == events
     metadata = replace(CommitMetadata.of(one, "target", COUNTS, {}, "a", "v"), positions=positions, made_from=-1)

@@ -123,6 +123,7 @@ class Protocol(Promotions, RuleBasedStateMachine):
     def the_file_changes(self) -> None:
         """It leaves out the history, or names it (again). A history that no batch has written begins then."""
         self.beside.left_out ^= {"history"}
+        self.beside.unknown |= {"history"} if self.ledger_was_lost else set()
         if all(version.live is None for version in self.beside.tables["history"].versions):
             self.accepted.setdefault("history", set()).update(*self.records.values())
 
@@ -191,6 +192,7 @@ class Protocol(Promotions, RuleBasedStateMachine):
                 self.target.doubled = not self.target.doubled
             case "ledger":  # lost, or replaced by an old copy
                 del self.ledger[which % (len(self.ledger) + 1) :]
+                self.ledger_was_lost = True
                 known = {c.metadata.batch.key for c in self.target.landed}
                 if not known or any(key not in known for key, _ in self.beside.landed):
                     self.beside.accept()
@@ -202,7 +204,7 @@ class Protocol(Promotions, RuleBasedStateMachine):
                 settled = {BatchKey(e.generation, e.batch_id) for e in self.ledger if isinstance(e, BatchCommitted)}
                 self.beside.forget(lambda key: key not in settled)
                 if what == "both":
-                    self.ledger = []
+                    self.ledger, self.ledger_was_lost = [], True
                     self.beside.accept()
                     self.beside.unknown |= self.beside.left_out
 
