@@ -1,0 +1,47 @@
+"""What an archive holds of a pipeline's batches: no Spark, no Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from include.control.coordinator import Coordinator
+from include.protocol.errors import TerminalError
+from include.sources.archive import ArchiveSource
+from tests.support.batches import batch
+from tests.support.tables_before import begun_with, events_of, folder_before, with_tables
+
+
+def with_archive(folder: Path, batches: Iterable[int], batch_ids: Iterable[int]) -> Coordinator:
+    """A pipeline of which three batches of ten records have landed, and an archive that a landing of the same
+    generation has written.
+
+    Args:
+        batches: whose records it holds. batch_ids: as the landing counted them.
+    """
+    coordinator = with_tables(folder)
+    coordinator.ledger.append(lambda state: [begun_with(batch(0)), *events_of(*map(batch, range(3)))])
+    rows = [
+        {"topic": "t", "topic_id": "id-t", "partition": 0, "offset": 10 * n + o, "generation": 1, "batch_id": batch_id}
+        for n, batch_id in zip(batches, batch_ids, strict=True)
+        for o in range(10)
+    ]
+    write_deltalake(folder_before(coordinator, "archive"), pa.Table.from_pylist(rows))
+    return coordinator
+
+
+def verify(coordinator: Coordinator) -> None:
+    ArchiveSource.of(coordinator.settings, coordinator.pipeline, coordinator.ledger.state()).verify_whole()
+
+
+def test_i1_a_landings_batch_does_not_stand_for_the_pipelines_batch_of_the_same_number(tmp_path: Path) -> None:
+    with pytest.raises(TerminalError, match=r"none of 1\b.*reset p --from 1"):
+        verify(with_archive(tmp_path, batches=(0, 2), batch_ids=(0, 1)))
+
+
+def test_an_archive_may_begin_later_and_under_other_numbers(tmp_path: Path) -> None:
+    verify(with_archive(tmp_path, batches=(1, 2), batch_ids=(7, 8)))
