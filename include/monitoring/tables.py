@@ -15,6 +15,7 @@ from include.lake.table_log import TableLog
 from include.monitoring.proofs import proof_facts
 from include.participants.catalog import Catalog
 from include.participants.heads import mends_of
+from include.participants.settled_records import settled_records
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError
@@ -22,6 +23,11 @@ from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 _TEXT_MAX = 2000  # characters of a sample that are shown
+_BY_REASON = "select reason, count(*) as records, max(timestamp) as newest from t where {which} group by reason"
+_NEWEST = (
+    "select * from (select *, row_number() over (partition by reason order by generation desc, batch_id desc, "
+    '"offset" desc) as place from t where {which}) where place <= {samples}'
+)
 
 
 def newest_versions(settings: Settings, pipeline: Pipeline, limit: int) -> list[JsonObject]:
@@ -88,29 +94,29 @@ def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -
     Raises:
         TableDamaged: see `open_table`.
     """
-    table = open_table(Tables.of(settings, pipeline).quarantine)
-    if table is None:
+    log = TableLog.open(Tables.of(settings, pipeline).quarantine)
+    if log is None:
         return []
-    became = {
-        row.pop("reason"): row for row in Quarantine.of(Coordinator(settings, pipeline), with_bytes=False).summary()
-    }
-    reasons = query(table, "select reason, count(*) as records, max(timestamp) as newest from t group by reason")
-    rows = query(
-        table,
-        "select * from (select *, row_number() over "
-        '(partition by reason order by generation desc, batch_id desc, "offset" desc) as place from t) '
-        f"where place <= {int(samples)} order by place",
-    )
-    return [
+    quarantine = Quarantine.of(Coordinator(settings, pipeline), with_bytes=False)
+    became = {row.pop("reason"): row for row in quarantine.summary()}
+    parts = settled_records(log, pipeline.name, quarantine.state)
+    rows = [row for table, which in parts for row in query(table, _NEWEST.format(which=which, samples=int(samples)))]
+    rows.sort(key=lambda row: (row["generation"], row["batch_id"], row["offset"]), reverse=True)
+    by_reason: dict[str, list[Row]] = {}
+    for table, which in parts:
+        for row in query(table, _BY_REASON.format(which=which)):
+            by_reason.setdefault(row["reason"], []).append(row)
+    found = [
         {
-            "reason": found["reason"],
-            "records": found["records"],
-            "newest": found["newest"].isoformat() if found["newest"] else None,
-            **became.get(found["reason"], {}),
-            "samples": [_sample(row) for row in rows if row["reason"] == found["reason"]],
+            "reason": reason,
+            "records": sum(row["records"] for row in counted),
+            "newest": max((row["newest"].isoformat() for row in counted if row["newest"]), default=None),
+            **became.get(reason, {}),
+            "samples": [_sample(row) for row in rows if row["reason"] == reason][:samples],
         }
-        for found in sorted(reasons, key=lambda found: -found["records"])
+        for reason, counted in by_reason.items()
     ]
+    return sorted(found, key=lambda one: -one["records"])
 
 
 def _version(entry: LogEntry) -> JsonObject:

@@ -14,6 +14,7 @@ from include.audit.beside import rows_by_batch
 from include.control.quarantine import Chosen, Quarantine
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.monitoring.tables import quarantine_by_reason
 from include.participants.settled_records import settled_records
 from include.protocol.batch import Batch
 from include.protocol.ledger_events import BatchPlanned
@@ -101,3 +102,6 @@ def test_i8_until_a_repair_the_quarantine_is_what_the_winner_has_set_aside(tmp_p
     assert rows_by_batch(settled_records(log, "p", fold([*events, BatchPlanned(batch(1))]))) == {(1, 0): 3, (-3, 0): 1}
     set_aside = Quarantine("p", coordinator.tables, events, state).set_aside().to_pylist()
     assert [row["offset"] for row in set_aside] == [4]
+    coordinator.ledger.append(lambda _: events)
+    [reason] = quarantine_by_reason(coordinator.settings, coordinator.pipeline, samples=5)
+    assert (reason["records"], reason["pending"], [row["offset"] for row in reason["samples"]]) == (2, 1, [4, 8])
