@@ -26,7 +26,7 @@ from include.protocol.batch import FENCE, FORM
 from include.protocol.beginnings import positions_to_begin_with, unnamed_batches_after
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.first_offsets import FirstOffsets
-from include.protocol.generations import rebuild
+from include.protocol.generations import no_later_than, rebuild
 from include.protocol.ledger_events import EARLIEST, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.left_out import known, with_left_out
@@ -155,7 +155,7 @@ class GenerationChange:
                 started_by=started_by,
             )
             if stands.restored is not None:
-                started = replace(started, restored_to=stands.restored[1])
+                started = replace(no_later_than(started, stands.newest_offsets), restored_to=stands.restored[1])
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
             ended = LedgerState(generation=generation, is_whole=False)  # nothing more is known of it

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from include.lake.delta_tables import query
 from include.lake.log_entry import LogEntry
@@ -30,6 +31,7 @@ class Standing:
     generation: int  # of the newest rows
     positions: Positions  # where the tables before the point stood then; empty: nobody knows
     newest: Positions  # where the newest commit says that they stand; they are further than the target if it went back
+    newest_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where that commit says to go on
     restored: tuple[int, int | None] | None = None  # a RESTORE that took later batches away, see `TableLog.restored`
 
     @property
@@ -59,6 +61,7 @@ class TargetsWord:
         begun = log.begun(name, generation) if marker is None else None
         since = landed.table_version if landed else begun.target_version if begun else None
         named = _positions(landed, begun)
+        offsets = landed.metadata.next_offsets if landed else begun.start_offsets if begun else {}
         if (restored := log.restored(since, log.version)) is None:
             return Standing(landed, begun, generation, positions=named, newest=named)
         told = (entry for entry in log.newest_entries(name, None) if _says_where_it_stands(entry))
@@ -66,7 +69,15 @@ class TargetsWord:
         landed, begun = (left.landed, left.begun) if left is not None else (None, None)
         # If nothing is left, the tables before the point still hold what had landed in them until then.
         stood = named if left is None else _positions(landed, begun)
-        return Standing(landed, begun, self.newest_generation_of_rows, positions=stood, newest=named, restored=restored)
+        return Standing(
+            landed,
+            begun,
+            self.newest_generation_of_rows,
+            positions=stood,
+            newest=named,
+            newest_offsets=offsets,
+            restored=restored,
+        )
 
     def events_before(self, started: GenerationStarted, generation: int) -> list[Event]:
         """The new ledger's events, up to the generation that it begins with. If the history in the log contradicts

@@ -141,6 +141,13 @@ def rebuild(
     )
 
 
+def no_later_than(started: GenerationStarted, offsets: Mapping[TopicPartition, int]) -> GenerationStarted:
+    """The generation, but it begins no later than these offsets: a target that went back may stand further than a
+    generation that was about to fill another table."""
+    starts = {tp: min(at, offsets.get(tp, at)) for tp, at in started.start_offsets.items()}
+    return replace(started, start_offsets=starts)
+
+
 def after_a_loss(
     generation: int, read: Iterable[First], source: SourceExtent, reason: str, started_by: str
 ) -> GenerationStarted:

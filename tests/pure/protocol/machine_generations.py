@@ -20,7 +20,7 @@ from include.protocol.errors import (
     TerminalError,
 )
 from include.protocol.first_offsets import FirstOffsets
-from include.protocol.generations import Origin, after_a_loss, fence_metadata, rebuild, restart, skip
+from include.protocol.generations import Origin, after_a_loss, fence_metadata, no_later_than, rebuild, restart, skip
 from include.protocol.ledger_events import (
     LOSS,
     BackfillEnded,
@@ -270,9 +270,7 @@ class Generations:
             return False  # it is sound
         except LakemarkError:
             pass
-        generation = max(
-            [1, self.beside.newest_generation(), *(c.metadata.batch.generation for c in self.target.landed)]
-        )
+        generation = max(1, self.beside.newest_generation(), *(c.metadata.batch.generation for c in self.target.landed))
         while self.marker(generation) == FENCE:
             generation += 1
         marker = self.marker(generation)
@@ -280,10 +278,12 @@ class Generations:
         begun = self.target.begun(generation) if marker is None else None
         since = landed.table_version if landed else begun.target_version if begun else None
         stood = named = landed.metadata.positions if landed else begun.positions if begun else {}
+        offsets = {}
         if self.target.restored(since, self.target.version) is not None:
+            offsets = landed.metadata.next_offsets if landed else begun.start_offsets if begun else {}
             landed, begun = self.target.left()
             stood = landed.metadata.positions if landed else begun.positions if begun else stood
-        started = rebuild(generation, landed, begun, {}, self.kafka.extent(), "", "")
+        started = no_later_than(rebuild(generation, landed, begun, {}, self.kafka.extent(), "", ""), offsets)
         ended = LedgerState(generation=generation, is_whole=False)
         unnamed = unnamed_batches_after(generation, marker, named or {})
         heads = self.beside.heads_to_begin_with(generation, named or {}, unnamed)

@@ -6,8 +6,8 @@ import pytest
 
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import OffsetsExpired, TerminalError, TopicRecreated
-from include.protocol.generations import fence_metadata, fenced_for, rebuild, restart, skip
-from include.protocol.ledger_events import BatchPlanned, TopicsStarted
+from include.protocol.generations import fence_metadata, fenced_for, no_later_than, rebuild, restart, skip
+from include.protocol.ledger_events import BatchPlanned, GenerationStarted, TopicsStarted
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
@@ -113,3 +113,10 @@ def test_a_range_that_is_none_is_refused(text: str) -> None:
 def test_ranges_read_as_they_are_written() -> None:
     assert OffsetRange.parse("a-b.c_1-0-12:3-45") == OffsetRange("a-b.c_1-0", 12, 3, 45)
     assert OffsetRange.parse(OffsetRange("x", 0, 1, 2).as_argument()) == OffsetRange("x", 0, 1, 2)
+
+
+def test_i7_a_rebuilt_generation_begins_no_later_than_the_one_that_was_about_to_fill_a_table() -> None:
+    """The target went back to a batch that stands further than where that generation had begun to read."""
+    begun = GenerationStarted(2, {T0: 10, T1: 3}, {"t": "id-t"}, "cluster", "commit metadata", "lost", "test")
+    assert no_later_than(begun, {T0: 4, T1: 9}).start_offsets == {T0: 4, T1: 3}
+    assert no_later_than(begun, {}) == begun
