@@ -10,7 +10,7 @@ from include.participants.bases import has_base
 from include.participants.heads import Logs, restored_since
 from include.protocol.acceptance import Lack
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import Position, Positions, is_behind
+from include.protocol.participants import NEVER, Position, Positions, is_behind
 
 
 def lacks_of(pipeline: str, logs: Logs, named: Positions, heads: Positions, state: LedgerState) -> Iterator[Lack]:
@@ -35,9 +35,10 @@ def lack_of(name: str, log: TableLog | None, named: Position, head: Position, st
     """What a table lacks of that which the last landed batch has left there. Args: see `lacks_of`."""
     if is_behind(head, replace(named, left_out=False)):
         return _behind(name, named, head, state)
-    if (restored := restored_since(log, named)) is not None:
-        return _rolled_back(name, named, restored[1], state)
-    return _left_out(name, named, state) if named.left_out else None
+    restored = restored_since(log, named)
+    found = [_left_out(name, named, state)] if named.left_out else []
+    found += [_rolled_back(name, named, restored[1], state)] if restored is not None else []
+    return min(found, key=lambda lack: NEVER if lack.first is None else lack.first, default=None)
 
 
 def _behind(name: str, named: Position, head: Position, state: LedgerState) -> Lack:
