@@ -23,7 +23,7 @@ from include.participants.heads import Logs, heads_after, heads_to_begin_with, l
 from include.participants.lacks import lacks_of
 from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, FORM
-from include.protocol.beginnings import positions_to_begin_with, unnamed_batches_after
+from include.protocol.beginnings import positions_to_begin_with, unnamed_after
 from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.generations import no_later_than, rebuild
@@ -159,7 +159,7 @@ class GenerationChange:
             form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
             logs = self._logs_before()
             ended = LedgerState(generation=generation, is_whole=False)  # nothing more is known of it
-            unnamed = unnamed_batches_after(generation, log.marker(self._name, generation), stands.newest)
+            unnamed = unnamed_after(generation, log.marker(self._name, generation), stands.newest)
             heads = heads_after(self._name, logs, generation, stands.newest, unnamed=unnamed, form=form)
             stood = with_left_out(stands.positions, heads, stands.last)
             self._verify_accepted(started, ended, [*self._lacks(logs, stood, heads, state=ended)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from include.lake.log_tail import newest_infos
@@ -10,7 +10,7 @@ from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM, BatchKey
-from include.protocol.beginnings import before_what_never_landed, unnamed_batches
+from include.protocol.beginnings import Unnamed, before_what_never_landed, unnamed_by
 from include.protocol.ledger_events import FIRST_GENERATION
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position, Positions, Where, repair_due, rolled_back
@@ -110,12 +110,12 @@ def verify_ledger_not_lost(pipeline: str, target: TableLog | None, logs: Logs) -
 
 def heads_to_begin_with(pipeline: str, logs: Logs, state: LedgerState) -> dict[str, Position]:
     """Where the tables of the generation after `state`'s must stand, as far as they go on as they are."""
-    unnamed = unnamed_batches(state)
+    unnamed = unnamed_by(state)
     return heads_after(pipeline, logs, state.generation, state.positions, unnamed=unnamed, form=state.form)
 
 
 def heads_after(
-    pipeline: str, logs: Logs, generation: int, named: Positions, unnamed: Collection[BatchKey], form: int
+    pipeline: str, logs: Logs, generation: int, named: Positions, unnamed: Unnamed, form: int
 ) -> dict[str, Position]:
     """The same, if the ledger was lost.
 

@@ -9,12 +9,14 @@ from include.protocol.batch import BatchKey
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NEVER, NOWHERE, Position, Positions, is_behind
 
+Unnamed = Callable[[BatchKey], bool]
+
 
 def before_what_never_landed(
     head: Position,
     named: Position | None,
     live: Iterable[tuple[int, BatchKey]],
-    unnamed: Collection[BatchKey],
+    unnamed: Unnamed,
     restored: Callable[[int | None], tuple[int, int | None] | None],
 ) -> Position:
     """Where a table must stand that goes on as it is, because nobody says where it stood, or because it is another one
@@ -23,8 +25,8 @@ def before_what_never_landed(
 
     Args:
         named: as for `positions_to_begin_with`. live: the commits of live batches since the table was made, oldest
-            first, with their versions. unnamed: batches that name all tables which they wrote, and not this one: the
-            planned one, and the last one that has landed. restored: see `TableLog.restored`, to the newest version.
+            first, with their versions. unnamed: says of a batch that it never landed, or names all tables which it
+            wrote, so not this one. restored: see `TableLog.restored`, to the newest version.
     """
     rollback = None
     was_left_out = named is not None and named.left_out
@@ -32,9 +34,11 @@ def before_what_never_landed(
         named = replace(named, left_out=False)
     if named is not None and named.identity not in (None, head.identity):  # no landed batch names this table
         before, written = replace(NOWHERE, identity=head.identity), [version for version, _ in live]
-    elif named is None and head.batch in unnamed:
-        before = replace(head, marker=head.marker - 1, revision=0, digest=None)
-        written = [version for version, key in live if key == head.batch]
+    elif named is None and unnamed(head.batch):
+        never_landed = [(version, key) for version, key in live if unnamed(key)]
+        first = never_landed[0][1].batch_id if never_landed else head.marker
+        before = replace(head, marker=first - 1, revision=0, digest=None)
+        written = [version for version, _ in never_landed]
     elif named is not None and (rollback := restored(named.version)) is not None:
         before, written = named, [version for version, _ in live]
     elif named is not None and was_left_out:
@@ -50,22 +54,25 @@ def before_what_never_landed(
     return replace(before, version=written[0] - 1) if written else head
 
 
-def unnamed_batches(state: LedgerState) -> list[BatchKey]:
-    """See `before_what_never_landed`. A ledger that is an old copy may not know that the next one was planned."""
-    found = [BatchKey(state.generation, state.committed_through + 1)]
-    if (commit := state.last_commit) is not None and commit.positions is not None:
-        found.append(BatchKey(commit.generation, commit.batch_id))
-    return found
+def unnamed_by(state: LedgerState) -> Unnamed:
+    """See `before_what_never_landed`. A ledger that is an old copy may not know that the next batch was planned."""
+    commit, begun = state.last_commit, state.generations[-1] if state.generations else None
+    said = commit.positions if commit is not None else begun.positions if begun is not None else None
+    return _unnamed(state.generation, state.committed_through, said is not None)
 
 
-def unnamed_batches_after(generation: int, marker: int | None, named: Positions) -> list[BatchKey]:
+def unnamed_after(generation: int, marker: int | None, named: Positions) -> Unnamed:
     """The same, if the ledger was lost. The batch after the point's marker may have been planned, or not.
 
     Args:
         named: by the batch of that marker; empty: an older Lakemark wrote it.
     """
-    last = NEVER if marker is None else marker
-    return [BatchKey(generation, n) for n in ((last, last + 1) if named else (last + 1,))]
+    return _unnamed(generation, NEVER if marker is None else marker, bool(named))
+
+
+def _unnamed(generation: int, landed: int, names_tables: bool) -> Unnamed:
+    """Args: landed: the last batch that has landed. names_tables: the generation's batches name what they write."""
+    return lambda batch: batch.generation == generation and (names_tables or batch.batch_id > landed)
 
 
 def positions_to_begin_with(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from include.participants.lacks import lack_of
 from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
 from include.protocol.batch import FENCE, BatchKey
-from include.protocol.beginnings import positions_to_begin_with, unnamed_batches, unnamed_batches_after
+from include.protocol.beginnings import positions_to_begin_with, unnamed_after, unnamed_by
 from include.protocol.errors import (
     CountsDisagree,
     LakemarkError,
@@ -163,7 +163,7 @@ class Generations:
         if state.is_fresh:
             self.beside.accept()
         decided = decide(state)
-        heads = self.beside.heads_to_begin_with(state.generation, state.positions, unnamed_batches(state))
+        heads = self.beside.heads_to_begin_with(state.generation, state.positions, unnamed_by(state))
         lacks = self.lacks_beside(state, known(state, heads), heads)
         lacking = [*lacks_of_the_target(P, "target", state, self.view(state)), *lacks]
         self.verify_accepted(decided, state, lacking, accept=accept)
@@ -285,7 +285,7 @@ class Generations:
             stood = landed.metadata.positions if landed else begun.positions if begun else stood
         started = no_later_than(rebuild(generation, landed, begun, {}, self.kafka.extent(), "", ""), offsets)
         ended = LedgerState(generation=generation, is_whole=False)
-        unnamed = unnamed_batches_after(generation, marker, named or {})
+        unnamed = unnamed_after(generation, marker, named or {})
         heads = self.beside.heads_to_begin_with(generation, named or {}, unnamed)
         stood = with_left_out(stood or {}, heads, landed.metadata.batch.key if landed else None)
         self.verify_accepted(started, ended, self.lacks_beside(ended, stood, heads), accept=accept)

@@ -8,7 +8,7 @@ from functools import partial
 
 from include.participants.heads import verify_not_rolled_back
 from include.protocol.batch import FENCE, Batch, BatchKey
-from include.protocol.beginnings import before_what_never_landed
+from include.protocol.beginnings import Unnamed, before_what_never_landed
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import (
     NOWHERE,
@@ -257,7 +257,7 @@ class Beside:
         """The same, if the tables may know later generations."""
         return self.heads(max(generation, self.newest_generation()))
 
-    def heads_to_begin_with(self, generation: int, named: Positions, unnamed: list[BatchKey]) -> dict[str, Position]:
+    def heads_to_begin_with(self, generation: int, named: Positions, unnamed: Unnamed) -> dict[str, Position]:
         """As the function in `heads`."""
         heads = self.newest_heads(generation)
         for name, head in heads.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from include.protocol.batch import BatchKey
-from include.protocol.beginnings import before_what_never_landed
+from include.protocol.beginnings import before_what_never_landed, unnamed_after, unnamed_by
 from include.protocol.generations import after_a_loss
 from include.protocol.ledger_events import BatchPlanned
 from include.protocol.ledger_fold import fold
@@ -30,7 +30,7 @@ def goes_on(
     def restored(since: int | None) -> tuple[int, int] | None:
         return restore if restore is not None and since is not None and restore[1] < since < restore[0] else None
 
-    return before_what_never_landed(head, named, live, [] if pending is None else [pending], restored)
+    return before_what_never_landed(head, named, live, lambda batch: batch == pending, restored)
 
 
 def test_a_table_that_is_named_stands_at_its_head() -> None:
@@ -97,3 +97,15 @@ def test_i3_what_the_ledger_knows_of_a_table_follows_from_its_last_batch_or_its_
     begun = after_a_loss(1, [], source({}), "", "")
     assert known(fold([replace(begun, positions={})]), {"h": HEAD}) == {"h": replace(HEAD, left_out=True)}
     assert known(fold([begun]), {"h": HEAD}) == {}
+
+
+def test_i11_no_batch_of_a_generation_that_does_not_name_a_table_has_landed_there() -> None:
+    """A file named it for one late attempt only, and later batches have landed without it."""
+    late = replace(HEAD, marker=0, revision=0, version=1)
+    for commit, unnamed in ((replace(committed(batch(2)), positions={}), True), (committed(batch(2)), False)):
+        events = [event for n in range(3) for event in (BatchPlanned(batch(n)), committed(batch(n)))][:-1]
+        found = before_what_never_landed(late, None, LIVE[:1], unnamed_by(fold([*events, commit])), lambda since: None)
+        assert found == (Position(1, NEVER, 0, version=0, identity="here") if unnamed else late)
+    assert unnamed_after(2, 5, named={"h": HEAD})(BatchKey(2, 0))
+    assert [unnamed_after(2, 5, named={})(BatchKey(2, n)) for n in (5, 6)] == [False, True]
+    assert not unnamed_after(2, None, named={})(BatchKey(1, 0))
