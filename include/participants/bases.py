@@ -12,7 +12,8 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import TableDamaged, TerminalError
-from include.protocol.participants import Position, Where, base_of
+from include.protocol.participants import Position, Where
+from include.protocol.replace_base import base_of
 
 
 @dataclass(frozen=True)

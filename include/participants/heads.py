@@ -117,7 +117,7 @@ def heads_to_begin_with(pipeline: str, logs: Logs, state: LedgerState) -> dict[s
 def heads_after(
     pipeline: str, logs: Logs, generation: int, named: Positions, unnamed: Unnamed, form: int
 ) -> dict[str, Position]:
-    """The same, if the ledger was lost.
+    """The same, from what is known of a generation whose ledger was lost.
 
     Args:
         named, unnamed: as for `before_what_never_landed`, the first one by table. form: of the generation's batches.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from include.lake.table_log import TableLog
 from include.participants.bases import has_base
 from include.participants.heads import Logs, restored_since
 from include.protocol.acceptance import Lack
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NEVER, Position, Positions, is_behind
+from include.protocol.participants import NEVER, Position, Positions, is_older
 
 
 def lacks_of(pipeline: str, logs: Logs, named: Positions, heads: Positions, state: LedgerState) -> Iterator[Lack]:
@@ -33,7 +32,7 @@ def lacks_of(pipeline: str, logs: Logs, named: Positions, heads: Positions, stat
 
 def lack_of(name: str, log: TableLog | None, named: Position, head: Position, state: LedgerState) -> Lack | None:
     """What a table lacks of that which the last landed batch has left there. Args: see `lacks_of`."""
-    if is_behind(head, replace(named, left_out=False)):
+    if is_older(head, named):
         return _behind(name, named, head, state)
     restored = restored_since(log, named)
     found = [_left_out(name, named, state)] if named.left_out else []

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from include.protocol.batch import BatchKey
 from include.protocol.ledger_state import LedgerState
+from include.protocol.left_out import last_to_name
 from include.protocol.participants import NEVER, NOWHERE, Position, Positions, is_behind
 
 Unnamed = Callable[[BatchKey], bool]
@@ -56,9 +57,7 @@ def before_what_never_landed(
 
 def unnamed_by(state: LedgerState) -> Unnamed:
     """See `before_what_never_landed`. A ledger that is an old copy may not know that the next batch was planned."""
-    commit, begun = state.last_commit, state.generations[-1] if state.generations else None
-    said = commit.positions if commit is not None else begun.positions if begun is not None else None
-    return _unnamed(state.generation, state.committed_through, said is not None)
+    return _unnamed(state.generation, state.committed_through, last_to_name(state) is not None)
 
 
 def unnamed_after(generation: int, marker: int | None, named: Positions) -> Unnamed:

@@ -22,12 +22,14 @@ def with_left_out(named: Positions, heads: Positions, last: BatchKey | None) -> 
 
 
 def known(state: LedgerState, heads: Positions) -> Positions:
-    """The same, from the state of a ledger. An older Lakemark named no positions, and raised no markers in tables that
-    got no rows."""
+    """The same, from the state of a ledger."""
+    return with_left_out(state.positions, heads, last_to_name(state))
+
+
+def last_to_name(state: LedgerState) -> BatchKey | None:
+    """The batch until which batches name all tables that they wrote. None: the last one is an older Lakemark's, which
+    named no positions, and raised no markers in tables that got no rows."""
     commit, begun = state.last_commit, state.generations[-1] if state.generations else None
-    last = None
-    if commit is not None and commit.positions is not None:
-        last = BatchKey(commit.generation, commit.batch_id)
-    elif commit is None and begun is not None and begun.positions is not None:
-        last = BatchKey(begun.generation, NEVER)
-    return with_left_out(state.positions, heads, last)
+    if commit is not None:
+        return None if commit.positions is None else BatchKey(commit.generation, commit.batch_id)
+    return None if begun is None or begun.positions is None else BatchKey(begun.generation, NEVER)

@@ -11,7 +11,7 @@ Source: two-phase commit (Gray, "Notes on Data Base Operating Systems", 1978); d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
@@ -54,6 +54,12 @@ class Where(NamedTuple):
     @property
     def pipeline(self) -> str:
         return self.of.partition(" ")[0]
+
+    @property
+    def as_it_is(self) -> str:
+        """The advice to a person who wants to go on so."""
+        command = f"`lakemark reset {self.pipeline} --accept {self.table} --reason ...`"
+        return f"or, to go on with the table as it is, {command}"
 
 
 @dataclass(frozen=True)
@@ -197,28 +203,25 @@ def verify_not_behind(found: Position, named: Position, where: Where) -> None:
     Raises:
         TargetBehindLedger: it is another table, or it lacks batches.
     """
-    if not is_behind(found, named):
-        return
-    if not is_behind(found, replace(named, left_out=False)):
+    if is_older(found, named):
+        raise TargetBehindLedger(
+            what="a table that batches write beside the target is not as the last batch left it",
+            where=str(where),
+            expected=f"table id {named.identity}, {named.in_words}",
+            found=f"table id {found.identity}, {found.in_words}" if found.identity else "no table",
+            action="the table was replaced or rolled back: bring the right one back; or "
+            f"`lakemark reset {where.pipeline} --from earliest --reason ...` fills it again (changes are order-proof); "
+            f"{where.as_it_is}",
+        )
+    if named.left_out:
         raise TargetBehindLedger(
             what="the pipeline file left this table out for a time, so it lacks batches",
             where=str(where),
             expected="every batch that has landed",
             found=f"none after {named.in_words}",
             action=f"leave it out for good; or `lakemark reset {where.pipeline} --from earliest --reason ...` fills it "
-            "(changes are order-proof); or, to go on with the table as it is, "
-            f"`lakemark reset {where.pipeline} --accept {where.table} --reason ...`",
+            f"(changes are order-proof); {where.as_it_is}",
         )
-    raise TargetBehindLedger(
-        what="a table that batches write beside the target is not as the last batch left it",
-        where=str(where),
-        expected=f"table id {named.identity}, {named.in_words}",
-        found=f"table id {found.identity}, {found.in_words}" if found.identity else "no table",
-        action="the table was replaced or rolled back: bring the right one back; or "
-        f"`lakemark reset {where.pipeline} --from earliest --reason ...` fills it again (changes are order-proof); "
-        "or, to go on with the table as it is, "
-        f"`lakemark reset {where.pipeline} --accept {where.table} --reason ...`",
-    )
 
 
 def rolled_back(named: Position, version: int, back_to: int | None, where: Where) -> TargetBehindLedger:
@@ -235,45 +238,19 @@ def rolled_back(named: Position, version: int, back_to: int | None, where: Where
         expected=f"the rows of version {named.version}",
         found="the rows of an earlier time" if back_to is None else f"the rows of version {back_to}",
         action=f"`lakemark reset {where.pipeline} --from earliest --reason ...` fills it again (changes are "
-        f"order-proof); or restore version {version - 1}; or, to go on with the table as it is, "
-        f"`lakemark reset {where.pipeline} --accept {where.table} --reason ...`",
+        f"order-proof); or restore version {version - 1}; {where.as_it_is}",
     )
 
 
 def is_behind(found: Position, named: Position) -> bool:
-    """Whether a table is another one, or lacks what landed batches have left in it or would have."""
-    same_table = named.identity in (None, found.identity)
-    is_older = (found.batch, found.revision) < (named.batch, named.revision)
-    return named.left_out or not same_table or is_older
+    """Whether a table lacks what landed batches have left in it, or would have."""
+    return named.left_out or is_older(found, named)
 
 
-def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch: BatchKey, where: Where) -> int | None:
-    """The version that a Replace starts from; None: there was no table, so it starts from nothing.
-
-    It is the chain's version, moved forward over all commits up to the first one of a live batch. What maintenance, a
-    chunk or another writer did there stays.
-
-    Args:
-        chain: as for `decide`. live: the commits of live batches in the table's log, oldest first, with their versions.
-        batch: the one that is about to land. where: names the table in an error.
-
-    Raises:
-        TerminalError: the log no longer reaches back to the chain.
-    """
-    after = -1 if chain is None or chain.version is None else chain.version
-    first = next((v for v, key in live if v > after and (chain is not None or key == batch)), None)
-    if first is None:
-        raise TerminalError(
-            what="a table's log no longer tells what its last batches did",
-            where=str(where),
-            expected=f"the commits after version {after}",
-            found="none of a batch",
-            action="move the table's folder away, and "
-            f"`lakemark reset {where.pipeline} --from earliest --reason ...` fills a new one from Kafka; or, "
-            "to go on with the table as it is, with rows of a batch that may never have landed, "
-            f"`lakemark reset {where.pipeline} --accept {where.table} --reason ...`",
-        )
-    return first - 1 if first > 0 else None
+def is_older(found: Position, named: Position) -> bool:
+    """Whether a table is another one, or stands before a position."""
+    is_other = named.identity not in (None, found.identity)
+    return is_other or (found.batch, found.revision) < (named.batch, named.revision)
 
 
 def chunk_may_land(found: Position, chain: Position | None, generation: int) -> bool:

@@ -126,7 +126,7 @@ def plan_next(
         if (named := positions.get(name)) is not None:
             verify_not_behind(head, named, Where(pipeline, name))
         if head.batch >= BatchKey(state.generation, state.next_batch_id):
-            raise _never_planned(f"{pipeline}, {name}", state, head)
+            raise _never_planned(Where(pipeline, name), state, head)
     if state.pending is not None:
         verify_source(state.pending.batch, source)
         return PendingBatch(state.pending.batch)
@@ -150,14 +150,14 @@ def plan_next(
     return NewBatch(batch, sum(lags.values()) - batch.width, standing(state.positions, heads))
 
 
-def _never_planned(where: str, state: LedgerState, head: Position) -> LedgerBehindTarget:
+def _never_planned(where: Where, state: LedgerState, head: Position) -> LedgerBehindTarget:
     return LedgerBehindTarget(
         what="a table holds a batch that the ledger never planned, and the target does not",
-        where=where,
+        where=str(where),
         expected=f"at most generation {state.generation} batch {state.next_batch_id - 1}",
         found=head.in_words,
         action="the ledger and the target were restored from a copy, or lost: bring the right ones back; or "
-        f"`lakemark reset {where.partition(',')[0]} --from earliest --reason ...` begins a generation after all that "
+        f"`lakemark reset {where.pipeline} --from earliest --reason ...` begins a generation after all that "
         "the tables know",
     )
 

@@ -9,6 +9,7 @@ import pytest
 from deltalake import write_deltalake
 
 from include.audit.auditor import audit
+from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.protocol.errors import OffsetsExpired
 from include.protocol.generations import skip
@@ -17,6 +18,15 @@ from include.protocol.ranges import OffsetRange
 from tests.support.batches import batch, source
 from tests.support.hand_made import make_target
 from tests.support.tables_before import ask, folder_before, land_before, make_before, with_tables
+
+
+def planned_without(coordinator: Coordinator, given_up: OffsetRange) -> tuple[OffsetRange, ...]:
+    """The ranges of the next batch, after `lakemark ledger skip`."""
+    change = GenerationChange(coordinator, lambda: make_target(coordinator))
+    change.begin(lambda state, source: skip("p", state, source, [given_up], reason="test", started_by="test"))
+    planned = coordinator.plan()
+    assert isinstance(planned, NewBatch)
+    return planned.batch.ranges
 
 
 def test_i7_after_a_loss_topics_are_read_whole_also_if_the_file_says_latest(
@@ -41,12 +51,7 @@ def test_i7_after_a_loss_what_kafka_has_dropped_is_not_passed_over(
     land_before(make_before(coordinator, "history"), 1, batch(0))
     with pytest.raises(OffsetsExpired, match="ledger skip p --range t-0:0-5"):
         coordinator.plan()
-    given_up = [OffsetRange("t", 0, 0, 5)]
-    change = GenerationChange(coordinator, lambda: make_target(coordinator))
-    change.begin(lambda state, source: skip("p", state, source, given_up, reason="test", started_by="test"))
-    planned = coordinator.plan()
-    assert isinstance(planned, NewBatch)
-    assert planned.batch.ranges == (OffsetRange("t", 0, 5, 100),)
+    assert planned_without(coordinator, OffsetRange("t", 0, 0, 5)) == (OffsetRange("t", 0, 5, 100),)
     assert "t-0[0, 5) was given up" in " ".join(audit(coordinator.settings, coordinator.pipeline).on_record)
 
 
@@ -58,12 +63,8 @@ def test_i7_giving_up_what_is_gone_passes_no_other_topic_over(tmp_path: Path, mo
     land_before(make_before(coordinator, "history"), 1, batch(0))
     with pytest.raises(OffsetsExpired):
         coordinator.plan()
-    given_up = [OffsetRange("t", 0, 0, 5)]
-    change = GenerationChange(coordinator, lambda: make_target(coordinator))
-    change.begin(lambda state, source: skip("p", state, source, given_up, reason="test", started_by="test"))
-    planned = coordinator.plan()
-    assert isinstance(planned, NewBatch)
-    assert planned.batch.ranges == (OffsetRange("t", 0, 5, 100), OffsetRange("u", 0, 0, 50))
+    whole = OffsetRange("u", 0, 0, 50)
+    assert planned_without(coordinator, OffsetRange("t", 0, 0, 5)) == (OffsetRange("t", 0, 5, 100), whole)
 
 
 def test_i7_an_archives_rows_know_what_was_read_before_the_oldest_commit(

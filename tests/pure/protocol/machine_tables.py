@@ -20,11 +20,11 @@ from include.protocol.participants import (
     Replace,
     Stamp,
     Where,
-    base_of,
     chunk_may_land,
     decide,
     verify_not_behind,
 )
+from include.protocol.replace_base import base_of
 
 HERE = Where("p", "history")
 

@@ -22,13 +22,13 @@ from include.protocol.participants import (
     Replace,
     Stamp,
     Where,
-    base_of,
     chunk_may_land,
     decide,
     repair_due,
     standing,
 )
 from include.protocol.planning import Idle, NewBatch, plan_next
+from include.protocol.replace_base import base_of
 from tests.support.batches import COUNTS, batch, committed, source
 
 HERE = Where("p", "history")

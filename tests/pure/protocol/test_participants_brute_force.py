@@ -24,11 +24,11 @@ from include.protocol.participants import (
     Replace,
     Stamp,
     Where,
-    base_of,
     chunk_may_land,
     decide,
     repair_due,
 )
+from include.protocol.replace_base import base_of
 
 HERE = Where("p", "history")
 
