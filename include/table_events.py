@@ -17,7 +17,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.tables import table_uri
 from include.protocol.errors import TargetBehindLedger, TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
-from include.protocol.ledger_state import BatchRecord
+from include.protocol.ledger_records import BatchRecord
 from include.settings import Settings
 
 EVENT_FORMAT = 1

@@ -13,7 +13,7 @@ from airflow.providers.openlineage import conf
 
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.ledger_state import BatchRecord
+from include.protocol.ledger_records import BatchRecord
 from include.settings import Settings
 
 if TYPE_CHECKING:  # importing them costs a second

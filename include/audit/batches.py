@@ -13,7 +13,8 @@ from include.participants.records import QUARANTINE
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import GenerationStarted
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import LandedCommit, counts_of
 

@@ -160,6 +160,8 @@ def _event_line(row: JsonObject) -> str:
             text = f"{row['attempt_id'][:8]} {details['outcome']}"
         case "state_kept":
             text = "the state up to here: planning and settling read on from here"
+        case "tables_left_out":
+            text = f"{details['chunk']} lands, and the pipeline file leaves out {', '.join(details['tables'])}"
         case "audited":
             looks = [look for of_table in details["looks"].values() for look in of_table.values()]
             depth = "rows" if any("rows" in of_table for of_table in details["looks"].values()) else "log"

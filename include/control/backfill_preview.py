@@ -11,7 +11,7 @@ from include.control.settling import Settler
 from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_state import BatchRecord
+from include.protocol.ledger_records import BatchRecord
 from include.protocol.ranges import OffsetRange, TopicPartition
 
 _BATCHES_TO_ESTIMATE_FROM = 20

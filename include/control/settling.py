@@ -15,7 +15,8 @@ from include.pipeline_file.tables import Tables, table_uri
 from include.protocol.batch import BatchKey, Pin
 from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
 from include.protocol.ledger_events import BatchCommitted, Event
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.runs import RunPlan
 from include.protocol.settlement import AlreadySettled, NotLanded, Settle, rollback_between, settle

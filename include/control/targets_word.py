@@ -13,7 +13,7 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.ledger_events import FIRST_GENERATION, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_fold import fold
-from include.protocol.ledger_state import BatchRecord
+from include.protocol.ledger_records import BatchRecord
 from include.protocol.maintenance import purged_from, purged_offsets
 from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent

@@ -14,7 +14,7 @@ from include.demo.bad_batch import BadBatchOutcome
 from include.installation.stack import Stack
 from include.pipeline_file import Pipeline
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_state import BatchRecord
+from include.protocol.ledger_records import BatchRecord
 from include.settings import Settings
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from include.protocol.errors import ERRORS_BY_NAME, TerminalError
-from include.protocol.ledger_state import AttemptRecord
+from include.protocol.ledger_records import AttemptRecord
 from include.protocol.proofs import Looks, findings_of
 
 State = Literal[  # worst first

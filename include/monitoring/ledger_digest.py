@@ -23,8 +23,8 @@ from include.protocol.ledger_events import (
     PipelineAudited,
     TopicsStarted,
 )
+from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_rows import from_row
-from include.protocol.ledger_state import BatchRecord
 from include.protocol.proofs import Proofs, joined
 from include.protocol.ranges import TopicPartition
 

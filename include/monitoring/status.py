@@ -12,7 +12,8 @@ from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import Idle
 from include.settings import Settings
 

@@ -47,7 +47,9 @@ def _behind(name: str, named: Position, head: Position, state: LedgerState) -> L
 
 
 def _left_out(name: str, named: Position, state: LedgerState) -> Lack:
-    first = named.marker + 1 if state.is_whole and named.generation == state.generation else None
+    # Nothing says which offsets a chunk has read.
+    is_known = state.is_whole and named.generation == state.generation and name not in state.left_out
+    first = named.marker + 1 if is_known else None
     found = f"none after {named.in_words}: the pipeline file left it out"
     return Lack(name, expected="every batch that has landed", found=found, first=first)
 

@@ -147,6 +147,7 @@ class LedgerSnapshot:
     topic_ids: Mapping[str, str]
     cluster_id: str | None
     proofs: Proofs = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()  # see `TablesLeftOut`
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,16 @@ class BackfillEnded:
     number: int
     outcome: BackfillOutcome
     ended_by: str
+
+
+@dataclass(frozen=True)
+class TablesLeftOut:
+    """A backfill's chunk is about to land, and the pipeline file leaves out tables that live batches have written. From
+    now on they lack its changes: no position tells of a chunk."""
+
+    generation: int  # the live pipeline's
+    chunk: str  # in words
+    tables: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -184,5 +195,6 @@ Event = (
     | LedgerSnapshot
     | BackfillPlanned
     | BackfillEnded
+    | TablesLeftOut
     | PipelineAudited
 )

@@ -18,9 +18,11 @@ from include.protocol.ledger_events import (
     GenerationStarted,
     LedgerSnapshot,
     PipelineAudited,
+    TablesLeftOut,
     TopicsStarted,
 )
-from include.protocol.ledger_state import BackfillRecord, BatchRecord, LedgerState, contradiction
+from include.protocol.ledger_records import BackfillRecord, BatchRecord, contradiction
+from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Positions
 from include.protocol.proofs import Proofs, joined
 from include.protocol.ranges import TopicPartition
@@ -46,6 +48,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         first_batch_id=folding.first_batch_id,
         is_whole=folding.is_whole,
         proofs=folding.proofs,
+        left_out=folding.left_out,
     )
 
 
@@ -63,6 +66,7 @@ class _Folding:
     first_batch_id: int = 0
     is_whole: bool = True
     proofs: Proofs = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
     empty: bool = True
 
     def add(self, event: Event) -> None:
@@ -88,6 +92,10 @@ class _Folding:
                 if record is None or record.outcome is not None:
                     raise contradiction(event, "a backfill that has not ended", "none" if record is None else "an end")
                 self.backfills[event.number] = replace(record, outcome=event.outcome)
+            case TablesLeftOut():
+                if event.generation != self.generation:
+                    raise contradiction(event, f"generation {self.generation}", f"generation {event.generation}")
+                self.left_out |= {*event.tables}
             case PipelineAudited():
                 self.proofs = joined(self.proofs, event.looks)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():
@@ -111,13 +119,13 @@ class _Folding:
             record = self.batches[-1] if self.batches else None
             known = (record and (record.batch, record.commit), self.next_offsets, self.topic_ids, self.cluster_id)
             kept = ((batch, event.commit), dict(event.next_offsets), dict(event.topic_ids), event.cluster_id)
-            if (*known, self.proofs) != (*kept, event.proofs):
+            if (*known, self.proofs, self.left_out) != (*kept, event.proofs, event.left_out):
                 raise contradiction(f"snapshot after {batch}", "what the events before it add up to", "something else")
             return
         self.is_whole, self.generation, self.first_batch_id = False, batch.generation, batch.batch_id
         self.batches = [BatchRecord(batch, (), event.commit)]
         self.next_offsets, self.topic_ids = dict(event.next_offsets), dict(event.topic_ids)
-        self.cluster_id, self.proofs = event.cluster_id, event.proofs
+        self.cluster_id, self.proofs, self.left_out = event.cluster_id, event.proofs, event.left_out
 
     def _begin(self, event: GenerationStarted) -> None:
         """Numbers only grow. One that another ledger of this pipeline has had is left out."""
@@ -126,6 +134,7 @@ class _Folding:
         self.generation, self.batches, self.first_batch_id = event.generation, [], 0
         self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
         self.cluster_id = event.cluster_id
+        self.left_out = frozenset()  # its positions say what they lacked
         self.generations.append(event)
 
     def _start(self, event: TopicsStarted) -> None:

@@ -22,6 +22,7 @@ from include.protocol.ledger_events import (
     LedgerSnapshot,
     PipelineAudited,
     Rollback,
+    TablesLeftOut,
     TopicsStarted,
 )
 from include.protocol.participants import positions_from_json, positions_to_json
@@ -38,6 +39,7 @@ EventName = Literal[
     "state_kept",
     "backfill_planned",
     "backfill_ended",
+    "tables_left_out",
     "audited",
 ]
 
@@ -80,6 +82,7 @@ def to_row(event: Event) -> JsonObject:
                 "topic_ids": dict(event.topic_ids),
                 "cluster_id": event.cluster_id,
                 "proofs": proofs_to_json(event.proofs),
+                "left_out": sorted(event.left_out),
             }
             return _row("state_kept", batch.generation, batch.batch_id, details)
         case BackfillPlanned(backfill):
@@ -87,6 +90,8 @@ def to_row(event: Event) -> JsonObject:
         case BackfillEnded():
             details = {"outcome": event.outcome, "ended_by": event.ended_by}
             return _row("backfill_ended", -event.number, 0, details)
+        case TablesLeftOut():
+            return _row("tables_left_out", event.generation, 0, {"chunk": event.chunk, "tables": list(event.tables)})
         case PipelineAudited():
             details = {"started_by": event.started_by, "looks": proofs_to_json(event.looks)}
             return _row("audited", event.generation, event.batch_id, details)
@@ -115,12 +120,15 @@ def from_row(row: JsonMapping) -> Event:
                 "commit": _commit_from_json(*key, details["commit"]),
                 "next_offsets": offsets_from_json(details["next_offsets"]),
                 "proofs": proofs_from_json(details.get("proofs", {})),
+                "left_out": frozenset(details.get("left_out", ())),
             }
             return LedgerSnapshot(**{**details, **kept})
         case "backfill_planned":
             return BackfillPlanned(Backfill.from_json(details))
         case "backfill_ended":
             return BackfillEnded(-row["generation"], **details)
+        case "tables_left_out":
+            return TablesLeftOut(row["generation"], details["chunk"], tuple(details["tables"]))
         case "audited":
             return PipelineAudited(*key, details["started_by"], proofs_from_json(details["looks"]))
         case other:

@@ -5,79 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from include.protocol.backfill import Backfill, BackfillOutcome
-from include.protocol.batch import FORM, Batch, BatchKey
-from include.protocol.errors import FencedGeneration, LedgerConflict, TerminalError
+from include.protocol.backfill import Backfill
+from include.protocol.batch import FORM, BatchKey
+from include.protocol.errors import FencedGeneration, TerminalError
 from include.protocol.guard import fenced
 from include.protocol.ledger_events import (
     FIRST_GENERATION,
     REBUILT,
-    AttemptEnded,
-    AttemptStarted,
     BatchCommitted,
     GenerationStarted,
     LedgerSnapshot,
     TopicsStarted,
 )
+from include.protocol.ledger_records import BackfillRecord, BatchRecord
 from include.protocol.participants import NOWHERE, Positions
 from include.protocol.proofs import Proofs
 from include.protocol.ranges import TopicPartition
 
 _BACKFILLS_OF_A_LEDGER = 100_000  # more than any ledger will have; rows store a backfill's number in 32 bits
-
-
-@dataclass(frozen=True)
-class AttemptRecord:
-    attempt_id: str
-    host: str
-    started_by: str
-    outcome: str | None = None  # None: it runs, or was lost without a report
-    phase_seconds: Mapping[str, float] = field(default_factory=dict)
-    problem: str | None = None
-
-    def after(self, ended: AttemptEnded) -> AttemptRecord:
-        """The record after an attempt has ended, this one or another."""
-        if ended.attempt_id != self.attempt_id:
-            return self
-        return replace(self, outcome=ended.outcome, phase_seconds=ended.phase_seconds, problem=ended.problem)
-
-
-@dataclass(frozen=True)
-class BatchRecord:
-    batch: Batch
-    attempts: tuple[AttemptRecord, ...] = ()
-    commit: BatchCommitted | None = None
-    stands_on: Positions = field(default_factory=dict)  # where all other tables stood when it was planned
-
-    def seconds_of(self, attempt_id: str) -> float | None:
-        """How long an attempt's phases took in total; None if it has not reported."""
-        phases = next((a.phase_seconds for a in self.attempts if a.attempt_id == attempt_id), {})
-        return round(sum(phases.values()), 3) if phases else None
-
-    def after(self, event: AttemptStarted | AttemptEnded | BatchCommitted) -> BatchRecord:
-        """The record after `event`, which is about this batch.
-
-        Raises:
-            LedgerConflict: the event cannot follow.
-        """
-        match event:
-            case AttemptStarted():
-                started = AttemptRecord(event.attempt_id, event.host, event.started_by)
-                return replace(self, attempts=(*self.attempts, started))
-            case AttemptEnded():
-                return replace(self, attempts=tuple(a.after(event) for a in self.attempts))
-            case BatchCommitted():
-                if self.commit is not None:
-                    raise contradiction(event, "one commit of a batch", "a second one")
-                if event.fingerprint != self.batch.fingerprint:
-                    raise contradiction(event, f"fingerprint {self.batch.fingerprint}", event.fingerprint)
-                return replace(self, commit=event)
-
-
-@dataclass(frozen=True)
-class BackfillRecord:
-    backfill: Backfill
-    outcome: BackfillOutcome | None = None  # None: it has not ended
 
 
 @dataclass(frozen=True)
@@ -97,6 +42,7 @@ class LedgerState:
     first_batch_id: int = 0  # the first known batch; above 0 only in a recent state
     is_whole: bool = True
     proofs: Proofs = field(default_factory=dict)  # the newest looks of audits, of any generation
+    left_out: frozenset[str] = frozenset()  # tables that lack the changes of a chunk (see `TablesLeftOut`)
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -143,6 +89,7 @@ class LedgerState:
             topic_ids=self.topic_ids,
             cluster_id=self.cluster_id,
             proofs=self.proofs,
+            left_out=self.left_out,
         )
 
     def knows(self, key: BatchKey) -> bool:
@@ -154,11 +101,12 @@ class LedgerState:
     def positions(self) -> Positions:
         """Where the tables before the point must stand, as the last landed batch has left them. A table that is not
         here is accepted as it is."""
+        named: Positions = (self.generations[-1].positions or {}) if self.generations else {}
         if self.pending is not None:
-            return self.pending.stands_on
-        if (commit := self.last_commit) is not None:
-            return commit.positions or {}
-        return (self.generations[-1].positions or {}) if self.generations else {}
+            named = self.pending.stands_on
+        elif (commit := self.last_commit) is not None:
+            named = commit.positions or {}
+        return {**named, **{name: replace(named[name], left_out=True) for name in self.left_out & named.keys()}}
 
     def known_before(self, batch_id: int) -> BatchCommitted | GenerationStarted | None:
         """What the ledger knows of the target before a batch: the commit of the batch before, or how the generation
@@ -284,15 +232,3 @@ class LedgerState:
                 action="nothing; if you want it after all, ask for a new one",
             )
         return record.backfill
-
-
-def contradiction(where: object, expected: str, found: str) -> LedgerConflict:
-    """The error of an event that cannot follow those before it."""
-    return LedgerConflict(
-        what="the ledger's events contradict each other",
-        where=str(where),
-        expected=expected,
-        found=found,
-        action="something other than Lakemark wrote the ledger, or it is damaged; the target's log is the truth: "
-        "compare both with `lakemark audit NAME`; `lakemark ledger rebuild NAME` makes the ledger again from that log",
-    )

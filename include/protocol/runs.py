@@ -12,7 +12,8 @@ from typing import Self
 
 from include.protocol.batch import BatchKey
 from include.protocol.json_data import JsonMapping, JsonObject
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
 

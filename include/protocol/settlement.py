@@ -10,7 +10,8 @@ from include.protocol.counts import BatchCounts, MergeCounts, account
 from include.protocol.errors import CountsDisagree, FencedGeneration, LedgerBehindTarget, TargetBehindLedger
 from include.protocol.guard import fenced, verify_fingerprint
 from include.protocol.ledger_events import EARLIEST, FIRST_GENERATION, BatchCommitted, GenerationStarted, Rollback
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.ledger_state import LedgerState
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from include.monitoring.overview import Seen
 from include.participants.catalog import Catalog
 from include.pipeline_file.schedule import in_words
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_state import AttemptRecord
+from include.protocol.ledger_records import AttemptRecord
 from include.protocol.ranges import TopicPartition
 
 

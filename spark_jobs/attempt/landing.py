@@ -28,6 +28,7 @@ from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import RetryableError
 from include.protocol.guard import fenced
+from include.protocol.ledger_events import TablesLeftOut
 from include.protocol.participants import (
     NOWHERE,
     Leave,
@@ -214,6 +215,7 @@ class Landing:
         self.verify_still_planned()
         if batch.batch_id == 0:
             self._fence(self.work.target, is_point=True)
+        self._say_what_a_chunk_leaves_out()
         metadata = replace(self.metadata(participant, part, 0), positions=None if batch.is_chunk else dict(positions))
         fault_point("attempt.before_merge")
 
@@ -223,6 +225,14 @@ class Landing:
             return True
 
         self._tried(part, land, self.verify_not_landed)
+
+    def _say_what_a_chunk_leaves_out(self) -> None:
+        """Records it before the chunk lands, so that nobody is told too late: no position speaks of chunks."""
+        names, chunk = self.work.chunk_leaves_out, str(self.work.batch)
+        if names:
+            Ledger(Tables.of(self.settings, self.work.pipeline).ledger).append(
+                lambda state: [TablesLeftOut(state.generation, chunk, names)], about=None
+            )
 
     def _tried(self, part: Part, land: Callable[[DataFrame], T], landed: Callable[[], T | None]) -> T:
         """Calls `land` until it succeeds: again after a conflict with other work, and without the hint once memory was

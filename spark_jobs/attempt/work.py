@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
 from include.participants.participant import Participant
 from include.participants.point import verify_point
 from include.participants.records import ARCHIVE
@@ -104,6 +105,14 @@ class Work:
         has_it = {ARCHIVE} if self.archive is not None else set()
         lacks = self.stands_on.keys() - has_it if self.batch.ranges else set()
         return {name: replace(at, left_out=at.left_out or name in lacks) for name, at in self.stands_on.items()}
+
+    @property
+    def chunk_leaves_out(self) -> tuple[str, ...]:
+        """The tables that a chunk should write, as live batches have done, and that the pipeline file leaves out."""
+        if not self.batch.is_chunk or self.makes_new_table:
+            return ()
+        unwritten = self.stands_on.keys() - {p.name for p in Catalog.of(self.pipeline).before} - {ARCHIVE}
+        return tuple(sorted(name for name in unwritten if not self.stands_on[name].left_out))
 
     @property
     def generation(self) -> int:

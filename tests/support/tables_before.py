@@ -75,6 +75,19 @@ def with_one_batch(folder: Path) -> Coordinator:
     return found
 
 
+def with_batches(folder: Path, batches: int) -> Coordinator:
+    """A pipeline of which batches have landed in the history, in versions 1, 2, ..., and in the target."""
+    found = with_tables(folder)
+    history, target = make_before(found, "history"), make_target(found)
+    for n in range(batches):
+        positions = {"history": land_before(history, n + 1, batch(n))}
+        land_at_the_point(target, n + 1, batch(n), positions)
+    found.ledger.append(
+        lambda state: [begun_with(batch(0)), *events_of(*map(batch, range(batches)), positions=positions)]
+    )
+    return found
+
+
 def events_of(*batches: Batch, positions: Positions | None = None) -> list[Event]:
     """A ledger in which these batches have landed; the last one has left the tables at these positions."""
     found: list[Event] = []

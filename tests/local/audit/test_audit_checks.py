@@ -30,7 +30,8 @@ from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_fold import fold
-from include.protocol.ledger_state import BackfillRecord, BatchRecord, LedgerState
+from include.protocol.ledger_records import BackfillRecord, BatchRecord
+from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import LandedCommit
 from tests.support.batches import batch, committed, landed, merged, source

@@ -14,7 +14,8 @@ from include.control.coordinator import Coordinator
 from include.lake.ledger import Ledger
 from include.protocol.batch import Batch
 from include.protocol.ledger_events import BatchPlanned
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position
 from include.protocol.settlement import LandedCommit
 from tests.support.batches import batch, committed, landed, source

@@ -10,16 +10,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from include.audit.auditor import audit
 from include.cli.command import main
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.posix import PosixLogStore
-from include.lake.table_log import TableLog
-from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.fence import Fence
-from include.protocol.batch import FENCE
 from include.protocol.errors import LedgerBehindTarget, RetryableError, TargetBehindLedger
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.participants import NOWHERE
@@ -28,31 +23,16 @@ from tests.support.batches import batch, source
 from tests.support.hand_made import known_to_commands, make_target
 from tests.support.tables_before import (
     ask,
-    begun_with,
-    events_of,
     folder_before,
     land_at_the_point,
     land_before,
     make_before,
     reset,
-    with_one_batch,
+    with_batches,
     with_tables,
 )
 
 TP = TopicPartition("t", 0)
-
-
-def with_batches(folder: Path, batches: int) -> Coordinator:
-    """A pipeline of which batches have landed in the history, in versions 1, 2, ..., and in the target."""
-    found = with_tables(folder)
-    history, target = make_before(found, "history"), make_target(found)
-    for n in range(batches):
-        positions = {"history": land_before(history, n + 1, batch(n))}
-        land_at_the_point(target, n + 1, batch(n), positions)
-    found.ledger.append(
-        lambda state: [begun_with(batch(0)), *events_of(*map(batch, range(batches)), positions=positions)]
-    )
-    return found
 
 
 def rebuilt(coordinator: Coordinator, *accepted: str) -> GenerationStarted:
@@ -215,55 +195,6 @@ def test_i11_a_rebuild_takes_back_what_never_landed_also_from_a_table_that_lacks
     land_before(history, 5, batch(0, generation=2))
     DeltaTable(str(coordinator.tables.target)).restore(1)
     assert (rebuilt(coordinator, "history").positions or {})["history"] == (begun.positions or {})["history"]
-
-
-@pytest.mark.usefixtures("_kafka")
-def test_i3_a_table_that_the_file_left_out_for_a_time_is_filled_or_accepted(tmp_path: Path) -> None:
-    """Two batches landed without it."""
-    coordinator = with_tables(tmp_path)
-    at = land_before(make_before(coordinator, "history"), 1, batch(0))
-    target = make_target(coordinator)
-    land_at_the_point(target, 1, batch(0), {"history": at})
-    positions = {"history": replace(at, left_out=True)}
-    for n in (1, 2):
-        land_at_the_point(target, n + 1, batch(n), positions)
-    first, rest = events_of(batch(0), positions={"history": at}), events_of(batch(1), batch(2), positions=positions)
-    coordinator.ledger.append(lambda state: [begun_with(batch(0)), *first, *rest])
-    for asks in (coordinator.plan, lambda: reset(coordinator)):
-        with pytest.raises(TargetBehindLedger, match=r"left (this table|it) out"):
-            asks()
-    report = audit(coordinator.settings, coordinator.pipeline)
-    assert [f.table for f in report.findings if "left this table out" in f.what] == ["history"]
-    with pytest.raises(TargetBehindLedger, match="reset p --from 1"):
-        reset(coordinator)
-    DeltaTable(folder_before(coordinator, "history")).restore(0)
-    with pytest.raises(TargetBehindLedger, match="reset p --from 0"):
-        reset(coordinator)
-    DeltaTable(folder_before(coordinator, "history")).restore(1)
-    started = reset(coordinator, 1)
-    assert started.start_offsets == {TP: 10}
-    found = (started.positions or {})["history"]
-    assert found == replace(at, digest=None, version=found.version)
-
-
-@pytest.mark.usefixtures("_kafka")
-def test_i5_a_table_that_the_file_left_out_at_a_reset_is_fenced_before_it_is_written_again(tmp_path: Path) -> None:
-    coordinator = with_one_batch(tmp_path)
-    without = with_tables(tmp_path, target={"table": "lake://silver/p"})
-    started = reset(without)
-    history = LakeUri(str(folder_before(coordinator, "history")))
-    assert marker_of(history) == 0
-    Fence(coordinator.settings, coordinator.pipeline, started).raise_in(history, is_point=False)
-    assert marker_of(history) == FENCE
-    log = TableLog.open(history)
-    assert log is not None
-    assert log.position("p", 2).batch == (1, 0), "it stands where it stood"
-
-
-def marker_of(table: LakeUri) -> int | None:
-    log = TableLog.open(table)
-    assert log is not None
-    return log.marker("p", 1)
 
 
 @pytest.mark.usefixtures("_kafka")

@@ -22,7 +22,7 @@ from include.protocol.ledger_events import (
     GenerationStarted,
 )
 from include.protocol.ledger_fold import fold
-from include.protocol.ledger_state import AttemptRecord
+from include.protocol.ledger_records import AttemptRecord
 from include.protocol.proofs import Look
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed

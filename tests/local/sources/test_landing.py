@@ -12,7 +12,8 @@ from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned, GenerationStarted, TopicsStarted
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.sources.landing import LandingSource

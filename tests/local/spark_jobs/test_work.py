@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Position
 from spark_jobs.attempt.work import Work
 from tests.support.batches import batch
+from tests.support.hand_made import coordinator_of
 
 AT = Position(1, 0, 0, "d", version=1, identity="t")
 OUT = replace(AT, left_out=True)
@@ -36,3 +38,15 @@ def test_i3_a_table_that_the_file_leaves_out_lacks_the_batch(
     pipeline = Pipeline.model_construct(name="p")
     work = Work(pipeline, of, table, state=LedgerState(), next_offsets={}, stands_on=was, archive=archive)
     assert work.positions_without_it == stands
+
+
+def test_i3_a_chunk_leaves_out_what_live_batches_have_written_and_the_file_does_not_name(
+    tmp_path: Path,
+) -> None:
+    """An archive holds the chunk's records already, and the quarantine is always there."""
+    was = {"archive": AT, "history": AT, "lake://old": OUT, "quarantine": AT}
+    pipeline, table = coordinator_of(tmp_path).pipeline, LakeUri("/lake/t")
+    work = Work(pipeline, batch(0, generation=-1), table, state=LedgerState(), next_offsets={}, stands_on=was)
+    assert work.chunk_leaves_out == ("history",)
+    assert replace(work, makes_new_table=True).chunk_leaves_out == (), "it leaves all such tables alone"
+    assert replace(work, batch=batch(0)).chunk_leaves_out == (), "positions tell of a batch"

@@ -140,6 +140,7 @@ class Beside:
     missing: dict[str, set[Row]] = field(default_factory=dict)  # by table: what it may lack since it was lost
     made: int = 0  # tables in the place of lost ones
     left_out: set[str] = field(default_factory=set)  # the pipeline file does not name these now
+    lack_chunks: set[str] = field(default_factory=set)  # the file left these out while a chunk landed
     unknown: set[str] = field(default_factory=set)  # nor did it when the ledger was lost: nobody knows what they hold
 
     @property
@@ -217,7 +218,8 @@ class Beside:
         table.digests[batch.generation, number] = (digest, table.version)
         return table.position(batch.generation)
 
-    def chunk_lands(self, chunk: int, state: LedgerState, killed: bool) -> None:
+    def chunk_lands(self, chunk: int, state: LedgerState, killed: bool) -> bool:
+        """Whether it comes as far as the point."""
         row: Row = (chunk, "chunk")
         self.tried.add(row)
         for name in self.left_out:
@@ -226,13 +228,14 @@ class Beside:
             if table.identity is None:
                 self.make(table)
             if table.markers.get(state.generation) == FENCE:
-                return
+                return False
             if not chunk_may_land(table.position(state.generation), state.positions.get(name), state.generation):
-                return
+                return False
             table.versions.append(Version(None, table.versions[-1].rows | {row}, by_chunk=True))
             if killed:
-                return
+                return False
         self.chunks.add(row)
+        return True
 
     def forget(self, of: Callable[[BatchKey | int], bool]) -> None:
         """Nobody knows any more whether these batches had landed."""

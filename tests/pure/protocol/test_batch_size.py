@@ -10,8 +10,9 @@ import pytest
 from include.protocol.batch_size import LEAST_OFFSETS, offsets_at_most
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BatchCommitted, BatchPlanned
 from include.protocol.ledger_fold import fold
+from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_rows import from_row, to_row
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_state import LedgerState
 from include.protocol.settlement import Settle, settle
 from tests.support.batches import batch, committed, landed
 

@@ -16,7 +16,8 @@ from include.protocol.errors import (
 from include.protocol.guard import AlreadyApplied, Apply, guard
 from include.protocol.ledger_events import BatchPlanned, Rollback
 from include.protocol.ledger_fold import fold
-from include.protocol.ledger_state import BatchRecord, LedgerState
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.ledger_state import LedgerState
 from include.protocol.settlement import (
     AlreadySettled,
     NotLanded,

@@ -14,6 +14,7 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     PipelineAudited,
+    TablesLeftOut,
     TopicsStarted,
 )
 from include.protocol.ledger_fold import fold
@@ -26,6 +27,8 @@ SECOND = GenerationStarted(2, {TopicPartition("t", 0): 5}, {"t": "id-t"}, "clust
 START = TopicsStarted(1, 0, {TopicPartition("t", 0): 0}, {"t": "id-t"}, "cluster")
 LOOK = Look(1, 4, "2026-01-01T00:00:00+00:00", findings=0, version=7)
 AUDITED = PipelineAudited(1, 4, "me@host", {"target": {"log": LOOK, "rows": LOOK}, "archive": {"log": LOOK}})
+
+LEFT_OUT = TablesLeftOut(1, "p backfill 1 chunk 0", ("history",))
 
 
 def test_the_fold_tells_progress_and_attempts() -> None:
@@ -63,6 +66,7 @@ def test_the_fold_tells_progress_and_attempts() -> None:
         [SECOND, SECOND],
         [BatchPlanned(batch(0, generation=2))],
         [SECOND, BatchPlanned(batch(0, ("t", 0, 6, 9), generation=2))],
+        [SECOND, LEFT_OUT],
     ],
     ids=[
         "not first",
@@ -79,6 +83,7 @@ def test_the_fold_tells_progress_and_attempts() -> None:
         "a generation twice",
         "a generation without a start",
         "not from the generation's start",
+        "left out in an ended generation",
     ],
 )
 def test_i1_events_that_cannot_follow_are_refused(events: list) -> None:
@@ -129,7 +134,8 @@ def test_offsets_before_any_batch() -> None:
         replace(SECOND, skipped=(OffsetRange("t", 0, 3, 5),), target_version=7),
         committed(batch(4)),
         AUDITED,
-        fold([BatchPlanned(batch(0)), committed(batch(0)), AUDITED]).snapshot(),
+        LEFT_OUT,
+        fold([BatchPlanned(batch(0)), committed(batch(0)), AUDITED, LEFT_OUT]).snapshot(),
     ],
     ids=lambda event: type(event).__name__,
 )
@@ -162,3 +168,12 @@ def test_a_kept_state_holds_the_proofs_so_far_and_one_of_an_earlier_lakemark_hol
     row = to_row(fold(before).snapshot())
     del row["details"]["proofs"]
     assert fold([*before, from_row(row)]).proofs == {}
+
+
+def test_i3_a_kept_state_holds_what_chunks_have_left_out_and_a_generation_begins_without() -> None:
+    before = [BatchPlanned(batch(0)), committed(batch(0))]
+    kept = fold([*before, LEFT_OUT]).snapshot()
+    assert fold([kept]).left_out == fold([*before, LEFT_OUT, kept]).left_out == {"history"}
+    with pytest.raises(LedgerConflict, match="contradict"):
+        fold([*before, kept])
+    assert fold([*before, LEFT_OUT, SECOND]).left_out == frozenset()

@@ -25,7 +25,7 @@ from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import to_row
 from include.protocol.planning import verify_source
 from include.protocol.proofs import Depth, Look
-from tests.pure.protocol.machine_promotions import Promotions
+from tests.pure.protocol.machine_backfills import Backfills
 from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ DISASTERS = (
 WHICH = st.integers(0, 999)  # which one of those that there are, counted round and round
 
 
-class Protocol(Promotions, RuleBasedStateMachine):
+class Protocol(Backfills, RuleBasedStateMachine):
     # what can happen
 
     @rule(partition=st.integers(0, PARTITIONS - 1), records=st.integers(1, 6))
@@ -113,7 +113,7 @@ class Protocol(Promotions, RuleBasedStateMachine):
     @rule(chunk=st.integers(0, 9), killed=st.booleans())
     def a_chunk_lands(self, chunk: int, killed: bool) -> None:
         with suppress(LakemarkError):
-            self.beside.chunk_lands(chunk, fold(self.ledger), killed)
+            self.chunk_lands(chunk, killed)
 
     @rule(name=st.sampled_from(["history", "quarantine"]))
     def maintenance(self, name: str) -> None:
@@ -191,8 +191,7 @@ class Protocol(Promotions, RuleBasedStateMachine):
             case "another writer":
                 self.target.doubled = not self.target.doubled
             case "ledger":  # lost, or replaced by an old copy
-                del self.ledger[which % (len(self.ledger) + 1) :]
-                self.ledger_was_lost = True
+                self.lose_ledger(which % (len(self.ledger) + 1))
                 known = {c.metadata.batch.key for c in self.target.landed}
                 if not known or any(key not in known for key, _ in self.beside.landed):
                     self.beside.accept()
@@ -204,7 +203,7 @@ class Protocol(Promotions, RuleBasedStateMachine):
                 settled = {BatchKey(e.generation, e.batch_id) for e in self.ledger if isinstance(e, BatchCommitted)}
                 self.beside.forget(lambda key: key not in settled)
                 if what == "both":
-                    self.ledger, self.ledger_was_lost = [], True
+                    self.lose_ledger(0)
                     self.beside.accept()
                     self.beside.unknown |= self.beside.left_out
 
@@ -235,12 +234,18 @@ class Protocol(Promotions, RuleBasedStateMachine):
                 assert offsets >= set(range(first, max(offsets, default=-1) + 1)), (incarnation, partition)
 
     @invariant()
+    def i3_a_table_that_lacks_a_chunk_is_named_until_it_begins_anew(self) -> None:
+        state = fold(self.ledger)
+        for name in self.beside.lack_chunks:
+            assert state.positions[name].left_out, name
+
+    @invariant()
     def a_recent_state_says_what_the_whole_ledger_says(self) -> None:
         whole, recent = fold(self.ledger), self.recent()
         assert recent.batches == whole.batches[recent.first_batch_id :] or not recent.is_whole
         for name in ("generation", "next_batch_id", "committed_through", "next_offsets", "committed_offsets"):
             assert getattr(recent, name) == getattr(whole, name), name
-        for name in ("topic_ids", "cluster_id", "pending", "last_commit", "target_version", "proofs"):
+        for name in ("topic_ids", "cluster_id", "pending", "last_commit", "target_version", "proofs", "positions"):
             assert getattr(recent, name) == getattr(whole, name), name
 
     @invariant()

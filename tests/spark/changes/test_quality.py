@@ -27,7 +27,13 @@ NAMED = rule("expect_column_values_to_not_be_null", column="name")
 CHEAP = rule("expect_column_values_to_be_between", column="price", min_value=0, max_value=100)
 
 
-def with_suite(world: World, *rules: dict[str, Any], again: Pipeline | None = None, **quality: Any) -> Pipeline:
+def with_suite(
+    world: World,
+    *rules: dict[str, Any],
+    again: Pipeline | None = None,
+    target: dict[str, Any] | None = None,
+    **quality: Any,
+) -> Pipeline:
     """A pipeline with these rules. Args: again: a pipeline whose file is written once more."""
     world.write_suite("shop", rules)
     topic, name = (again.source.topics[0], again.name) if again else (world.topic(1), None)
@@ -37,6 +43,7 @@ def with_suite(world: World, *rules: dict[str, Any], again: Pipeline | None = No
         source={"schema": SCHEMA},
         change={"keys": ["id"], "order_by": ["seq"], "delete_when": "op = 'd'"},
         quality={"suite": "shop", **quality},
+        target=target or {},
     )
 
 

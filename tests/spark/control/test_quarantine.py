@@ -11,7 +11,8 @@ import pytest
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
 from tests.spark.changes.test_quality import CHEAP, NAMED, send, with_suite
-from tests.support.world import World, as_dict
+from tests.support.advice import follow
+from tests.support.world import World, as_dict, read_table
 
 
 def reasons(world: World, pipeline: Pipeline) -> dict[str, dict[str, int]]:
@@ -119,4 +120,22 @@ def test_i5_a_cancelled_replay_leaves_what_it_has_applied_and_the_rest_waits(wor
     quarantine(world, "replay", pipeline.name)
     assert prices(world, pipeline) == {1: 500, 2: 600}
     assert reasons(world, pipeline) == {PRICE: {"replayed": 2}}
+    assert audit(world.settings, pipeline, deep=True).findings == ()
+
+
+@pytest.mark.slow
+def test_i3_a_history_that_the_file_left_out_while_a_replay_landed_is_filled(world: World) -> None:
+    """No batch has landed meanwhile, so no position tells. The test does what the error says."""
+    target = {"history_table": "lake://silver/left_out_by_a_replay"}
+    pipeline = with_suite(world, CHEAP, quarantine_max_percent=80, target=target)
+    send(world, pipeline, {"id": 1, "price": 500}, {"id": 2})
+    world.run_batch(pipeline)
+    with_suite(world, NAMED, again=pipeline)
+    quarantine(world, "replay", pipeline.name)
+    pipeline = with_suite(world, NAMED, again=pipeline, target=target)
+    assert {finding.table for finding in audit(world.settings, pipeline).findings} == {"history"}
+    assert [error["error"] for error in follow(world, pipeline)] == ["TargetBehindLedger"]
+    history = world.table(pipeline, "history")
+    assert history is not None
+    assert {row["id"] for row in read_table(history)} == {1, 2}
     assert audit(world.settings, pipeline, deep=True).findings == ()

@@ -1,22 +1,49 @@
-"""Backfills into a new table that takes the target's place, over the pure functions, as thin as the real shells."""
+"""Backfills, beside the live pipeline and into a new table that takes the target's place, over the pure functions, as
+thin as the real shells."""
 
 from __future__ import annotations
 
 from include.protocol.backfill import Backfill
 from include.protocol.backfill_planning import everything
 from include.protocol.generations import take_over
-from include.protocol.ledger_events import PROMOTION, BackfillEnded, BackfillPlanned, GenerationStarted
+from include.protocol.ledger_events import (
+    PROMOTION,
+    BackfillEnded,
+    BackfillPlanned,
+    Event,
+    GenerationStarted,
+    TablesLeftOut,
+)
 from include.protocol.ledger_fold import fold
 from tests.pure.protocol.machine_batches import Batches
 from tests.pure.protocol.machine_world import P, Record, Swap, number, records_within
 
 
-class Promotions(Batches):
-    """A pipeline whose target may be made anew as a whole."""
+class Backfills(Batches):
+    """A pipeline whose target may be made anew as a whole, and that chunks land beside."""
 
     def __init__(self) -> None:
         super().__init__()
         self.new_tables: dict[int, frozenset[Record]] = {}  # by the number of the backfill that has made one
+
+    def chunk_lands(self, chunk: int, killed: bool) -> None:
+        """`Landing`'s way of a chunk. The file leaves out the same tables from its beginning to its end."""
+        state = fold(self.ledger)
+        if self.beside.chunk_lands(chunk, state, killed):
+            left_out = self.beside.left_out & state.positions.keys()
+            self.append([TablesLeftOut(state.generation, str(chunk), tuple(left_out))])
+            self.beside.lack_chunks |= left_out
+
+    def append(self, events: list[Event]) -> None:
+        super().append(events)
+        if any(isinstance(event, GenerationStarted) for event in events):
+            self.beside.lack_chunks &= self.beside.left_out  # the others begin anew
+
+    def lose_ledger(self, until: int) -> None:
+        """Args: until: how many events an old copy holds that took its place."""
+        del self.ledger[until:]
+        self.ledger_was_lost = True
+        self.beside.lack_chunks.clear()
 
     def make_new_table(self) -> None:
         """Plans a backfill of everything, and lands its only chunk, in a table that nobody reads yet."""
