@@ -6,6 +6,7 @@ Airflow, the command line and the job all call it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,11 +19,19 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.participants.heads import heads_of
 from include.participants.point import verify_point
+from include.participants.records import ARCHIVE
 from include.pipeline_file import LANDING, find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.batch_size import offsets_at_most
 from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, TargetBehindLedger
-from include.protocol.handover import Overtaken, in_archive_too, may_be_overtaken, only_in_archive, resumed
+from include.protocol.handover import (
+    Overtaken,
+    hole_in,
+    in_archive_too,
+    may_be_overtaken,
+    only_in_archive,
+    resumed,
+)
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import (
@@ -34,7 +43,7 @@ from include.protocol.planning import (
     plan_next,
     start_topics,
 )
-from include.protocol.ranges import OffsetRange
+from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.runs import RunPlan
 from include.protocol.settlement import verify_ledger_not_behind
 from include.sources.archive import records_in
@@ -235,8 +244,13 @@ class Coordinator(Settler):
                     "%s: partitions were added: %s. %s", self.pipeline.name, ", ".join(map(str, added)), warning
                 )
         if started is not None and (merging := self._merging) is not None:
-            return resumed(started, merging.ledger.recent())
+            return resumed(started, merging.ledger.recent(), merging.hole_in_the_archive(started.topic_ids))
         return started
+
+    def hole_in_the_archive(self, topic_ids: Mapping[str, str]) -> Mapping[TopicPartition, int]:
+        """Where a hole in the archive begins: the pipeline file left it out for a time, and nobody has filled it."""
+        stands = self.ledger.recent().positions.get(ARCHIVE)
+        return hole_in(ARCHIVE, self.ledger.events(), topic_ids) if stands is not None and stands.left_out else {}
 
 
 class _HasMovedOnError(Exception):

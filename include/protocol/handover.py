@@ -7,7 +7,7 @@ counted, and the landing passes over only those that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from include.protocol.batch import Batch, BatchKey
@@ -82,10 +82,30 @@ def may_be_overtaken(landing: LedgerState, merging: LedgerState) -> bool:
     )
 
 
-def resumed(started: TopicsStarted, merged: LedgerState) -> TopicsStarted:
-    """A landing's topics start where the pipeline's merges ended, if it has read Kafka without `merge_every`."""
-    offsets = merged.committed_in(started.topic_ids)
+def resumed(started: TopicsStarted, merged: LedgerState, hole: Mapping[TopicPartition, int]) -> TopicsStarted:
+    """A landing's topics start where the pipeline's merges ended, if it has read Kafka without `merge_every`; or where
+    the archive's hole begins. Args: hole: see `hole_in`."""
+    offsets = {**merged.committed_in(started.topic_ids), **hole}
     return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
+
+
+def hole_in(archive: str, merging: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Where the first records of these topics lie that were merged while the pipeline file left the archive out.
+
+    Args:
+        archive: its name in positions. merging: all events of the half that merges.
+    """
+    stood = ((batch, commit.positions or {}) for batch, commit in _committed(merging))
+    return _firsts((b for b, positions in stood if archive in positions and positions[archive].left_out), topic_ids)
+
+
+def archived_from(archive: str, merging: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Where the first records of these topics lie that the pipeline's own batches have archived.
+
+    Args: see `hole_in`.
+    """
+    stood = ((batch, (commit.positions or {}).get(archive)) for batch, commit in _committed(merging))
+    return _firsts((b for b, at in stood if at is not None and at.batch == b.key), topic_ids)
 
 
 def only_in_archive(
@@ -123,6 +143,18 @@ def in_archive_too(error: OffsetsExpired, pipeline: str) -> OffsetsExpired:
     )
 
 
+def starts_in(landing: Sequence[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Where a landing has begun to read these topics: the lowest offset of any generation. A ledger that was rebuilt
+    knows batches from before its first generation."""
+    found = _firsts((batch for batch, _ in _committed(landing)), topic_ids)
+    for event in landing:
+        if isinstance(event, TopicsStarted | GenerationStarted):
+            for tp, offset in event.start_offsets.items():
+                if event.topic_ids.get(tp.topic) == topic_ids.get(tp.topic):
+                    found[tp] = min(found.get(tp, offset), offset)
+    return found
+
+
 def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
     """The farthest offsets that a landing has reached in these topics, in any generation."""
     planned: dict[BatchKey, Batch] = {}
@@ -143,6 +175,27 @@ def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[Top
     return found
 
 
+def _committed(events: Iterable[Event]) -> Iterator[tuple[Batch, BatchCommitted]]:
+    """The batches of a ledger that have landed, in order, each with its commit."""
+    planned: dict[BatchKey, Batch] = {}
+    for event in events:
+        match event:
+            case BatchPlanned(batch):
+                planned[batch.key] = batch
+            case BatchCommitted() if (key := BatchKey(event.generation, event.batch_id)) in planned:
+                yield planned[key], event
+
+
+def _firsts(batches: Iterable[Batch], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Where the first ranges of these topics begin, by partition."""
+    found: dict[TopicPartition, int] = {}
+    for batch in batches:
+        for r in batch.ranges:
+            if batch.topic_ids.get(r.topic) == topic_ids.get(r.topic):
+                found[r.topic_partition] = min(r.start_offset, found.get(r.topic_partition, r.start_offset))
+    return found
+
+
 def _read_between(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
@@ -151,14 +204,7 @@ def _read_between(
 ) -> list[tuple[Batch, int]] | None:
     """The newest batches that together hold everything from `starts` to `ends`, each with the number of records that it
     read. None if they are not known."""
-    planned: dict[BatchKey, Batch] = {}
-    committed: list[tuple[Batch, int | None]] = []
-    for event in merging:
-        match event:
-            case BatchPlanned():
-                planned[event.batch.key] = event.batch
-            case BatchCommitted() if (batch := planned.get(BatchKey(event.generation, event.batch_id))) is not None:
-                committed.append((batch, event.counts.read if event.counts else None))
+    committed = [(batch, commit.counts.read if commit.counts else None) for batch, commit in _committed(merging)]
     found: list[tuple[Batch, int]] = []
     left = dict(ends)  # the search goes down from here
     for batch, read in reversed(committed):

@@ -17,12 +17,12 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.point import verify_point
+from include.participants.records import ARCHIVE
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError, TerminalError
-from include.protocol.handover import farthest
-from include.protocol.ledger_events import GenerationStarted, TopicsStarted
+from include.protocol.handover import archived_from, farthest, hole_in, starts_in
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
@@ -37,7 +37,8 @@ class LandingSource:
 
     landing: Pipeline
     merge_every: int
-    ledger: Ledger
+    merging: Ledger  # of the pipeline
+    ledger: Ledger  # of its landing
     state: LedgerState
     uri: LakeUri  # where the archive lies
     log: TableLog | None  # the archive's log; None: there is none yet
@@ -52,12 +53,12 @@ class LandingSource:
         landing, merge_every = pipeline.landing, pipeline.merge_every
         assert landing is not None, "the file has merge_every"
         assert merge_every is not None
-        tables = Tables.of(settings, landing)
+        tables, merging = Tables.of(settings, landing), Ledger(Tables.of(settings, pipeline).ledger)
         ledger = Ledger(tables.ledger)
         state = ledger.recent()
         log = TableLog.open(tables.target)  # read after the ledger, so it holds at least what the ledger says
         verify_point(landing.name, state, log)
-        return cls(landing, merge_every, ledger=ledger, state=state, uri=tables.target, log=log)
+        return cls(landing, merge_every, merging, ledger=ledger, state=state, uri=tables.target, log=log)
 
     def verified_uri(self, merged: LedgerState) -> LakeUri:
         """Where the archive lies; it holds the batch that `merged` has pending.
@@ -87,16 +88,18 @@ class LandingSource:
 
         Args:
             merged: the state of the half that merges.
-            from_first: also find where every partition begins, which takes the landing's whole ledger. If False, this
-                is done only if there is a topic that `merged` does not know. Otherwise every partition begins at 0.
+            from_first: also find where every partition begins, which takes both whole ledgers. If False, this is done
+                only if a generation begins, or there is a topic that `merged` does not know: what follows a batch is
+                there. Otherwise every partition begins at 0.
         """
         there, landed = merged.committed_offsets, self._landed_in(merged.topic_ids)
         waits = {tp.topic for tp, end in landed.items() if end > there.get(tp, 0)}
         topic_ids = dict(self.state.topic_ids) or dict(merged.topic_ids)
         topic_ids |= {topic: id_ for topic, id_ in merged.topic_ids.items() if topic in waits}
-        firsts = self._firsts(topic_ids) if from_first or topic_ids.keys() - merged.topic_ids.keys() else {}
         there, ends = merged.committed_in(topic_ids), self._landed_in(topic_ids)
         ends = {tp: max(ends.get(tp, 0), there.get(tp, 0)) for tp in ends.keys() | there.keys()}
+        begins = not merged.batches or bool(topic_ids.keys() - merged.topic_ids.keys())
+        firsts = self._firsts(topic_ids, ends) if from_first or begins else {}
         extents = {tp: PartitionExtent(min(firsts.get(tp, 0), end), end) for tp, end in sorted(ends.items())}
         return SourceExtent(self.state.cluster_id or merged.cluster_id or "", topic_ids, extents)
 
@@ -106,15 +109,14 @@ class LandingSource:
         others = {topic: id_ for topic, id_ in topic_ids.items() if topic in known and known[topic] != id_}
         return landed | (farthest(self.ledger.events(), others) if others else {})
 
-    def _firsts(self, topic_ids: dict[str, str]) -> dict[TopicPartition, int]:
-        """Where the landing began in every partition."""
-        firsts: dict[TopicPartition, int] = {}
-        for event in self.ledger.events():
-            if isinstance(event, TopicsStarted | GenerationStarted):
-                for tp, offset in event.start_offsets.items():
-                    if event.topic_ids.get(tp.topic) == topic_ids.get(tp.topic):
-                        firsts[tp] = min(firsts.get(tp, offset), offset)
-        return firsts
+    def _firsts(self, topic_ids: dict[str, str], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where every partition begins in the archive: where the landing began, or the pipeline's own batches before
+        it, if there is no hole between them. What nobody has archived is not there, though it was merged."""
+        known, merging = self.state.topic_ids, self.merging.events()
+        begun = {tp: 0 if known.get(tp.topic) == topic_ids[tp.topic] else end for tp, end in ends.items()}
+        begun |= starts_in(self.ledger.events(), topic_ids)
+        own, hole = archived_from(ARCHIVE, merging, topic_ids), hole_in(ARCHIVE, merging, topic_ids)
+        return {tp: min(at, own.get(tp, at)) if at <= hole.get(tp, at) else at for tp, at in begun.items()}
 
     def verify_holds_pending(self, merged: LedgerState) -> None:
         """Raises RetryableError if a batch was planned from Kafka, before the file had `merge_every`, and is not

@@ -101,10 +101,11 @@ class Work:
     @property
     def positions_without_it(self) -> dict[str, Position]:
         """Where each table stands if the batch does not write it: the pipeline file leaves it out for now. An archive
-        that the batch reads holds its records already."""
-        has_it = {ARCHIVE} if self.archive is not None else set()
-        lacks = self.stands_on.keys() - has_it if self.batch.ranges else set()
-        return {name: replace(at, left_out=at.left_out or name in lacks) for name, at in self.stands_on.items()}
+        that the batch reads holds its records already; and its landing has filled the hole that it once had."""
+        if not self.batch.ranges:
+            return dict(self.stands_on)
+        lacks = self.stands_on.keys() - ({ARCHIVE} if self.archive is not None else set())
+        return {name: replace(at, left_out=name in lacks) for name, at in self.stands_on.items()}
 
     @property
     def chunk_leaves_out(self) -> tuple[str, ...]:

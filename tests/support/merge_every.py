@@ -51,9 +51,16 @@ def positions(sent: list[Sent]) -> list[tuple]:
     return sorted((record.topic, record.partition, record.offset) for record in sent)
 
 
-def kept(world: World, merge_every: int | None = None, archive: bool = True, name: str | None = None, topic: str = ""):
+def kept(
+    world: World,
+    merge_every: int | None = None,
+    archive: bool = True,
+    name: str | None = None,
+    topic: str = "",
+    **more: object,
+) -> Pipeline:
     """A pipeline whose file says `merge_every` or does not; batches of ten records, one partition."""
     topic = topic or world.topic(partitions=1)
-    more = {"archive": f"lake://bronze/{topic}"} if archive else {}
+    more |= {"archive": f"lake://bronze/{topic}"} if archive else {}
     more |= {"merge_every": merge_every} if merge_every else {}
     return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": 10}}, **more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from include.protocol.errors import RetryableError
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned, GenerationStarted, TopicsStarted
 from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.sources.landing import LandingSource
+from tests.support.batches import batch, committed
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -33,9 +36,8 @@ def landed(folder: Path, of: LedgerState) -> LandingSource:
     }
     landing = Pipeline.model_validate({"name": "p", **sections, "archive": "lake://bronze/p", "merge_every": 3}).landing
     assert landing is not None
-    return LandingSource(
-        landing, 3, Ledger(LakeUri(str(folder / "ledger"))), of, LakeUri(str(folder / "archive")), None
-    )
+    ledgers = [Ledger(LakeUri(str(folder / name))) for name in ("merging", "ledger")]
+    return LandingSource(landing, 3, *ledgers, state=of, uri=LakeUri(str(folder / "archive")), log=None)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +54,39 @@ def test_what_was_merged_counts_as_there(tmp_path: Path, landing, merged, ends) 
     assert (source.topic_ids, source.cluster_id) == ({"orders": "id-1"}, "c")
 
 
-def test_before_the_landing_has_begun_there_is_what_was_merged(tmp_path: Path) -> None:
+def test_before_the_landing_has_begun_there_is_nothing_to_merge(tmp_path: Path) -> None:
     source = landed(tmp_path, LedgerState()).extent(state({T0: 10}))
-    assert (source.topic_ids, source.partitions) == ({"orders": "id-1"}, {T0: PartitionExtent(0, 10)})
+    assert (source.topic_ids, source.partitions) == ({"orders": "id-1"}, {T0: PartitionExtent(10, 10)})
+
+
+def test_i7_what_was_merged_and_is_not_archived_cannot_be_merged_again(tmp_path: Path) -> None:
+    """Otherwise a reset would accept it, and a batch would read nothing where there were records."""
+    made = landed(tmp_path, LedgerState())
+    first, second = batch(0, ("orders", 0, 4, 8)), batch(1, ("orders", 0, 8, 10))
+    merged = made.merging.append(lambda _: [BatchPlanned(first), committed(first), BatchPlanned(second)])
+    merged = made.merging.append(lambda _: [committed(second)])
+    assert made.extent(merged, from_first=True).partitions == {T0: PartitionExtent(10, 10)}
+
+
+def test_i7_what_the_pipeline_has_archived_itself_is_there_unless_a_hole_lies_behind_it(tmp_path: Path) -> None:
+    """The file left the archive out for the second batch."""
+    own, bare = batch(0, ("orders", 0, 4, 8)), batch(1, ("orders", 0, 8, 10))
+    at = Position(1, 0, 0, version=1, identity="t")
+    made = landed(tmp_path, LedgerState())
+    merged = made.merging.append(lambda _: [BatchPlanned(own), replace(committed(own), positions={"archive": at})])
+    assert made.extent(merged, from_first=True).partitions == {T0: PartitionExtent(4, 8)}
+    left_out = {"archive": replace(at, left_out=True)}
+    merged = made.merging.append(lambda _: [BatchPlanned(bare), replace(committed(bare), positions=left_out)])
+    assert made.extent(merged, from_first=True).partitions == {T0: PartitionExtent(10, 10)}
+    filling = made.ledger.append(lambda _: [TopicsStarted(1, 0, {T0: 8}, bare.topic_ids, bare.cluster_id)])
+    found = replace(made, state=filling).extent(merged, from_first=True)
+    assert found.partitions == {T0: PartitionExtent(4, 10)}
+
+
+def test_i7_a_partition_that_was_added_later_is_there_from_its_first_record(tmp_path: Path) -> None:
+    """The landing reads it from there, though no start says so."""
+    source = landed(tmp_path, state({T0: 10, T1: 5})).extent(LedgerState())
+    assert source.partitions == {T0: PartitionExtent(0, 10), T1: PartitionExtent(0, 5)}
 
 
 def test_offsets_of_a_topic_that_was_made_anew_do_not_mix(tmp_path: Path) -> None:

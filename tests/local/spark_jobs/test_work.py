@@ -24,7 +24,7 @@ OUT = replace(AT, left_out=True)
     [
         ({"archive": AT, "history": AT}, False, False, {"archive": OUT, "history": OUT}),
         ({"archive": AT, "history": AT}, True, False, {"archive": AT, "history": OUT}),
-        ({"archive": OUT, "history": OUT}, True, False, {"archive": OUT, "history": OUT}),  # it still has the hole
+        ({"archive": OUT, "history": OUT}, True, False, {"archive": AT, "history": OUT}),  # its landing began there
         ({"archive": AT, "history": AT}, False, True, {"archive": AT, "history": AT}),  # there is nothing to lack
         ({"archive": OUT, "history": OUT}, False, True, {"archive": OUT, "history": OUT}),
     ],

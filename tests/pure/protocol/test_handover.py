@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
-from include.protocol.handover import ORIGIN, Overtaken, may_be_overtaken, only_in_archive, resumed
+from include.protocol.handover import (
+    ORIGIN,
+    Overtaken,
+    archived_from,
+    hole_in,
+    may_be_overtaken,
+    only_in_archive,
+    resumed,
+)
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Position
 from include.protocol.planning import PartitionExtent, SourceExtent, expired
 from include.protocol.ranges import OffsetRange, TopicPartition
 
@@ -103,9 +113,25 @@ def test_a_landing_begins_where_the_pipeline_has_merged_to() -> None:
         return LedgerState(next_offsets={T0: 7}, topic_ids={"orders": topic_id}, cluster_id="c")
 
     event = started({T0: 0, T1: 0})
-    assert resumed(event, state("id-1")).start_offsets == {T0: 7, T1: 0}
-    assert resumed(event, state("id-2")).start_offsets == {T0: 0, T1: 0}  # another topic of that name
-    assert resumed(event, LedgerState()) == event
+    assert resumed(event, state("id-1"), {}).start_offsets == {T0: 7, T1: 0}
+    assert resumed(event, state("id-2"), {}).start_offsets == {T0: 0, T1: 0}  # another topic of that name
+    assert resumed(event, LedgerState(), {}) == event
+
+
+def test_i7_a_landing_begins_where_the_archives_hole_begins() -> None:
+    """The file left the archive out for the second and the third batch; they are merged, and not archived."""
+    at = Position(1, 0, 0, version=1, identity="t")
+    events = batches({T0: (0, 10)}, {T0: (10, 20), T1: (0, 5)}, {T0: (20, 30)})
+    positions = iter([at, replace(at, left_out=True), replace(at, left_out=True)])
+    events = [
+        replace(e, positions={"archive": next(positions)}) if isinstance(e, BatchCommitted) else e for e in events
+    ]
+    assert archived_from("archive", events, IDS) == {T0: 0}
+    hole = hole_in("archive", events, IDS)
+    assert hole == {T0: 10, T1: 0}
+    assert hole_in("archive", events, {"orders": "id-2"}) == hole_in("history", events, IDS) == {}
+    begins = resumed(started({T0: 0, T1: 0}), fold([started({T0: 0, T1: 0}), *events]), hole)
+    assert begins.start_offsets == {T0: 10, T1: 0}
 
 
 def test_i7_what_has_landed_is_not_said_to_be_lost() -> None:

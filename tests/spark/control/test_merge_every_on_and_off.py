@@ -10,7 +10,7 @@ from include.audit.auditor import audit
 from include.protocol.errors import OffsetsExpired, RetryableError
 from include.protocol.planning import Idle
 from tests.support.merge_every import archived, assert_right, kept, positions, run, send
-from tests.support.world import World, as_dict, newest_by_key
+from tests.support.world import World, as_dict, as_states, newest_by_key, read_table, states_by_key
 
 
 @pytest.mark.slow
@@ -116,3 +116,37 @@ def test_i7_what_only_the_archive_holds_is_merged_by_putting_the_line_back(world
     send(world, plain, 1, 5)
     run(world, plain)
     assert as_dict(world.rows(plain)) == newest_by_key(world.sent_to(plain))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reset_first", [False, True])
+def test_i7_a_landing_begins_where_the_archive_was_left_out(world: World, reset_first: bool) -> None:
+    """The file left the archive and the history out for a batch, and named `merge_every` when it named them again. The
+    history is filled from the archive, so that must hold all."""
+    topic = world.topic(partitions=1)
+    history = {"target": {"history_table": f"lake://silver/{topic}_history"}}
+    full = kept(world, None, True, None, topic, **history)
+    name = full.name
+    send(world, full, 1, 1)
+    assert world.run_batch(full) is not None
+    bare = kept(world, None, False, name, topic)
+    send(world, bare, 1, 9)
+    assert world.run_batch(bare) is not None
+    again = kept(world, 2, True, name, topic, **history)
+    if not reset_first:
+        assert world.lakemark("run", f"{name}__landing").returncode == 0
+    met = world.lakemark("run", name)
+    assert "left this table out" in met.stderr
+    assert world.lakemark("reset", name, "--from", "1", "--reason", "left out").returncode == 0
+    send(world, again, 1, 50)
+    run(world, again, "--until-caught-up")
+    assert as_dict(world.rows(again)) == newest_by_key(world.sent_to(again))
+    assert archived(world, again) == positions(world.sent_to(again))
+    table = world.table(again, "history")
+    assert table is not None
+    assert as_states(read_table(table)) == states_by_key(world.sent_to(again))
+    assert audit(world.settings, again, deep=True).findings == ()
+    back = kept(world, None, True, name, topic, **history)
+    send(world, back, 1, 90)
+    run(world, back)
+    assert audit(world.settings, back, deep=True).findings == (), "its landing has filled the hole"
