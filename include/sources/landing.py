@@ -99,7 +99,7 @@ class LandingSource:
         there, ends = merged.committed_in(topic_ids), self._landed_in(topic_ids)
         ends = {tp: max(ends.get(tp, 0), there.get(tp, 0)) for tp in ends.keys() | there.keys()}
         begins = not merged.batches or bool(topic_ids.keys() - merged.topic_ids.keys())
-        firsts = self._firsts(topic_ids, ends) if from_first or begins else {}
+        firsts = self._firsts(topic_ids, ends, merged) if from_first or begins else {}
         extents = {tp: PartitionExtent(min(firsts.get(tp, 0), end), end) for tp, end in sorted(ends.items())}
         return SourceExtent(self.state.cluster_id or merged.cluster_id or "", topic_ids, extents)
 
@@ -109,10 +109,13 @@ class LandingSource:
         others = {topic: id_ for topic, id_ in topic_ids.items() if topic in known and known[topic] != id_}
         return landed | (farthest(self.ledger.events(), others) if others else {})
 
-    def _firsts(self, topic_ids: dict[str, str], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _firsts(
+        self, topic_ids: dict[str, str], ends: Mapping[TopicPartition, int], merged: LedgerState
+    ) -> dict[TopicPartition, int]:
         """Where every partition begins in the archive: where the landing began, or the pipeline's own batches before
         it, if there is no hole between them. What nobody has archived is not there, though it was merged."""
-        known, merging = self.state.topic_ids, self.merging.events()
+        merging = [] if merged.is_fresh else self.merging.events()  # one that is rebuilt cannot be read
+        known = self.state.topic_ids
         begun = {tp: 0 if known.get(tp.topic) == topic_ids[tp.topic] else end for tp, end in ends.items()}
         begun |= starts_in(self.ledger.events(), topic_ids)
         own, hole = archived_from(ARCHIVE, merging, topic_ids), hole_in(ARCHIVE, merging, topic_ids)
