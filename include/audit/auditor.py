@@ -4,7 +4,8 @@ adds up. Needs no Spark; reads metadata and the quarantine's counts, and with `d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -20,7 +21,7 @@ from include.audit.beside import archive_findings, delivery_findings, look_at, n
 from include.audit.proofs import looks_of
 from include.audit.recompute import Logs, Recomputation, recompute
 from include.audit.report import AuditReport, Finding, finding_of
-from include.audit.standing import set_aside_findings
+from include.audit.standing import set_aside_findings, until_mended
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
 from include.lake.delta_tables import file_of_int96
@@ -28,6 +29,7 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.heads import mends_of
 from include.participants.participant import POINT
 from include.participants.point import verify_point
 from include.participants.records import QUARANTINE
@@ -104,7 +106,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         batches=len(records.keys() | by_key.keys()),
         commits_verified=len(by_key),
         records=sum(commit.metadata.counts.read for commit in by_key.values()),
-        findings=(*findings, *recomputed.findings),
+        findings=(*findings, *_with_repairs(coordinator, state, recomputed.findings)),
         on_record=(
             *_losses(state, entries),
             *foreign_on_record(entries),
@@ -117,6 +119,15 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         committed_through=position.batch_id,
         looks=looks_of(position, at, versions, log=findings, rows=recomputed.findings, compared=recomputed.compared),
     )
+
+
+def _with_repairs(coordinator: Coordinator, state: LedgerState, in_rows: Sequence[Finding]) -> Iterable[Finding]:
+    """Findings in rows; their advice is the repair that is due, where one is."""
+    if in_rows:
+        with suppress(LakemarkError):  # a finding of `look_at` already
+            mends = mends_of(coordinator.settings, coordinator.pipeline, state)
+            return until_mended(in_rows, mends, coordinator.pipeline.name)
+    return in_rows
 
 
 def _logs(coordinator: Coordinator) -> Logs:

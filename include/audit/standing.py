@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from include.audit.report import Finding, finding_of
 from include.participants.records import QUARANTINE
@@ -39,6 +40,16 @@ def surplus_findings(pipeline: str, state: LedgerState, table: str, found: Posit
             f"{pipeline}, {table}",
             f"nothing by hand: the next batch mends it, also without records (`lakemark run {pipeline}`)",
         )
+
+
+def until_mended(findings: Iterable[Finding], mends: Collection[str], pipeline: str) -> Iterator[Finding]:
+    """Findings in rows, with other advice where a repair is due: nobody else need have written there.
+
+    Args:
+        mends: the tables, by name.
+    """
+    action = f"`lakemark run {pipeline}` makes the repair that is due there: audit again after it"
+    return (replace(finding, action=action) if finding.table in mends else finding for finding in findings)
 
 
 def _settled(state: LedgerState, table: str) -> Position | None:

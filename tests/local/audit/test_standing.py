@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from include.audit.auditor import audit
-from include.audit.standing import lacking_findings, set_aside_findings, still_there, surplus_findings
+from include.audit.report import Finding
+from include.audit.standing import (
+    lacking_findings,
+    set_aside_findings,
+    still_there,
+    surplus_findings,
+    until_mended,
+)
 from include.control.coordinator import Coordinator
 from include.lake.ledger import Ledger
 from include.protocol.batch import Batch
@@ -199,3 +206,10 @@ def test_i11_what_is_wrong_is_found_at_the_second_look(coordinator: Coordinator)
         file.unlink()
     [found] = standing(coordinator)
     assert LESS in found
+
+
+def test_until_a_repair_the_advice_is_to_make_it() -> None:
+    found = [Finding("rows are missing", "p, history", "look for other writers", table) for table in ("history", "a")]
+    mended, other = until_mended(found, ["history", "quarantine"], "p")
+    assert mended.action.startswith("`lakemark run p`")
+    assert other == found[1]

@@ -115,6 +115,9 @@ def test_i11_what_lands_after_the_point_is_taken_back_without_a_further_record(
     pipeline = with_tables(world, topic, pipeline.name)
     history = world.table(pipeline, "history")
     assert as_states(read_table(history)) != states_by_key(world.sent)
+    in_rows = [f for f in audit(world.settings, pipeline, deep=True).findings if "version" in f.where]
+    assert {f.table for f in in_rows} == {"history"}
+    assert all(f"`lakemark run {pipeline.name}` makes the repair" in f.action for f in in_rows), "no other writer"
 
     plan = world.coordinator(pipeline).plan()
     assert isinstance(plan, NewBatch)
