@@ -86,7 +86,7 @@ def set_aside_findings(
             part of any landed one: see `surplus_findings`. None: no batch says it.
     """
     held: dict[BatchKey, LandedCommit] = {}
-    for commit in still_there(aside, None if named is None else _version_of(named)):
+    for commit in still_there(aside, None if named is None else named.since_version):
         held.setdefault(commit.metadata.batch.key, commit)
     for commit in landed:
         kept = held.get(commit.metadata.batch.key)
@@ -97,7 +97,3 @@ def set_aside_findings(
                 "two attempts with different suites or pipeline files ran at once: backfill the batch",
                 table=QUARANTINE,
             )
-
-
-def _version_of(position: Position) -> int:
-    return -1 if position.version is None else position.version

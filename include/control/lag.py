@@ -69,6 +69,7 @@ class Lookout:
     _read_at: Times | None = field(init=False, default=None)  # when the logs had changed that were read
     _state: LedgerState = field(init=False, default_factory=LedgerState)
     _mends: bool = field(init=False, default=False)  # a table waits for a repair
+    _problem: str | None = field(init=False, default=None)  # that only a person can fix, as those logs say
 
     def __post_init__(self) -> None:
         self._kafka = KafkaSource(self.pipeline.source)
@@ -86,11 +87,12 @@ class Lookout:
             changed_at = ledger.changed_at()
             changes = (changed_at, *(log_store_of(uri).changed_at() for uri in before))
             if changes != self._read_at:
-                self._state = ledger.recent()
-                self._mends = bool(mends_of(self.settings, self.pipeline, self._state))
+                self._read(ledger)
                 # File times are coarse: a file this young may change again and keep its time.
                 settled = all(at is None or time.time_ns() - at > _COARSE_NS for at in changes)
                 self._read_at = changes if settled else None
+            if self._problem is not None:
+                return Waiting(0, None, self._problem, urgent=True)
             state, source = self._state, self._kafka.extent()
         except TerminalError as error:
             return Waiting(0, None, str(error), urgent=True)
@@ -100,3 +102,10 @@ class Lookout:
             life=changed_at,
             urgent=self._mends or start_topics(state, source, self.pipeline.source.start) is not None,
         )
+
+    def _read(self, ledger: Ledger) -> None:
+        try:
+            self._state, self._problem = ledger.recent(), None
+            self._mends = bool(mends_of(self.settings, self.pipeline, self._state))
+        except TerminalError as error:
+            self._problem = str(error)

@@ -12,7 +12,7 @@ from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import TableDamaged, TerminalError
-from include.protocol.participants import Position, Where
+from include.protocol.participants import NOWHERE, Position, Where
 from include.protocol.replace_base import base_of
 
 
@@ -34,7 +34,7 @@ def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKe
         TerminalError: the log no longer reaches back to the chain; or another writer has changed rows since, and that
             would be undone. TableDamaged: files of the base are gone.
     """
-    after = -1 if chain is None or chain.version is None else chain.version
+    after = (chain or NOWHERE).since_version
     live = log.live_commits(pipeline, after) if chain is None or log.reaches_back_to(after) else []
     version = base_of(chain, [(at, other.key) for at, other in live], batch, where)
     if version is not None and (file := lost_file(log.uri, version)) is not None:

@@ -43,9 +43,8 @@ def before_what_never_landed(
     elif named is not None and (rollback := restored(named.version)) is not None:
         before, written = named, [version for version, _ in live]
     elif named is not None and was_left_out:
-        stood = -1 if named.version is None else named.version
         before = replace(named, identity=head.identity)
-        written = [version for version, _ in live if version > stood]
+        written = [version for version, _ in live if version > named.since_version]
     else:
         return head
     if rollback is None and written:

@@ -80,6 +80,11 @@ class Position:
         return BatchKey(self.generation, self.marker)
 
     @property
+    def since_version(self) -> int:
+        """The version that what comes after it was written since: -1, before the first one, if there is none."""
+        return -1 if self.version is None else self.version
+
+    @property
     def in_words(self) -> str:
         if self.marker == NEVER:
             return "no batch"

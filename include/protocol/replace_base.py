@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from include.protocol.batch import BatchKey
 from include.protocol.errors import TerminalError
-from include.protocol.participants import Position, Where
+from include.protocol.participants import NOWHERE, Position, Where
 
 
 def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch: BatchKey, where: Where) -> int | None:
@@ -22,7 +22,7 @@ def base_of(chain: Position | None, live: Iterable[tuple[int, BatchKey]], batch:
     Raises:
         TerminalError: the log no longer reaches back to the chain.
     """
-    after = -1 if chain is None or chain.version is None else chain.version
+    after = (chain or NOWHERE).since_version
     first = next((v for v, key in live if v > after and (chain is not None or key == batch)), None)
     if first is None:
         raise TerminalError(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from include.control.coordinator import Coordinator
 from include.control.lag import Lookout
@@ -47,14 +48,16 @@ def test_a_table_that_lacks_rows_starts_the_run_that_says_so(coordinator: Coordi
     assert seen.urgent
 
 
+@pytest.mark.parametrize("is_rolled_back", [False, True])
 def test_tables_are_not_opened_again_while_no_log_changes(
-    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, is_rolled_back: bool
 ) -> None:
-    """A trigger looks every second."""
+    """A trigger looks every second, also where a person is waited for."""
+    if is_rolled_back:
+        DeltaTable(folder_before(coordinator, "history")).restore(0)
     monkeypatch.setattr("include.control.lag._COARSE_NS", 0)
     lookout, opened = Lookout(coordinator.settings, coordinator.pipeline), []
     logs_before = heads.logs_before
     monkeypatch.setattr(heads, "logs_before", lambda *args: opened.append(args) or logs_before(*args))
-    for _ in range(3):
-        lookout.look()
+    assert [lookout.look().urgent for _ in range(3)] == [is_rolled_back] * 3
     assert len(opened) == 1
