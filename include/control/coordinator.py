@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from include.control.deliveries import deliver
 from include.control.generation_change import GenerationChange
@@ -194,12 +194,16 @@ class Coordinator(Settler):
             state = state.with_started(started)
         if landed is not None:
             landed.verify_holds_pending(state)
+            if not state.batches:  # a generation begins, perhaps with what was merged before
+                landed.verify_holds(state.next_offsets, state.topic_ids)
         records_max = (self.pipeline.merge_every or 1) * limits.records_per_batch_max
         offsets_max = offsets_at_most(state, limits.seconds_per_batch, records_max)
         try:
             planned = self._planned_over_tables(state, source, offsets_max)
         except OffsetsExpired as error:
             raise self._expired(error, state, source) from error
+        if landed is not None and isinstance(planned, NewBatch):
+            planned = replace(planned, stands_on=landed.filled(planned.stands_on, state))
         waits = landed is not None and not (ignore_merge_every or landed.is_due(state))
         if waits and isinstance(planned, NewBatch) and not planned.batch.mends:
             planned = Idle()
@@ -207,6 +211,8 @@ class Coordinator(Settler):
 
     def _expired(self, error: OffsetsExpired, state: LedgerState, source: SourceExtent) -> OffsetsExpired:
         """The same error, with other advice if an archive holds what Kafka has dropped."""
+        if self.pipeline.merge_every is not None:
+            return error
         # The ledger of a landing, if the file once had `merge_every`.
         landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
         found = only_in_archive(error, landing.recent(), state, source)

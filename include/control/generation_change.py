@@ -188,6 +188,7 @@ class GenerationChange:
         """
         self._verify_not_lost(log, state)
         started = decide(state, self.settler.source(state))
+        self.settler.verify_read_again(started)
         logs = self._logs_before()
         heads = heads_to_begin_with(self._name, logs, state)
         view = log.view(self._name, state)

@@ -10,7 +10,6 @@ from include.control.generation_change import GenerationChange
 from include.control.settling import Settler
 from include.lake.delta_tables import query
 from include.lake.table_log import TableLog
-from include.participants.catalog import Catalog
 from include.participants.fence import Fence
 from include.participants.heads import (
     Logs,
@@ -19,7 +18,6 @@ from include.participants.heads import (
     newest_heads,
     verify_ledger_not_lost,
 )
-from include.pipeline_file import Pipeline
 from include.protocol.batch import FORM
 from include.protocol.generations import First, after_a_loss, restart
 from include.protocol.ledger_events import FIRST_GENERATION, LOSS, UPGRADE, BatchPlanned, Event, GenerationStarted
@@ -59,21 +57,19 @@ def _after_a_loss(settler: Settler) -> GenerationStarted | None:
         return None
     reason = "the ledger and the target were lost, and other tables hold earlier batches"
     heads = newest_heads(settler.pipeline.name, logs, FIRST_GENERATION)
-    read = _read_once(settler.pipeline, logs)
+    read = _read_once(settler, logs)
     started = after_a_loss(newest, read, settler.source(), reason, started_by="plan")
     return replace(started, positions=heads)
 
 
-def _read_once(pipeline: Pipeline, logs: Logs) -> Iterator[First]:
+def _read_once(settler: Settler, logs: Logs) -> Iterator[First]:
     """What the tables before the point know of. Log clean-up removes old commits; an archive's rows stay."""
-    for participant in Catalog.of(pipeline).before:
-        if (log := logs[participant.name]) is None:
-            continue
-        for commit in log.landed_commits(pipeline.name):
+    for log in filter(None, logs.values()):
+        for commit in log.landed_commits(settler.pipeline.name):
             batch = commit.metadata.batch
             if not batch.is_chunk:
                 yield from ((r.topic_partition, batch.topic_ids[r.topic], r.start_offset) for r in batch.ranges)
-        if participant.takes == "records":
+        if log.uri == settler.tables.archive:
             yield from (
                 (TopicPartition(row["topic"], row["partition"]), row["topic_id"], row["first"])
                 for row in query(log.table, _FIRST_ROWS)

@@ -14,7 +14,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables, table_uri
 from include.protocol.batch import BatchKey, Pin
 from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
-from include.protocol.ledger_events import BatchCommitted, Event
+from include.protocol.ledger_events import BatchCommitted, Event, GenerationStarted
 from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
@@ -152,6 +152,12 @@ class Settler:
         if landed is not None:
             return landed.extent(state or LedgerState(), from_first=True)
         return source_extent(self.pipeline.source)
+
+    def verify_read_again(self, started: GenerationStarted) -> None:
+        """Checks that an archive that is merged from holds what a new generation merges again. Raises TerminalError if
+        it does not."""
+        if (landed := self.landing_source()) is not None:
+            landed.verify_holds(started.start_offsets, started.topic_ids)
 
     def landing_source(self) -> LandingSource | None:
         """The landing that this pipeline merges from; None if it reads from Kafka."""

@@ -7,7 +7,7 @@ counted, and the landing passes over only those that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from include.protocol.batch import Batch, BatchKey
@@ -17,6 +17,7 @@ from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.read_before import committed
 
 ORIGIN = "archive"  # a landing's generation that starts after what the other half has archived
 
@@ -84,9 +85,17 @@ def may_be_overtaken(landing: LedgerState, merging: LedgerState) -> bool:
 
 def resumed(started: TopicsStarted, merged: LedgerState, hole: Mapping[TopicPartition, int]) -> TopicsStarted:
     """A landing's topics start where the pipeline's merges ended, if it has read Kafka without `merge_every`; or where
-    the archive's hole begins. Args: hole: see `hole_in`."""
-    offsets = {**merged.committed_in(started.topic_ids), **hole}
-    return replace(started, start_offsets={tp: offsets.get(tp, at) for tp, at in started.start_offsets.items()})
+    the archive's hole begins, as far as Kafka still holds it: it was merged.
+
+    Args:
+        started: from the first records that Kafka holds. hole: see `hole_in`.
+    """
+    merged_to = merged.committed_in(started.topic_ids)
+    offsets = {
+        tp: min(merged_to[tp], max(at, hole[tp])) if tp in hole and tp in merged_to else merged_to.get(tp, at)
+        for tp, at in started.start_offsets.items()
+    }
+    return replace(started, start_offsets=offsets)
 
 
 def hole_in(archive: str, merging: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
@@ -95,17 +104,8 @@ def hole_in(archive: str, merging: Iterable[Event], topic_ids: Mapping[str, str]
     Args:
         archive: its name in positions. merging: all events of the half that merges.
     """
-    stood = ((batch, commit.positions or {}) for batch, commit in _committed(merging))
+    stood = ((batch, commit.positions or {}) for batch, commit in committed(merging))
     return _firsts((b for b, positions in stood if archive in positions and positions[archive].left_out), topic_ids)
-
-
-def archived_from(archive: str, merging: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Where the first records of these topics lie that the pipeline's own batches have archived.
-
-    Args: see `hole_in`.
-    """
-    stood = ((batch, (commit.positions or {}).get(archive)) for batch, commit in _committed(merging))
-    return _firsts((b for b, at in stood if at is not None and at.batch == b.key), topic_ids)
 
 
 def only_in_archive(
@@ -146,7 +146,7 @@ def in_archive_too(error: OffsetsExpired, pipeline: str) -> OffsetsExpired:
 def starts_in(landing: Sequence[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
     """Where a landing has begun to read these topics: the lowest offset of any generation. A ledger that was rebuilt
     knows batches from before its first generation."""
-    found = _firsts((batch for batch, _ in _committed(landing)), topic_ids)
+    found = _firsts((batch for batch, _ in committed(landing)), topic_ids)
     for event in landing:
         if isinstance(event, TopicsStarted | GenerationStarted):
             for tp, offset in event.start_offsets.items():
@@ -175,17 +175,6 @@ def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[Top
     return found
 
 
-def _committed(events: Iterable[Event]) -> Iterator[tuple[Batch, BatchCommitted]]:
-    """The batches of a ledger that have landed, in order, each with its commit."""
-    planned: dict[BatchKey, Batch] = {}
-    for event in events:
-        match event:
-            case BatchPlanned(batch):
-                planned[batch.key] = batch
-            case BatchCommitted() if (key := BatchKey(event.generation, event.batch_id)) in planned:
-                yield planned[key], event
-
-
 def _firsts(batches: Iterable[Batch], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
     """Where the first ranges of these topics begin, by partition."""
     found: dict[TopicPartition, int] = {}
@@ -204,10 +193,10 @@ def _read_between(
 ) -> list[tuple[Batch, int]] | None:
     """The newest batches that together hold everything from `starts` to `ends`, each with the number of records that it
     read. None if they are not known."""
-    committed = [(batch, commit.counts.read if commit.counts else None) for batch, commit in _committed(merging)]
+    landed = [(batch, commit.counts.read if commit.counts else None) for batch, commit in committed(merging)]
     found: list[tuple[Batch, int]] = []
     left = dict(ends)  # the search goes down from here
-    for batch, read in reversed(committed):
+    for batch, read in reversed(landed):
         wanted = [r for r in batch.ranges if left.get(r.topic_partition, 0) > starts.get(r.topic_partition, 0)]
         if not wanted or all(r.start_offset >= left[r.topic_partition] for r in wanted):
             continue  # a later generation has read these again

@@ -19,6 +19,7 @@ from include.protocol.json_data import JsonObject
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition, joined
+from include.protocol.read_before import ReadBefore
 from include.settings import Settings
 
 
@@ -29,12 +30,13 @@ class ArchiveSource:
     Args:
         pipeline: the writer of the archive: the pipeline itself, or its landing.
         uri: where the archive lies; None: the pipeline file names none.
-        state: the state of the writer's ledger.
+        state: the state of the writer's ledger. ledgers: of all who have read what it must hold.
     """
 
     pipeline: str
     uri: LakeUri | None
     state: LedgerState
+    ledgers: tuple[Ledger, ...]
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline, state: LedgerState) -> Self:
@@ -43,14 +45,16 @@ class ArchiveSource:
         Args:
             state: the state of the pipeline's own ledger.
         """
-        uri = Tables.of(settings, pipeline).archive
+        tables = Tables.of(settings, pipeline)
+        own = Ledger(tables.ledger)
         if pipeline.landing is None:
-            return cls(pipeline.name, uri, state)
+            return cls(pipeline.name, tables.archive, state, (own,))
         ledger = Ledger(Tables.of(settings, pipeline.landing).ledger)
-        return cls(pipeline.landing.name, uri, ledger.state())
+        return cls(pipeline.landing.name, tables.archive, ledger.state(), (own, ledger))
 
     def extent(self) -> SourceExtent:
-        """What it holds of the current topics: from the first archived batch to the last committed one.
+        """What it holds of the current topics: from the first archived batch, or from behind its last hole, to the
+        last committed batch.
 
         Raises:
             TerminalError: there is no archive, or it lacks records of committed batches. TableDamaged: see there.
@@ -61,10 +65,13 @@ class ArchiveSource:
             for r in commit.metadata.batch.ranges:
                 if commit.metadata.batch.topic_ids.get(r.topic) == state.topic_ids.get(r.topic):
                     first[r.topic_partition] = min(first.get(r.topic_partition, r.start_offset), r.start_offset)
-        for row in self._rows(log, 'min("offset") as at', "group by topic, partition"):
-            tp = TopicPartition(row["topic"], row["partition"])
-            first[tp] = min(first.get(tp, row["at"]), row["at"])
+        for tp, offset in first_offsets_in(log, state.topic_ids).items():
+            first[tp] = min(first.get(tp, offset), offset)
         self.verify_whole()
+        for ledger in self.ledgers:
+            read = ReadBefore.of(ledger.events(), state.topic_ids)
+            if (whole := whole_part(log, read)) != read:
+                first |= {tp: max(first.get(tp, offset), offset) for tp, offset in whole.starts.items()}
         ends = state.committed_offsets
         extents = {tp: PartitionExtent(start, max(start, ends.get(tp, start))) for tp, start in sorted(first.items())}
         return SourceExtent(state.cluster_id or "", dict(state.topic_ids), extents)
@@ -76,7 +83,7 @@ class ArchiveSource:
         condition = f"and timestamp >= timestamp '{at}' group by topic, partition"
         found = {
             TopicPartition(row["topic"], row["partition"]): row["at"]
-            for row in self._rows(self._log(), 'min("offset") as at', condition)
+            for row in _rows(self._log(), self.state.topic_ids, condition)
         }
         return {tp: found.get(tp, held.end_offset) for tp, held in extent.partitions.items()}
 
@@ -125,12 +132,34 @@ class ArchiveSource:
                 "them from Kafka again, as far as it still holds them",
             )
 
-    def _rows(self, log: TableLog, what: str, rest: str) -> list[JsonObject]:
-        named = (
-            f"(topic = {sql_text(t)} and topic_id = {sql_text(id_)})" for t, id_ in sorted(self.state.topic_ids.items())
-        )
-        condition = " or ".join(named) or "false"
-        return query(log.table, f"select topic, partition, {what} from t where ({condition}) {rest}")
+
+def first_offsets_in(log: TableLog, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """The lowest offset of every partition that an archive holds."""
+    found = _rows(log, topic_ids, "group by topic, partition")
+    return {TopicPartition(row["topic"], row["partition"]): row["at"] for row in found}
+
+
+def whole_part(log: TableLog | None, read: ReadBefore) -> ReadBefore:
+    """The newest batches of which an archive holds all that they have read: all of them, or those after its last hole.
+    None of them if there is no archive."""
+    if holds(log, read):
+        return read
+    whole, broken = 0, len(read.batches)
+    while broken - whole > 1:
+        middle = (whole + broken) // 2
+        whole, broken = (middle, broken) if holds(log, read.newest(middle)) else (whole, middle)
+    return read.newest(whole)
+
+
+def holds(log: TableLog | None, read: ReadBefore) -> bool:
+    """Whether an archive holds all that batches have read."""
+    return not read.records or (log is not None and records_in(log.table, read.ranges, read.topic_ids) >= read.records)
+
+
+def _rows(log: TableLog, topic_ids: Mapping[str, str], rest: str) -> list[JsonObject]:
+    named = (f"(topic = {sql_text(t)} and topic_id = {sql_text(id_)})" for t, id_ in sorted(topic_ids.items()))
+    condition = " or ".join(named) or "false"
+    return query(log.table, f'select topic, partition, min("offset") as at from t where ({condition}) {rest}')
 
 
 def records_in(archive: OpenedTable, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> int:

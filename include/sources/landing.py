@@ -10,7 +10,7 @@ exactly once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from include.lake.ledger import Ledger
@@ -18,15 +18,18 @@ from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.point import verify_point
 from include.participants.records import ARCHIVE
-from include.pipeline_file import Pipeline
+from include.pipeline_file import LANDING, Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
 from include.protocol.errors import RetryableError, TerminalError
-from include.protocol.handover import archived_from, farthest, hole_in, starts_in
+from include.protocol.handover import farthest, hole_in, starts_in
 from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import Positions
 from include.protocol.planning import PartitionExtent, SourceExtent
-from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.ranges import OffsetRange, TopicPartition, joined
+from include.protocol.read_before import ReadBefore
 from include.settings import Settings
+from include.sources.archive import first_offsets_in, holds, whole_part
 
 _OTHER_COMMITS = 20  # commits of the archive that are no batches, among the newest ones: mostly maintenance
 
@@ -88,9 +91,9 @@ class LandingSource:
 
         Args:
             merged: the state of the half that merges.
-            from_first: also find where every partition begins, which takes both whole ledgers. If False, this is done
-                only if a generation begins, or there is a topic that `merged` does not know: what follows a batch is
-                there. Otherwise every partition begins at 0.
+            from_first: also find where every partition begins, which takes both whole ledgers and the archive's rows.
+                If False, this is done only if there is a topic that `merged` does not know. Otherwise every partition
+                begins at 0.
         """
         there, landed = merged.committed_offsets, self._landed_in(merged.topic_ids)
         waits = {tp.topic for tp, end in landed.items() if end > there.get(tp, 0)}
@@ -98,8 +101,8 @@ class LandingSource:
         topic_ids |= {topic: id_ for topic, id_ in merged.topic_ids.items() if topic in waits}
         there, ends = merged.committed_in(topic_ids), self._landed_in(topic_ids)
         ends = {tp: max(ends.get(tp, 0), there.get(tp, 0)) for tp in ends.keys() | there.keys()}
-        begins = not merged.batches or bool(topic_ids.keys() - merged.topic_ids.keys())
-        firsts = self._firsts(topic_ids, ends, merged) if from_first or begins else {}
+        begins = from_first or topic_ids.keys() - merged.topic_ids.keys()
+        firsts = self._firsts(topic_ids, ends, merged) if begins else {}
         extents = {tp: PartitionExtent(min(firsts.get(tp, 0), end), end) for tp, end in sorted(ends.items())}
         return SourceExtent(self.state.cluster_id or merged.cluster_id or "", topic_ids, extents)
 
@@ -112,14 +115,50 @@ class LandingSource:
     def _firsts(
         self, topic_ids: dict[str, str], ends: Mapping[TopicPartition, int], merged: LedgerState
     ) -> dict[TopicPartition, int]:
-        """Where every partition begins in the archive: where the landing began, or the pipeline's own batches before
-        it, if there is no hole between them. What nobody has archived is not there, though it was merged."""
-        merging = [] if merged.is_fresh else self.merging.events()  # one that is rebuilt cannot be read
-        known = self.state.topic_ids
-        begun = {tp: 0 if known.get(tp.topic) == topic_ids[tp.topic] else end for tp, end in ends.items()}
-        begun |= starts_in(self.ledger.events(), topic_ids)
-        own, hole = archived_from(ARCHIVE, merging, topic_ids), hole_in(ARCHIVE, merging, topic_ids)
-        return {tp: min(at, own.get(tp, at)) if at <= hole.get(tp, at) else at for tp, at in begun.items()}
+        """Where every partition begins in the archive; if it has a hole, behind the last one. What nobody has archived
+        is not there, though it was merged."""
+        events = [] if merged.is_fresh else self.merging.events()  # one that is rebuilt cannot be read
+        read, knows = ReadBefore.of(events, topic_ids), self.state.topic_ids
+        whole = whole_part(self.log, read)
+        rows = first_offsets_in(self.log, topic_ids) if self.log is not None else {}
+        found = (starts_in(self.ledger.events(), topic_ids), rows, whole.starts)
+        firsts = {}
+        for tp, end in ends.items():
+            never = 0 if knows.get(tp.topic) == topic_ids[tp.topic] else end  # a partition that was added is read whole
+            firsts[tp] = min((starts[tp] for starts in found if tp in starts), default=never)
+        return firsts if whole == read else {**firsts, **whole.starts}
+
+    def verify_holds(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str]) -> None:
+        """Checks that the archive holds what was merged from these offsets on: it is to be merged again.
+
+        Raises:
+            TerminalError: it holds fewer records than those batches have read.
+        """
+        read = ReadBefore.of(self.merging.events(), topic_ids).since(offsets)
+        if not holds(self.log, read):
+            name, landing = self.landing.name.removesuffix(LANDING), self.landing.name
+            raise TerminalError(
+                what="the archive lacks records that were merged before, and that are to be merged again",
+                where=f"{name}, {self.landing.target.table}",
+                expected=f"{read.records:,} records in " + ", ".join(map(str, joined(read.ranges))),
+                found="fewer" if self.log is not None else "no table",
+                action=f"`lakemark reset {landing} --from earliest --reason ...`, and `lakemark run {landing}` "
+                "archives again what Kafka still holds; or, to begin behind what the archive lacks, "
+                f"`lakemark reset {name} --from earliest --reason ...`",
+            )
+
+    def filled(self, stands_on: Positions, merged: LedgerState) -> Positions:
+        """Where tables stand: an archive that the pipeline file has left out is whole once its landing has filled it.
+
+        Args:
+            stands_on: as the merging half's ledger says.
+        """
+        archive = stands_on.get(ARCHIVE)
+        if archive is None or not archive.left_out:
+            return stands_on
+        events = self.merging.events()
+        hole = ReadBefore.of(events, merged.topic_ids).since(hole_in(ARCHIVE, events, merged.topic_ids))
+        return {**stands_on, ARCHIVE: replace(archive, left_out=not holds(self.log, hole))}
 
     def verify_holds_pending(self, merged: LedgerState) -> None:
         """Raises RetryableError if a batch was planned from Kafka, before the file had `merge_every`, and is not

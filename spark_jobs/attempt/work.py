@@ -101,19 +101,19 @@ class Work:
     @property
     def positions_without_it(self) -> dict[str, Position]:
         """Where each table stands if the batch does not write it: the pipeline file leaves it out for now. An archive
-        that the batch reads holds its records already; and its landing has filled the hole that it once had."""
-        if not self.batch.ranges:
-            return dict(self.stands_on)
-        lacks = self.stands_on.keys() - ({ARCHIVE} if self.archive is not None else set())
-        return {name: replace(at, left_out=name in lacks) for name, at in self.stands_on.items()}
+        that the batch reads holds its records already."""
+        has_it = {ARCHIVE} if self.archive is not None else set()
+        lacks = self.stands_on.keys() - has_it if self.batch.ranges else set()
+        return {name: replace(at, left_out=at.left_out or name in lacks) for name, at in self.stands_on.items()}
 
     @property
     def chunk_leaves_out(self) -> tuple[str, ...]:
-        """The tables that a chunk should write, as live batches have done, and that the pipeline file leaves out."""
+        """The tables that a chunk should write, as live batches have done, and that the pipeline file leaves out: also
+        one that a live batch has left out already, since a chunk may have read what lies before that batch."""
         if not self.batch.is_chunk or self.makes_new_table:
             return ()
         unwritten = self.stands_on.keys() - {p.name for p in Catalog.of(self.pipeline).before} - {ARCHIVE}
-        return tuple(sorted(name for name in unwritten if not self.stands_on[name].left_out))
+        return tuple(sorted(unwritten - self.state.left_out))
 
     @property
     def generation(self) -> int:

@@ -10,10 +10,16 @@ import pytest
 from deltalake import write_deltalake
 
 from include.control.coordinator import Coordinator
-from include.protocol.errors import TerminalError
+from include.protocol.backfill_planning import everything
+from include.protocol.errors import OffsetsExpired, TerminalError
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.planning import PartitionExtent
+from include.protocol.ranges import TopicPartition
 from include.sources.archive import ArchiveSource
 from tests.support.batches import batch
 from tests.support.tables_before import begun_with, events_of, folder_before, with_tables
+
+T0 = TopicPartition("t", 0)
 
 
 def with_archive(folder: Path, batches: Iterable[int], batch_ids: Iterable[int]) -> Coordinator:
@@ -45,3 +51,14 @@ def test_i1_a_landings_batch_does_not_stand_for_the_pipelines_batch_of_the_same_
 
 def test_an_archive_may_begin_later_and_under_other_numbers(tmp_path: Path) -> None:
     verify(with_archive(tmp_path, batches=(1, 2), batch_ids=(7, 8)))
+
+
+def test_i7_what_an_accepted_archive_lacks_it_does_not_hold(tmp_path: Path) -> None:
+    """A person has accepted the hole in the archive, which begins a generation; nobody accepts it in another table."""
+    coordinator = with_archive(tmp_path, batches=(0, 2), batch_ids=(0, 2))
+    coordinator.ledger.append(lambda _: [GenerationStarted(2, {T0: 30}, {"t": "id-t"}, "cluster", "committed", "", "")])
+    state = coordinator.ledger.state()
+    extent = ArchiveSource.of(coordinator.settings, coordinator.pipeline, state).extent()
+    assert extent.partitions == {T0: PartitionExtent(20, 30)}
+    with pytest.raises(OffsetsExpired, match="cannot be built again"):
+        everything("p", coordinator.ledger.events(), state, extent, is_archive=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from include.lake.ledger import Ledger
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
-from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchCommitted, BatchPlanned, GenerationStarted, TopicsStarted
+from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Position
@@ -54,33 +57,74 @@ def test_what_was_merged_counts_as_there(tmp_path: Path, landing, merged, ends) 
     assert (source.topic_ids, source.cluster_id) == ({"orders": "id-1"}, "c")
 
 
-def test_before_the_landing_has_begun_there_is_nothing_to_merge(tmp_path: Path) -> None:
+def test_before_the_landing_has_begun_there_is_what_was_merged(tmp_path: Path) -> None:
     source = landed(tmp_path, LedgerState()).extent(state({T0: 10}))
-    assert (source.topic_ids, source.partitions) == ({"orders": "id-1"}, {T0: PartitionExtent(10, 10)})
+    assert (source.topic_ids, source.partitions) == ({"orders": "id-1"}, {T0: PartitionExtent(0, 10)})
 
 
-def test_i7_what_was_merged_and_is_not_archived_cannot_be_merged_again(tmp_path: Path) -> None:
-    """Otherwise a reset would accept it, and a batch would read nothing where there were records."""
+IDS = {"orders": "id-orders"}
+OWN = [batch(n, ("orders", 0, 10 * n, 10 * n + 10)) for n in range(3)]  # each has read ten records
+AT = Position(1, 0, 0, version=1, identity="t")
+
+
+def after(made: LandingSource, *left_out: int) -> LedgerState:
+    """The pipeline has merged three batches itself. Args: left_out: those without the archive."""
+    events: list[Event] = []
+    for n, of in enumerate(OWN):
+        positions = {"archive": replace(AT, left_out=n in left_out)}
+        events += [BatchPlanned(of), replace(committed(of), positions=positions)]
+    return made.merging.append(lambda _: events)
+
+
+def holding(made: LandingSource, *spans: tuple[int, int]) -> LandingSource:
+    """The same, with these offsets in the archive."""
+    rows = [
+        {"topic": "orders", "topic_id": "id-orders", "partition": 0, "offset": n}
+        for start, end in spans
+        for n in range(start, end)
+    ]
+    write_deltalake(str(made.uri), pa.Table.from_pylist(rows), mode="overwrite")
+    return replace(made, log=TableLog.open(made.uri))
+
+
+@pytest.mark.parametrize(
+    ("spans", "first"),
+    [
+        ([], 30),  # nobody has archived it
+        ([(0, 30)], 0),
+        ([(10, 30)], 10),  # the archive came later
+        ([(0, 10), (20, 30)], 20),  # a hole
+        ([(0, 20)], 30),  # a hole at the end
+        ([(0, 10), (11, 30)], 20),  # the second batch lacks one record
+    ],
+)
+def test_i7_the_archive_begins_behind_its_last_hole(tmp_path: Path, spans: list[tuple[int, int]], first: int) -> None:
+    """Otherwise a reset would accept the hole, and a batch would read nothing where there were records."""
     made = landed(tmp_path, LedgerState())
-    first, second = batch(0, ("orders", 0, 4, 8)), batch(1, ("orders", 0, 8, 10))
-    merged = made.merging.append(lambda _: [BatchPlanned(first), committed(first), BatchPlanned(second)])
-    merged = made.merging.append(lambda _: [committed(second)])
-    assert made.extent(merged, from_first=True).partitions == {T0: PartitionExtent(10, 10)}
+    merged = after(made)
+    found = holding(made, *spans) if spans else made
+    assert found.extent(merged, from_first=True).partitions == {T0: PartitionExtent(first, 30)}
+    for offset in (0, 10, 20, 30):
+        if offset >= first:
+            found.verify_holds({T0: offset}, IDS)
+        else:
+            with pytest.raises(TerminalError, match="reset p__landing --from earliest"):
+                found.verify_holds({T0: offset}, IDS)
 
 
-def test_i7_what_the_pipeline_has_archived_itself_is_there_unless_a_hole_lies_behind_it(tmp_path: Path) -> None:
-    """The file left the archive out for the second batch."""
-    own, bare = batch(0, ("orders", 0, 4, 8)), batch(1, ("orders", 0, 8, 10))
-    at = Position(1, 0, 0, version=1, identity="t")
+def test_what_no_ledger_knows_begins_with_the_archives_rows(tmp_path: Path) -> None:
+    """The ledgers were lost, or rebuilt from what was left of the tables' logs."""
+    made = holding(landed(tmp_path, state({T0: 30}, "id-orders")), (4, 30))
+    assert made.extent(LedgerState(), from_first=True).partitions == {T0: PartitionExtent(4, 30)}
+
+
+def test_i3_an_archive_that_was_left_out_is_whole_once_its_landing_has_filled_it(tmp_path: Path) -> None:
     made = landed(tmp_path, LedgerState())
-    merged = made.merging.append(lambda _: [BatchPlanned(own), replace(committed(own), positions={"archive": at})])
-    assert made.extent(merged, from_first=True).partitions == {T0: PartitionExtent(4, 8)}
-    left_out = {"archive": replace(at, left_out=True)}
-    merged = made.merging.append(lambda _: [BatchPlanned(bare), replace(committed(bare), positions=left_out)])
-    assert made.extent(merged, from_first=True).partitions == {T0: PartitionExtent(10, 10)}
-    filling = made.ledger.append(lambda _: [TopicsStarted(1, 0, {T0: 8}, bare.topic_ids, bare.cluster_id)])
-    found = replace(made, state=filling).extent(merged, from_first=True)
-    assert found.partitions == {T0: PartitionExtent(4, 10)}
+    merged = after(made, 1)
+    stands_on = {"archive": replace(AT, left_out=True), "history": replace(AT, left_out=True)}
+    assert holding(made, (0, 10), (20, 30)).filled(stands_on, merged) == stands_on
+    assert holding(made, (0, 10), (12, 30)).filled(stands_on, merged) == stands_on
+    assert holding(made, (0, 30)).filled(stands_on, merged) == {**stands_on, "archive": AT}
 
 
 def test_i7_a_partition_that_was_added_later_is_there_from_its_first_record(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ OUT = replace(AT, left_out=True)
     [
         ({"archive": AT, "history": AT}, False, False, {"archive": OUT, "history": OUT}),
         ({"archive": AT, "history": AT}, True, False, {"archive": AT, "history": OUT}),
-        ({"archive": OUT, "history": OUT}, True, False, {"archive": AT, "history": OUT}),  # its landing began there
+        ({"archive": OUT, "history": OUT}, True, False, {"archive": OUT, "history": OUT}),  # it still has the hole
         ({"archive": AT, "history": AT}, False, True, {"archive": AT, "history": AT}),  # there is nothing to lack
         ({"archive": OUT, "history": OUT}, False, True, {"archive": OUT, "history": OUT}),
     ],
@@ -47,6 +47,8 @@ def test_i3_a_chunk_leaves_out_what_live_batches_have_written_and_the_file_does_
     was = {"archive": AT, "history": AT, "lake://old": OUT, "quarantine": AT}
     pipeline, table = coordinator_of(tmp_path).pipeline, LakeUri("/lake/t")
     work = Work(pipeline, batch(0, generation=-1), table, state=LedgerState(), next_offsets={}, stands_on=was)
-    assert work.chunk_leaves_out == ("history",)
+    assert work.chunk_leaves_out == ("history", "lake://old"), "a chunk may read what lies before the batch"
+    told = replace(work, state=LedgerState(left_out=frozenset({"history"})))
+    assert told.chunk_leaves_out == ("lake://old",)
     assert replace(work, makes_new_table=True).chunk_leaves_out == (), "it leaves all such tables alone"
     assert replace(work, batch=batch(0)).chunk_leaves_out == (), "positions tell of a batch"

@@ -12,7 +12,6 @@ from include.protocol.counts import BatchCounts
 from include.protocol.handover import (
     ORIGIN,
     Overtaken,
-    archived_from,
     hole_in,
     may_be_overtaken,
     only_in_archive,
@@ -126,12 +125,15 @@ def test_i7_a_landing_begins_where_the_archives_hole_begins() -> None:
     events = [
         replace(e, positions={"archive": next(positions)}) if isinstance(e, BatchCommitted) else e for e in events
     ]
-    assert archived_from("archive", events, IDS) == {T0: 0}
     hole = hole_in("archive", events, IDS)
     assert hole == {T0: 10, T1: 0}
     assert hole_in("archive", events, {"orders": "id-2"}) == hole_in("history", events, IDS) == {}
-    begins = resumed(started({T0: 0, T1: 0}), fold([started({T0: 0, T1: 0}), *events]), hole)
-    assert begins.start_offsets == {T0: 10, T1: 0}
+    merged = fold([started({T0: 0, T1: 0}), *events])
+    assert resumed(started({T0: 0, T1: 0}), merged, hole).start_offsets == {T0: 10, T1: 0}
+    # What Kafka has dropped of it was merged, and stays a hole.
+    assert resumed(started({T0: 15, T1: 9}), merged, hole).start_offsets == {T0: 15, T1: 5}
+    # What was not merged is not passed over.
+    assert resumed(started({T0: 35, T1: 0}), merged, {}).start_offsets == {T0: 30, T1: 5}
 
 
 def test_i7_what_has_landed_is_not_said_to_be_lost() -> None:
