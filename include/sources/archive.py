@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -21,6 +21,8 @@ from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition, joined
 from include.protocol.read_before import ReadBefore
 from include.settings import Settings
+
+_OFFSETS_AT_ONCE = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -164,11 +166,30 @@ def _rows(log: TableLog, topic_ids: Mapping[str, str], rest: str) -> list[JsonOb
 
 def records_in(archive: OpenedTable, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> int:
     """How many records of these ranges an archive holds; a record that was archived twice counts once."""
+    return sum(_distinct(archive, some, topic_ids) for some in _at_once(joined(ranges)))
+
+
+def _at_once(ranges: Iterable[OffsetRange]) -> Iterator[list[OffsetRange]]:
+    """The ranges in parts that one query can count: it keeps every offset in memory."""
+    some: list[OffsetRange] = []
+    for r in ranges:
+        for start in range(r.start_offset, r.end_offset, _OFFSETS_AT_ONCE):
+            part = replace(r, start_offset=start, end_offset=min(r.end_offset, start + _OFFSETS_AT_ONCE))
+            if some and sum(one.width for one in some) + part.width > _OFFSETS_AT_ONCE:
+                yield some
+                some = []
+            some.append(part)
+    if some:
+        yield some
+
+
+def _distinct(archive: OpenedTable, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str]) -> int:
     within = " or ".join(
         f"(topic = {sql_text(r.topic)} and topic_id = {sql_text(topic_ids[r.topic])} and partition = {r.partition} "
         f'and "offset" >= {r.start_offset} and "offset" < {r.end_offset})'
-        for r in joined(ranges)
+        for r in ranges
     )
-    held = f'select distinct topic, partition, "offset" from t where {within or "false"}'
-    [row] = query(archive, f"select count(*) as n from ({held})")
+    [row] = query(
+        archive, f'select count(*) as n from (select distinct topic, partition, "offset" from t where {within})'
+    )
     return row["n"]

@@ -10,12 +10,13 @@ import pytest
 from deltalake import write_deltalake
 
 from include.control.coordinator import Coordinator
+from include.lake.table_log import TableLog
 from include.protocol.backfill_planning import everything
 from include.protocol.errors import OffsetsExpired, TerminalError
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.planning import PartitionExtent
-from include.protocol.ranges import TopicPartition
-from include.sources.archive import ArchiveSource
+from include.protocol.ranges import OffsetRange, TopicPartition
+from include.sources.archive import ArchiveSource, records_in
 from tests.support.batches import batch
 from tests.support.tables_before import begun_with, events_of, folder_before, with_tables
 
@@ -62,3 +63,15 @@ def test_i7_what_an_accepted_archive_lacks_it_does_not_hold(tmp_path: Path) -> N
     assert extent.partitions == {T0: PartitionExtent(20, 30)}
     with pytest.raises(OffsetsExpired, match="cannot be built again"):
         everything("p", coordinator.ledger.events(), state, extent, is_archive=True)
+
+
+def test_an_archive_of_any_size_is_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query keeps in memory what it counts."""
+    coordinator = with_archive(tmp_path, batches=(0, 2, 2), batch_ids=(0, 2, 2))
+    log = TableLog.open(coordinator.tables.archive or pytest.fail("it has an archive"))
+    assert log is not None
+    ranges, ids = [OffsetRange("t", 0, 3, 13), OffsetRange("t", 0, 13, 26), OffsetRange("t", 1, 0, 9)], {"t": "id-t"}
+    for at_once in (4, 9, 23, 1_000):
+        monkeypatch.setattr("include.sources.archive._OFFSETS_AT_ONCE", at_once)
+        assert records_in(log.table, ranges, ids) == 7 + 6
+    assert records_in(log.table, [], ids) == 0
