@@ -211,8 +211,8 @@ class GenerationChange:
     def _verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: Sequence[Lack]) -> None:
         first = FirstOffsets.of(self.settler.ledger.events(), state) if lacks and started.origin == EARLIEST else None
         gone = first.lost_before_all(started.start_offsets) if first is not None else []
-        archive = self.settler.pipeline.archive
-        verify_accepted(self._name, state, started, lacks, accepted=self.accepted, gone=gone, archive=archive)
+        source = {"archive": self.settler.pipeline.archive, "landing": self.settler.pipeline.landing_name}
+        verify_accepted(self._name, state, started, lacks, accepted=self.accepted, gone=gone, **source)
 
     def _verify_not_lost(self, log: TableLog | None, state: LedgerState) -> None:
         if state.is_fresh:

@@ -51,6 +51,10 @@ class Pipeline(Declaration):
         return landing
 
     @property
+    def landing_name(self) -> str | None:
+        return None if self.landing is None else self.landing.name
+
+    @property
     def halves(self) -> tuple[Pipeline, ...]:
         """The pipelines that run, one after the other: with `merge_every` the landing, then the pipeline itself."""
         return (self,) if (landing := self.landing) is None else (landing, self)

@@ -52,19 +52,21 @@ def verify_accepted(
     accepted: Collection[str],
     gone: Sequence[OffsetRange] = (),
     archive: str | None = None,
+    landing: str | None = None,
 ) -> None:
     """Checks that a new generation fills every table that lacks rows, or that a person has accepted the table.
 
     Args:
         state: of the generation that ends. accepted: the names of tables. gone: what was read once, and a generation
-            that begins at the earliest record does not read again. archive: where such records may be.
+            that begins at the earliest record does not read again. archive: where such records may be. landing: who has
+            filled the archive, if the pipeline reads that instead of Kafka.
 
     Raises:
         TargetBehindLedger: neither.
     """
     left = [lack for lack in lacks if lack.table not in accepted and not _fills(started, state, lack, gone)]
     if left and started.origin == EARLIEST and gone:
-        raise _out_of_reach(pipeline, left, gone, archive)
+        raise _not_archived(pipeline, left, gone, landing) if landing else _out_of_reach(pipeline, left, gone, archive)
     if left:
         raise TargetBehindLedger(
             what="a table that batches write is not as the last batch left it, and this would leave it so",
@@ -101,6 +103,20 @@ def _out_of_reach(
         found=f"{'; '.join(lack.found for lack in left)}; Kafka no longer holds {', '.join(map(str, gone))}",
         action="nothing was changed. Bring the right one back from a copy; or, to go on without those rows, `lakemark "
         f"reset {pipeline} --from {EARLIEST} --accept {accept} --reason ...`{then if archive else ''}",
+    )
+
+
+def _not_archived(pipeline: str, left: Sequence[Lack], gone: Sequence[OffsetRange], landing: str) -> TargetBehindLedger:
+    again = f"lakemark reset {pipeline} --from {EARLIEST}"
+    accept = " --accept ".join(lack.table for lack in left)
+    return TargetBehindLedger(
+        what="a table lacks rows of records that the archive does not hold, and this would leave it so",
+        where=f"{pipeline}, {', '.join(lack.table for lack in left)}",
+        expected="; ".join(lack.expected for lack in left),
+        found=f"{'; '.join(lack.found for lack in left)}; the archive lacks {', '.join(map(str, gone))}",
+        action=f"nothing was changed. `lakemark reset {landing} --from {EARLIEST} --reason ...` and `lakemark run "
+        f"{landing} --until-caught-up` archive again what Kafka still holds: then the same command again; or, to go on "
+        f"without those rows, `{again} --accept {accept} --reason ...`",
     )
 
 

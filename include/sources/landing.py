@@ -142,8 +142,8 @@ class LandingSource:
                 where=f"{name}, {self.landing.target.table}",
                 expected=f"{read.records:,} records in " + ", ".join(map(str, joined(read.ranges))),
                 found="fewer" if self.log is not None else "no table",
-                action=f"`lakemark reset {landing} --from earliest --reason ...`, and `lakemark run {landing}` "
-                "archives again what Kafka still holds; or, to begin behind what the archive lacks, "
+                action=f"`lakemark reset {landing} --from earliest --reason ...`, and `lakemark run {landing} "
+                "--until-caught-up` archives again what Kafka still holds; or, to begin behind what the archive lacks, "
                 f"`lakemark reset {name} --from earliest --reason ...`",
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from include.control.coordinator import Coordinator
-from include.protocol.errors import TerminalError
+from include.protocol.errors import TargetBehindLedger, TerminalError
 from include.protocol.ranges import TopicPartition
 from tests.support.tables_before import reset, with_batches, with_tables
 
@@ -45,3 +46,16 @@ def test_i7_what_was_lost_since_a_reset_is_not_merged_as_nothing(p: Coordinator)
     shutil.rmtree(str(p.tables.archive))
     with pytest.raises(TerminalError, match="lacks records that were merged before"):
         p.plan()
+
+
+def test_i3_a_table_that_lacks_what_the_archive_does_not_hold_is_filled_by_its_landing_first(p: Coordinator) -> None:
+    archive(p, 10)
+    shutil.rmtree(str(p.tables.target))
+    with pytest.raises(TargetBehindLedger, match=re.escape("the archive lacks t-0[0, 10)")) as failure:
+        reset(p, "earliest")
+    first, then, accept = re.findall(r"`(lakemark [^`]*)`", failure.value.action)
+    assert first == "lakemark reset p__landing --from earliest --reason ..."
+    assert then == "lakemark run p__landing --until-caught-up"
+    assert accept == "lakemark reset p --from earliest --accept target --reason ..."
+    archive(p, 0)
+    assert reset(p, "earliest").start_offsets == {TP: 0}
