@@ -113,13 +113,15 @@ def everything(
         start, extent = first.offsets.get(tp, 0), source.partitions.get(tp)
         if extent is not None:
             if first.lost_before(tp, extent.log_start_offset):
+                holder, other = ("the archive", "Kafka may hold") if is_archive else ("Kafka", "only an archive has")
                 raise OffsetsExpired(
-                    what="Kafka does not hold all records that the table was built from, so it cannot be built again",
+                    what=f"{holder} does not hold all records that the table was built from, so it cannot be built "
+                    "again",
                     where=f"{pipeline}, {tp}",
                     expected=f"offset {start} and later",
-                    found=f"the log starts at {extent.log_start_offset}",
-                    action="backfill what Kafka holds into the table itself (`--range`, `--since`); only an archive "
-                    "still has what retention has deleted",
+                    found=f"all from {extent.log_start_offset} on",
+                    action=f"backfill what {holder} holds into the table itself (`--range`, `--since`); {other} the "
+                    "rest",
                 )
             start = extent.log_start_offset if is_archive else max(start, extent.log_start_offset)
         if start < end:
