@@ -92,8 +92,7 @@ class LandingSource:
         Args:
             merged: the state of the half that merges.
             from_first: also find where every partition begins, which takes both whole ledgers and the archive's rows.
-                If False, this is done only if there is a topic that `merged` does not know. Otherwise every partition
-                begins at 0.
+                If False, this is done only for topics that `merged` does not know. All others begin at 0.
         """
         there, landed = merged.committed_offsets, self._landed_in(merged.topic_ids)
         waits = {tp.topic for tp, end in landed.items() if end > there.get(tp, 0)}
@@ -101,8 +100,8 @@ class LandingSource:
         topic_ids |= {topic: id_ for topic, id_ in merged.topic_ids.items() if topic in waits}
         there, ends = merged.committed_in(topic_ids), self._landed_in(topic_ids)
         ends = {tp: max(ends.get(tp, 0), there.get(tp, 0)) for tp in ends.keys() | there.keys()}
-        begins = from_first or topic_ids.keys() - merged.topic_ids.keys()
-        firsts = self._firsts(topic_ids, ends, merged) if begins else {}
+        begin = topic_ids if from_first else {t: id_ for t, id_ in topic_ids.items() if t not in merged.topic_ids}
+        firsts = self._firsts(begin, ends, merged) if begin else {}
         extents = {tp: PartitionExtent(min(firsts.get(tp, 0), end), end) for tp, end in sorted(ends.items())}
         return SourceExtent(self.state.cluster_id or merged.cluster_id or "", topic_ids, extents)
 
@@ -113,17 +112,17 @@ class LandingSource:
         return landed | (farthest(self.ledger.events(), others) if others else {})
 
     def _firsts(
-        self, topic_ids: dict[str, str], ends: Mapping[TopicPartition, int], merged: LedgerState
+        self, topic_ids: Mapping[str, str], ends: Mapping[TopicPartition, int], merged: LedgerState
     ) -> dict[TopicPartition, int]:
-        """Where every partition begins in the archive; if it has a hole, behind the last one. What nobody has archived
-        is not there, though it was merged."""
+        """Where every partition of these topics begins in the archive; if it has a hole, behind the last one. What
+        nobody has archived is not there, though it was merged."""
         events = [] if merged.is_fresh else self.merging.events()  # one that is rebuilt cannot be read
         read, knows = ReadBefore.of(events, topic_ids), self.state.topic_ids
         whole = whole_part(self.log, read)
         rows = first_offsets_in(self.log, topic_ids) if self.log is not None else {}
         found = (starts_in(self.ledger.events(), topic_ids), rows, whole.starts)
         firsts = {}
-        for tp, end in ends.items():
+        for tp, end in ((tp, end) for tp, end in ends.items() if tp.topic in topic_ids):
             never = 0 if knows.get(tp.topic) == topic_ids[tp.topic] else end  # a partition that was added is read whole
             firsts[tp] = min((starts[tp] for starts in found if tp in starts), default=never)
         return firsts if whole == read else {**firsts, **whole.starts}
