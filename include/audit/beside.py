@@ -60,9 +60,8 @@ def look_at(
             on_record += (*counts_on_record(entries, table), *cancelled_on_record(table, entries, never_landed))
         found += archive_findings(participant, name, log)
         verify_not_rolled_back(log, state.positions.get(table), Where(name, table))
-        archive = ArchiveSource.of(coordinator.settings, coordinator.pipeline, state)
-        if log is not None and archive.uri == log.uri:
-            archive.verify_whole()
+        if log is not None and log.uri == coordinator.tables.archive:
+            ArchiveSource.of(coordinator.settings, coordinator.pipeline, state).verify_whole()
     except LakemarkError as error:
         found.append(finding_of(error))
     return BesideReport(tuple(replace(finding, table=table) for finding in found), tuple(on_record))

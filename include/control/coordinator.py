@@ -202,11 +202,11 @@ class Coordinator(Settler):
             planned = self._planned_over_tables(state, source, offsets_max)
         except OffsetsExpired as error:
             raise self._expired(error, state, source) from error
-        if landed is not None and isinstance(planned, NewBatch):
-            planned = replace(planned, stands_on=landed.filled(planned.stands_on, state))
         waits = landed is not None and not (ignore_merge_every or landed.is_due(state))
         if waits and isinstance(planned, NewBatch) and not planned.batch.mends:
             planned = Idle()
+        if landed is not None and isinstance(planned, NewBatch):
+            planned = replace(planned, stands_on=landed.filled(planned.stands_on, state))
         return _Decision(started, planned, source)
 
     def _expired(self, error: OffsetsExpired, state: LedgerState, source: SourceExtent) -> OffsetsExpired:

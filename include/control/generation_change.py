@@ -211,8 +211,9 @@ class GenerationChange:
     def _verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: Sequence[Lack]) -> None:
         first = FirstOffsets.of(self.settler.ledger.events(), state) if lacks and started.origin == EARLIEST else None
         gone = first.lost_before_all(started.start_offsets) if first is not None else []
-        source = {"archive": self.settler.pipeline.archive, "landing": self.settler.pipeline.landing_name}
-        verify_accepted(self._name, state, started, lacks, accepted=self.accepted, gone=gone, **source)
+        archive, landing = self.settler.pipeline.archive, self.settler.pipeline.landing_name
+        holders = {"archive": archive, "landing": landing}  # of what Kafka has dropped
+        verify_accepted(self._name, state, started, lacks, accepted=self.accepted, gone=gone, **holders)
 
     def _verify_not_lost(self, log: TableLog | None, state: LedgerState) -> None:
         if state.is_fresh:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from include.control.generation_change import GenerationChange
 from include.control.settling import Settler
-from include.lake.delta_tables import query
 from include.lake.table_log import TableLog
 from include.participants.fence import Fence
 from include.participants.heads import (
@@ -23,9 +22,7 @@ from include.protocol.generations import First, after_a_loss, restart
 from include.protocol.ledger_events import FIRST_GENERATION, LOSS, UPGRADE, BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, verify_topics
-from include.protocol.ranges import TopicPartition
-
-_FIRST_ROWS = 'select topic, topic_id, partition, min("offset") as first from t group by topic, topic_id, partition'
+from include.sources.archive import first_offsets_in
 
 
 def continue_after_a_loss(settler: Settler, state: LedgerState) -> LedgerState:
@@ -57,12 +54,13 @@ def _after_a_loss(settler: Settler) -> GenerationStarted | None:
         return None
     reason = "the ledger and the target were lost, and other tables hold earlier batches"
     heads = newest_heads(settler.pipeline.name, logs, FIRST_GENERATION)
-    read = _read_once(settler, logs)
-    started = after_a_loss(newest, read, settler.source(), reason, started_by="plan")
+    source = settler.source()
+    read = _read_once(settler, logs, source.topic_ids)
+    started = after_a_loss(newest, read, source, reason, started_by="plan")
     return replace(started, positions=heads)
 
 
-def _read_once(settler: Settler, logs: Logs) -> Iterator[First]:
+def _read_once(settler: Settler, logs: Logs, topic_ids: Mapping[str, str]) -> Iterator[First]:
     """What the tables before the point know of. Log clean-up removes old commits; an archive's rows stay."""
     for log in filter(None, logs.values()):
         for commit in log.landed_commits(settler.pipeline.name):
@@ -70,10 +68,7 @@ def _read_once(settler: Settler, logs: Logs) -> Iterator[First]:
             if not batch.is_chunk:
                 yield from ((r.topic_partition, batch.topic_ids[r.topic], r.start_offset) for r in batch.ranges)
         if log.uri == settler.tables.archive:
-            yield from (
-                (TopicPartition(row["topic"], row["partition"]), row["topic_id"], row["first"])
-                for row in query(log.table, _FIRST_ROWS)
-            )
+            yield from ((tp, topic_ids[tp.topic], at) for tp, at in first_offsets_in(log, topic_ids).items())
 
 
 def continue_in_the_new_form(settler: Settler, state: LedgerState, create_target: Callable[[], None]) -> None:

@@ -41,7 +41,7 @@ class Pipeline(Declaration):
         if self.merge_every is None or self.archive is None:
             return None
         own = {
-            "name": f"{self.name}{LANDING}",
+            "name": self.landing_name,
             "target": Target(table=self.archive),
             "maintenance": self.maintenance.model_copy(update={"purge_tombstones_after_days": None}),
         }
@@ -52,7 +52,8 @@ class Pipeline(Declaration):
 
     @property
     def landing_name(self) -> str | None:
-        return None if self.landing is None else self.landing.name
+        """None without `merge_every`, as for `landing`."""
+        return None if self.merge_every is None or self.archive is None else f"{self.name}{LANDING}"
 
     @property
     def halves(self) -> tuple[Pipeline, ...]:

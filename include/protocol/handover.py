@@ -7,17 +7,17 @@ counted, and the landing passes over only those that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from include.protocol.batch import Batch, BatchKey
+from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired
-from include.protocol.ledger_events import BatchCommitted, BatchPlanned, Event, GenerationStarted, TopicsStarted
+from include.protocol.ledger_events import Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.protocol.read_before import committed
+from include.protocol.read_before import committed, ranges_in
 
 ORIGIN = "archive"  # a landing's generation that starts after what the other half has archived
 
@@ -104,8 +104,9 @@ def hole_in(archive: str, merging: Iterable[Event], topic_ids: Mapping[str, str]
     Args:
         archive: its name in positions. merging: all events of the half that merges.
     """
-    stood = ((batch, commit.positions or {}) for batch, commit in committed(merging))
-    return _firsts((b for b, positions in stood if archive in positions and positions[archive].left_out), topic_ids)
+    stood = ((batch, (commit.positions or {}).get(archive)) for batch, commit in committed(merging))
+    without = (batch for batch, at in stood if at is not None and at.left_out)
+    return _lowest((r.topic_partition, r.start_offset) for batch in without for r in ranges_in(batch, topic_ids))
 
 
 def only_in_archive(
@@ -146,42 +147,32 @@ def in_archive_too(error: OffsetsExpired, pipeline: str) -> OffsetsExpired:
 def starts_in(landing: Sequence[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
     """Where a landing has begun to read these topics: the lowest offset of any generation. A ledger that was rebuilt
     knows batches from before its first generation."""
-    found = _firsts((batch for batch, _ in committed(landing)), topic_ids)
-    for event in landing:
-        if isinstance(event, TopicsStarted | GenerationStarted):
-            for tp, offset in event.start_offsets.items():
-                if event.topic_ids.get(tp.topic) == topic_ids.get(tp.topic):
-                    found[tp] = min(found.get(tp, offset), offset)
-    return found
+    return _lowest((tp, first) for tp, first, _ in _spans(landing, topic_ids))
 
 
-def farthest(landing: Iterable[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+def farthest(landing: Sequence[Event], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
     """The farthest offsets that a landing has reached in these topics, in any generation."""
-    planned: dict[BatchKey, Batch] = {}
     found: dict[TopicPartition, int] = {}
-    for event in landing:
-        offsets: Mapping[TopicPartition, int] = {}
-        ids: Mapping[str, str] = {}
-        match event:
-            case BatchPlanned():
-                planned[event.batch.key] = event.batch
-            case BatchCommitted() if (batch := planned.get(BatchKey(event.generation, event.batch_id))) is not None:
-                offsets, ids = {r.topic_partition: r.end_offset for r in batch.ranges}, batch.topic_ids
-            case GenerationStarted() | TopicsStarted():
-                offsets, ids = event.start_offsets, event.topic_ids
-        for tp, at in offsets.items():
-            if tp.topic in topic_ids and ids.get(tp.topic) == topic_ids[tp.topic]:
-                found[tp] = max(found.get(tp, at), at)
+    for tp, _, last in _spans(landing, topic_ids):
+        found[tp] = max(found.get(tp, last), last)
     return found
 
 
-def _firsts(batches: Iterable[Batch], topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Where the first ranges of these topics begin, by partition."""
+def _spans(events: Sequence[Event], topic_ids: Mapping[str, str]) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Where the ranges of landed batches in these topics begin and end; and where generations and topics began."""
+    for batch, _ in committed(events):
+        yield from ((r.topic_partition, r.start_offset, r.end_offset) for r in ranges_in(batch, topic_ids))
+    for event in events:
+        if isinstance(event, TopicsStarted | GenerationStarted):
+            for tp, at in event.start_offsets.items():
+                if tp.topic in topic_ids and event.topic_ids.get(tp.topic) == topic_ids[tp.topic]:
+                    yield tp, at, at
+
+
+def _lowest(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
-    for batch in batches:
-        for r in batch.ranges:
-            if batch.topic_ids.get(r.topic) == topic_ids.get(r.topic):
-                found[r.topic_partition] = min(r.start_offset, found.get(r.topic_partition, r.start_offset))
+    for tp, at in offsets:
+        found[tp] = min(found.get(tp, at), at)
     return found
 
 

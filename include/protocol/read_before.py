@@ -34,7 +34,7 @@ class ReadBefore:
         lowest: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         for batch, commit in reversed([*committed(events)]):
-            ranges = [r for r in batch.ranges if batch.topic_ids.get(r.topic) == topic_ids.get(r.topic)]
+            ranges = ranges_in(batch, topic_ids)
             for r in ranges:
                 ends[r.topic_partition] = max(r.end_offset, ends.get(r.topic_partition, 0))
             is_new = all(r.end_offset <= lowest.get(r.topic_partition, r.end_offset) for r in ranges)
@@ -72,6 +72,11 @@ class ReadBefore:
         for r in self.ranges:
             starts[r.topic_partition] = min(r.start_offset, starts[r.topic_partition])
         return starts
+
+
+def ranges_in(batch: Batch, topic_ids: Mapping[str, str]) -> list[OffsetRange]:
+    """What a batch reads of topics with these ids."""
+    return [r for r in batch.ranges if batch.topic_ids.get(r.topic) == topic_ids.get(r.topic)]
 
 
 def committed(events: Iterable[Event]) -> Iterator[tuple[Batch, BatchCommitted]]:

@@ -16,10 +16,9 @@ from include.protocol.batch import FENCE
 from include.protocol.errors import TargetBehindLedger
 from include.protocol.ledger_events import TablesLeftOut
 from include.protocol.ranges import TopicPartition
-from tests.support.batches import batch, source
+from tests.support.batches import batch
 from tests.support.hand_made import make_target
 from tests.support.tables_before import (
-    ask,
     begun_with,
     events_of,
     folder_before,
@@ -33,11 +32,6 @@ from tests.support.tables_before import (
 )
 
 TP = TopicPartition("t", 0)
-
-
-@pytest.fixture
-def _kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask(monkeypatch, source({("t", 0): (0, 100)}))
 
 
 @pytest.mark.usefixtures("_kafka")

@@ -41,11 +41,6 @@ def rebuilt(coordinator: Coordinator, *accepted: str) -> GenerationStarted:
     return change.rebuild("lost", "test")[0]
 
 
-@pytest.fixture
-def _kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask(monkeypatch, source({("t", 0): (0, 100)}))
-
-
 @pytest.mark.usefixtures("_kafka")
 def test_i3_a_reset_for_the_target_does_not_accept_a_history_that_was_rolled_back_further(tmp_path: Path) -> None:
     coordinator = with_batches(tmp_path, 4)

@@ -32,6 +32,8 @@ from tests.support.tables_before import (
     with_tables,
 )
 
+pytestmark = pytest.mark.usefixtures("_kafka")
+
 PINS = {"lake://silver/prices": Pin(4)}
 
 
@@ -73,11 +75,6 @@ def markers(coordinator: Coordinator) -> dict[str, int | None]:
         "history": TableLog.open(uri_before(coordinator, "history")),
     }
     return {name: log.marker("p", 1) for name, log in logs.items() if log is not None}
-
-
-@pytest.fixture(autouse=True)
-def _kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask(monkeypatch, source({("t", 0): (0, 100)}))
 
 
 def test_i5_the_first_plan_of_the_new_form_fences_the_old_jobs_in_every_table(tmp_path: Path) -> None:
