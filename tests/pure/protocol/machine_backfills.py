@@ -10,7 +10,6 @@ from include.protocol.ledger_events import (
     PROMOTION,
     BackfillEnded,
     BackfillPlanned,
-    Event,
     GenerationStarted,
     TablesLeftOut,
 )
@@ -34,10 +33,9 @@ class Backfills(Batches):
             self.append([TablesLeftOut(state.generation, str(chunk), tuple(left_out))])
             self.beside.lack_chunks |= left_out
 
-    def append(self, events: list[Event]) -> None:
-        super().append(events)
-        if any(isinstance(event, GenerationStarted) for event in events):
-            self.beside.lack_chunks &= self.beside.left_out  # the others begin anew
+    def fence(self, started: GenerationStarted) -> None:
+        super().fence(started)
+        self.beside.lack_chunks &= self.beside.left_out  # the others begin anew, also when the event comes later
 
     def lose_ledger(self, until: int) -> None:
         """Args: until: how many events an old copy holds that took its place."""
