@@ -35,7 +35,7 @@ def test_a_table_is_made_from_the_archive_once_kafka_has_dropped_its_records(wor
     for partition in (0, 1):  # retention; and the table is lost
         world.delete_before(topic, partition, 5)
     backfills = Backfills(world.coordinator(pipeline))
-    with pytest.raises(OffsetsExpired, match="only an archive still has what retention has deleted"):
+    with pytest.raises(OffsetsExpired, match="only an archive has the rest"):
         backfills.preview(BackfillRequest(into="new"))
     shutil.rmtree(str(tables.target))
     path = world.settings.pipelines / "kept.yaml"
