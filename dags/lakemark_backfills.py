@@ -11,9 +11,10 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.types import DagRunProtocol
+from lakemark_dags import dags_of
 from lakemark_merge_task import MergeTask  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import ON_SPARK, TASKS, asked_by, pipelines_to_parse, work_on
+from lakemark_tasks import ON_SPARK, TASKS, asked_by, work_on
 
 from include.control.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, request_of
 from include.control.backfill_preview import preview_lines
@@ -167,9 +168,4 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
     return dag
 
 
-def build_all(settings: Settings) -> dict[str, DAG]:
-    """The DAGs by DAG id."""
-    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines_to_parse(settings))}
-
-
-globals().update(build_all(Settings.from_environment()))
+globals().update(dags_of(Settings.from_environment(), build, "__backfill"))

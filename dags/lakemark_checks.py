@@ -10,18 +10,22 @@ import logging
 from datetime import datetime
 
 from airflow.sdk import DAG, Asset, Param, task
+from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import ON_SPARK, TASKS, log_fact, pipelines_to_parse, work_on  # in plugins/, on Airflow's path
+from lakemark_tasks import ON_SPARK, TASKS, log_fact, work_on  # in plugins/, on Airflow's path
 
 from include.jobs.runner import run_check
-from include.pipeline_file import Pipeline, TableChecks
+from include.pipeline_file import Pipeline
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
 
 
-def build(pipeline: Pipeline, checks: TableChecks, settings: Settings) -> DAG:
+def build(pipeline: Pipeline, settings: Settings) -> DAG | None:
+    checks = pipeline.quality.table
+    if checks is None:
+        return None
     with DAG(
         dag_id=f"{DAG_PREFIX}{pipeline.name}__checks",
         description=f"Judges {pipeline.target.table} by the suite {checks.suite}.",
@@ -52,11 +56,4 @@ def build(pipeline: Pipeline, checks: TableChecks, settings: Settings) -> DAG:
     return dag
 
 
-def build_all(settings: Settings) -> dict[str, DAG]:
-    """The DAGs by DAG id."""
-    named = [(pipeline, pipeline.quality.table) for pipeline in pipelines_to_parse(settings)]
-    dags = [build(pipeline, checks, settings) for pipeline, checks in named if checks is not None]
-    return {dag.dag_id: dag for dag in dags}
-
-
-globals().update(build_all(Settings.from_environment()))
+globals().update(dags_of(Settings.from_environment(), build, "__checks"))

@@ -19,9 +19,10 @@ import lakemark_metrics
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, XComArg, get_current_context, task
 from airflow.sdk.types import OutletEventAccessorsProtocol
+from lakemark_dags import dags_of
 from lakemark_merge_task import MergeTask
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import ON_SPARK, TASKS, pipelines_to_parse, work_on
+from lakemark_tasks import ON_SPARK, TASKS, work_on
 
 from include.control.coordinator import Coordinator
 from include.control.lag import Lag
@@ -154,9 +155,4 @@ def schedule(pipeline: Pipeline) -> str | list[Asset] | None:
             return cron
 
 
-def build_all(settings: Settings) -> dict[str, DAG]:
-    """The DAGs by DAG id."""
-    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines_to_parse(settings))}
-
-
-globals().update(build_all(Settings.from_environment()))
+globals().update(dags_of(Settings.from_environment(), build))

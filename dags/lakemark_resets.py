@@ -10,8 +10,9 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.types import DagRunProtocol
+from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import TASKS, asked_by, pipelines_to_parse, work_on  # in plugins/, which Airflow puts on the path
+from lakemark_tasks import TASKS, asked_by, work_on  # in plugins/, which Airflow puts on the path
 
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
@@ -114,9 +115,4 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
     return dag
 
 
-def build_all(settings: Settings) -> dict[str, DAG]:
-    """The DAGs by DAG id."""
-    return {dag.dag_id: dag for dag in (build(pipeline, settings) for pipeline in pipelines_to_parse(settings))}
-
-
-globals().update(build_all(Settings.from_environment()))
+globals().update(dags_of(Settings.from_environment(), build, "__reset"))

@@ -10,18 +10,16 @@ from urllib.parse import quote
 
 import lakemark_alerts  # in plugins/, which Airflow puts on the path
 import lakemark_metrics
-from airflow.sdk import get_current_context, get_parsing_context
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.types import DagRunProtocol
 from lakemark_first_come import FIRST_COME
-from lakemark_names import DAG_PREFIX, PROBLEM_KEY, SPARK_POOL
+from lakemark_names import PROBLEM_KEY, SPARK_POOL
 from structlog.contextvars import bind_contextvars
 
 from include.jobs.report import told
-from include.pipeline_file import Pipeline, load_pipelines
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.json_data import JsonObject
-from include.settings import Settings
 
 log = logging.getLogger(__name__)
 TASKS = {  # default arguments of every DAG
@@ -34,13 +32,6 @@ TASKS = {  # default arguments of every DAG
 # Arguments of every task that runs on Spark: the pool limits how many run at once, on workers or deferred.
 ON_SPARK = {"pool": SPARK_POOL, "weight_rule": FIRST_COME}
 _NAMED = ("generation", "batch_id", "attempt_id")  # what a job's lines are about
-
-
-def pipelines_to_parse(settings: Settings) -> list[Pipeline]:
-    """The pipelines of all valid files. A task's process needs only its own DAG, so there it is only that pipeline."""
-    dag_id = get_parsing_context().dag_id
-    name = dag_id.removeprefix(DAG_PREFIX).partition("__")[0] if dag_id else "*"
-    return load_pipelines(settings.pipelines, settings.environment, name)[0]
 
 
 @contextmanager

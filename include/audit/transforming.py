@@ -16,7 +16,7 @@ from include.lake.sql import sql_name
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import DECIMALS, WHOLE, Column, word_of
 from include.pipeline_file.tables import table_uri
-from include.pipeline_file.transform_file import transform_path
+from include.pipeline_file.transform_file import read_transform
 from include.protocol.batch import BatchKey, Pin
 from include.protocol.errors import LakemarkError
 from include.protocol.planning import SourceExtent
@@ -75,7 +75,7 @@ def transformed(
     """
     assert pipeline.transform is not None, "the caller has checked it"
     what = f"transform.file {pipeline.transform.file}"
-    statement = select(transform_path(settings, pipeline).read_text(), what)
+    statement = select(read_transform(settings, pipeline), what)
     columns = ", ".join(sql_name(column.name) for column in pipeline.source.columns)
     order = [*pipeline.order, *([pipeline.valid_from] if pipeline.keeps_history else [])]
     own = [*_OWN, *dict.fromkeys(field.name for field in order if field.of in ("kafka", "position"))]

@@ -48,6 +48,8 @@ class TextTimes {
 
         private static final ZoneId UTC = ZoneOffset.UTC;
 
+        /** ISO 8601 may leave out the seconds, and Java's OffsetDateTime does if they are zero. Spark asks for them. */
+        private static final Pattern NO_SECONDS = Pattern.compile("(.*[T ][0-9]{1,2}:[0-9]{1,2})( *(?:Z|[+-]).*)");
         private static final Pattern CUT = Pattern.compile(".*\\.[0-9]{6}[0-9]*[1-9].*");
 
         private final boolean hasZone;
@@ -61,7 +63,7 @@ class TextTimes {
         Object of(String text, UTF8String unit) {
             if (beginsWithDay(text)) {
                 boolean isNone = hasNamedZone(text) || (isExact && CUT.matcher(text).matches());
-                return isNone ? null : ofDay(UTF8String.fromString(text));
+                return isNone ? null : ofDay(text);
             }
             return unit != null && isCount(text) ? ofCount(text, unit.toString()) : null;
         }
@@ -94,9 +96,17 @@ class TextTimes {
             return text.length() > first && text.length() <= first + 19;
         }
 
-        private Object ofDay(UTF8String text) {
-            Option found = DateTimeUtils$.MODULE$.stringToTimestamp(text, UTC); // without a zone: UTC
+        private Object ofDay(String text) {
+            Option found = parsed(text);
+            if (found.isEmpty()) {
+                Matcher without = NO_SECONDS.matcher(text);
+                found = without.matches() ? parsed(without.group(1) + ":00" + without.group(2)) : found;
+            }
             return found.isEmpty() ? null : withinYears(((Long) found.get()).longValue());
+        }
+
+        private static Option parsed(String text) {
+            return DateTimeUtils$.MODULE$.stringToTimestamp(UTF8String.fromString(text), UTC); // without a zone: UTC
         }
 
         private Object ofCount(String written, String unit) {

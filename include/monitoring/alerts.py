@@ -16,7 +16,9 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from include.pipeline_file.users_file import NotRead, read_users_file
 from include.pipeline_file.yaml_errors import yaml_problem
+from include.pipeline_file.yaml_text import read_yaml
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 
@@ -52,15 +54,17 @@ def load_notifiers(path: Path | None) -> list[NotifierEntry]:
     if path is None:
         return []
     try:
-        return TypeAdapter(list[NotifierEntry]).validate_python(yaml.safe_load(path.read_text()) or [])
+        return TypeAdapter(list[NotifierEntry]).validate_python(read_yaml(read_users_file(path, path.parent)) or [])
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         raise _wrong(path, f"{place}: {first['msg']}") from None  # its text shows the file's, logins too
     except yaml.YAMLError as error:
         raise _wrong(path, f"not YAML: {yaml_problem(error)}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise _wrong(path, " ".join(str(error).split())) from error
+    except NotRead as error:
+        raise _wrong(path, str(error)) from error
+    except OSError as error:
+        raise _wrong(path, error.strerror or "no such file") from error
 
 
 def _wrong(path: Path, found: str) -> TerminalError:

@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from include.pipeline_file import Pipeline
-from include.pipeline_file.transform_file import transform_path
+from include.pipeline_file.transform_file import read_transform
 from include.settings import Settings
 
 # Where records come from, and how fast, decides nothing about rows. Logins stay out of digests.
@@ -21,7 +21,7 @@ def program_of(settings: Settings, pipeline: Pipeline, suite: str | None) -> str
     """
     transform = None
     if pipeline.transform is not None:
-        transform = transform_path(settings, pipeline).read_text()
+        transform = read_transform(settings, pipeline)
     parts = {
         "source": pipeline.source.model_dump(mode="json", exclude=_OF_READING),
         "change": pipeline.change.model_dump(mode="json"),

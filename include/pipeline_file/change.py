@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from include.pipeline_file.section import Section
+from include.pipeline_file.section import Condition, Section
 
 KAFKA_TIMESTAMP = "kafka.timestamp"
 
@@ -29,7 +29,7 @@ class Change(Section):
         "kafka.timestamp, and positions of Debezium (`source.lsn`, `source.file`, `source.pos`, `source.row`, "
         "`source.ts_ms`, `ts_ms`). Topic, partition and offset decide ties, and decide alone when this is empty.",
     )
-    delete_when: str | None = Field(
+    delete_when: Condition | None = Field(
         default=None, description="SQL condition on the columns; a change for which it is true deletes its row."
     )
     tombstones: Literal["quarantine", "ignore", "delete"] | None = Field(

@@ -13,9 +13,9 @@ from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
 from include.pipeline_file.condition import columns_in
 from include.pipeline_file.debezium import INSTANTS, POSITIONS, may_be_unavailable
 from include.pipeline_file.quality import Quality
-from include.pipeline_file.schedule import ALLOWED, TABLE, Schedule
+from include.pipeline_file.schedule import ALLOWED, Schedule
 from include.pipeline_file.schema_ddl import Column, type_at
-from include.pipeline_file.section import LINEAGE, NAME, RESCUED, VALID_FROM, Section, refuse_climbing
+from include.pipeline_file.section import HOURS_MAX, LINEAGE, NAME, RESCUED, TABLE, VALID_FROM, Section, refuse_climbing
 from include.pipeline_file.source import Source
 from include.pipeline_file.target import Target, Upkeep
 from include.pipeline_file.transform import Transform
@@ -25,11 +25,12 @@ KAFKA_POSITION = {"kafka_topic": "topic", "kafka_partition": "partition", "kafka
 
 class Declaration(Section):
     name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
-    description: str = Field(default="", description="For people; shown in Airflow.")
+    description: str = Field(default="", max_length=10_000, description="For people; shown in Airflow.")
     schedule: Schedule = Field(default=None, description=ALLOWED)
     stale_after_minutes: float | None = Field(
         default=None,
         gt=0,
+        le=HOURS_MAX,
         description="When a record waits longer than this, the table is stale and an alert is sent.",
     )
     source: Source

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from croniter import croniter
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from include.pipeline_file.schedule import is_cron
 from include.pipeline_file.section import NAME, Section
 
 
@@ -20,7 +20,7 @@ class TableChecks(Section):
     @field_validator("schedule")
     @classmethod
     def _is_cron(cls, text: str | None) -> str | None:
-        if text is not None and not croniter.is_valid(text):
+        if text is not None and not is_cron(text):
             raise PydanticCustomError("cron", "a cron expression like `0 6 * * *`, or null")
         return text
 

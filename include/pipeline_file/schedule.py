@@ -9,7 +9,9 @@ from croniter import croniter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError
 
-TABLE = r"^lake://[A-Za-z0-9_][A-Za-z0-9_\-./]*$"
+from include.pipeline_file.in_words import problem_of
+from include.pipeline_file.section import HOURS_MAX, TABLE
+
 ALLOWED = (
     "a cron expression of five fields, `continuous`, `on_data`, `{on_data: {records: N, seconds: T}}`, "
     "`{tables: [lake://layer/table, ...]}`, or null"
@@ -17,14 +19,14 @@ ALLOWED = (
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
 
 
 class OnData(_Part):
     """A run starts when enough data waits in Kafka. Until then nothing runs, and no worker is occupied."""
 
     records: int = Field(default=10_000, ge=1, description="Start when this many offsets are not committed yet,")
-    seconds: float = Field(default=10.0, ge=0, description="or when any of them has waited for so long.")
+    seconds: float = Field(default=10.0, ge=0, le=HOURS_MAX, description="or when any of them has waited for so long.")
 
     def __str__(self) -> str:
         return f"as soon as {self.records:,} records wait in Kafka, or any has waited for {self.seconds:g} s"
@@ -47,7 +49,19 @@ class OnTables(_Part):
         return f"when {' and '.join(self.tables)} {'has' if len(self.tables) == 1 else 'have'} a new version"
 
 
+_CRON_FIELDS, _CRON_MAX = 5, 1_000
 CONTINUOUS = OnData(records=1, seconds=0.0)
+
+
+def is_cron(text: str) -> bool:
+    """Whether the text is a cron expression that Airflow takes, and that names a time at all (not 31 February)."""
+    if len(text) > _CRON_MAX or not (text.startswith("@") or len(text.split()) == _CRON_FIELDS):
+        return False
+    try:
+        croniter(text).get_next()
+    except (ValueError, LookupError, ArithmeticError):
+        return False
+    return True
 
 
 def _parsed(schedule: Any) -> Any:
@@ -59,7 +73,7 @@ def _parsed(schedule: Any) -> Any:
             return CONTINUOUS
         case "on_data":
             return OnData()
-        case str() if croniter.is_valid(schedule) and (schedule.startswith("@") or len(schedule.split()) == 5):
+        case str() if is_cron(schedule):
             return schedule
         case {"on_data": thresholds, **others} if not others:
             return _read(OnData, {} if thresholds is None else thresholds, "schedule.on_data")
@@ -73,14 +87,10 @@ def _read(part: type[_Part], data: Any, at: str) -> _Part:
     try:
         return part.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        unknown = first["type"] == "extra_forbidden"
-        context = {
-            "field": ".".join([at, *map(str, first["loc"])]),
-            "allowed": f"one of {', '.join(part.model_fields)}" if unknown else first["msg"],
-            "found": "an unknown field" if unknown else first["input"],
-        }
-        raise PydanticCustomError("schedule", "{allowed}", context) from error
+        found = [problem_of(details, part) for details in error.errors()]
+        problems = [problem._replace(field=f"{at}.{problem.field}") for problem in found]
+        told = {"told": "; ".join(map(str, problems)), "problems": problems}
+        raise PydanticCustomError("schedule", "{told}", told) from error
 
 
 _FORMS = [

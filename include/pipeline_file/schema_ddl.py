@@ -6,6 +6,7 @@ Spark parses the same string in the job. It is read here too, so that the check 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -76,8 +77,8 @@ def parse_ddl(ddl: str) -> tuple[Column, ...]:
     columns = tuple(_column(part) for part in split(ddl))
     if not columns:
         raise SchemaError("at least one column, like `id BIGINT`")
-    names = [column.name.lower() for column in columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    times = Counter(column.name.lower() for column in columns)
+    twice = sorted(name for name, number in times.items() if number > 1)
     if twice:
         raise SchemaError(f"every column once (Spark ignores case); more than once: {', '.join(twice)}")
     return columns

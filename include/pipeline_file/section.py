@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from include.pipeline_file.schema_ddl import SchemaError, parse_ddl
 
+TABLE = r"^lake://[A-Za-z0-9_][A-Za-z0-9_\-./]*$"
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
 LANDING = "__landing"  # suffix of the half that takes records to the archive; no file's name contains `__`
 LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
 RESCUED = "_rescued"  # column for values that fit no declared column, as JSON
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"  # columns of history
 
+Condition = Annotated[str, Field(max_length=10_000)]  # in Spark's SQL
+_PART_MAX, _TABLE_MAX = 200, 1_000  # what file systems and Airflow's assets take
+HOURS_MAX = 1_000_000  # of every time span in a file, in whatever unit: what dates can still be computed with
 
 _HOST = r"(\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+)(:\d+)?"
 SERVERS = rf"([A-Z_]+://)?{_HOST}(\s*,\s*([A-Z_]+://)?{_HOST})*"
@@ -27,7 +31,9 @@ URL = rf"https?://{_HOST}(/[\w.~\-/]*)?"
 class Section(BaseModel):
     """A section. Errors and logs show none of its values, since a variable may bring a secret to any place."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         yield from ((None, name) for name in sorted(self.model_fields_set))
@@ -50,12 +56,6 @@ def only_address(pattern: str, allowed: str) -> Callable[[str | None], str | Non
     return check
 
 
-def refuse_doubles(field: str, names: tuple[str, ...]) -> None:
-    """Refuses a list that names a column twice."""
-    if len(set(names)) != len(names):
-        raise refused(field, "every column once", ", ".join(names))
-
-
 def refuse_unreadable(ddl: str) -> str:
     """Refuses Spark DDL that cannot be parsed, or that has names which are Lakemark's own."""
     try:
@@ -72,4 +72,7 @@ def refuse_climbing(table: str | None) -> str | None:
     parts = (table or "lake://t").removeprefix("lake://").casefold().split("/")
     if {"", ".", "..", "_delta_log"} & set(parts) or parts[0] == "_lakemark":
         raise PydanticCustomError("table", "a table inside the lake, outside lake://_lakemark/ and any _delta_log")
+    if max(map(len, parts)) > _PART_MAX or sum(map(len, parts)) > _TABLE_MAX:
+        allowed = f"parts of at most {_PART_MAX} characters, and at most {_TABLE_MAX:,} in all"
+        raise PydanticCustomError("table", "{allowed}", {"allowed": allowed})
     return table

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+import regex  # Python's own `re` cannot be told when to give up
+from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from include.pipeline_file.debezium import UNAVAILABLE
-from include.pipeline_file.schema_ddl import (
-    DECIMALS,
-    TIMESTAMPS,
-    Column,
-    keys_of_maps,
-    nested,
-    parse_ddl,
-    word_of,
-    words_in,
+from include.pipeline_file.schema_ddl import Column, parse_ddl
+from include.pipeline_file.section import (
+    FILE,
+    HOURS_MAX,
+    SERVERS,
+    URL,
+    Condition,
+    Section,
+    only_address,
+    refuse_unreadable,
+    refused,
 )
-from include.pipeline_file.section import FILE, SERVERS, URL, Section, only_address, refuse_unreadable, refused
+from include.pipeline_file.variables import FromEnvironment, SecretVariable, Variable
+from include.protocol.errors import TerminalError
 
 _METADATA = {
     "topic": "STRING",
@@ -30,6 +34,8 @@ _METADATA = {
     "key": "STRING",
     "headers": "ARRAY<STRUCT<key: STRING, value: STRING>>",  # in Kafka's order; a name may occur more than once
 }
+
+_MATCH_SECONDS_MAX = 1.0
 
 
 def _metadata_type(of: str) -> str | None:
@@ -44,6 +50,7 @@ class Limits(Section):
     seconds_per_batch: float | None = Field(
         default=None,
         gt=0,
+        le=HOURS_MAX,
         description="How long the attempt of a batch should take. A batch spans as many offsets as fit into that time "
         "at the pace of the last batches, but never more than records_per_batch_max; null: only that limit counts.",
     )
@@ -59,21 +66,17 @@ class Limits(Section):
 class Security(Section):
     """How to log in at the brokers. The password is never in the file: it comes from the environment."""
 
-    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(description="As Kafka names it.")
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(default=None, description="For SASL.")
-    username: str | None = Field(default=None, description="For SASL.")
-    password: SecretStr | None = Field(default=None, description="For SASL: `${NAME}`, an environment variable.")
-    ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
+    protocol: Annotated[Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"], FromEnvironment()] = Field(
+        description="As Kafka names it."
+    )
+    mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], FromEnvironment()] | None = Field(
+        default=None, description="For SASL."
+    )
+    username: Variable | None = Field(default=None, description="For SASL.")
+    password: SecretVariable | None = Field(default=None, description="For SASL: `${NAME}`, an environment variable.")
+    ca_file: Variable | None = Field(default=None, description="PEM file with the certificates to trust.")
 
     _local = field_validator("ca_file")(only_address(FILE, "the path of a file"))
-
-    @model_validator(mode="after")
-    def _sasl_is_complete(self) -> Security:
-        sasl = {"mechanism": self.mechanism, "username": self.username, "password": self.password}
-        missing = [name for name, value in sasl.items() if value is None]
-        if self.protocol.startswith("SASL") and missing:
-            raise refused(f"source.security.{missing[0]}", "a value, for SASL", "nothing")
-        return self
 
 
 class Debezium(Section):
@@ -93,10 +96,10 @@ class Debezium(Section):
 class Registry(Section):
     """A schema registry with Confluent's API. The password is never in the file."""
 
-    url: str = Field(description="Such as `http://registry:8081`; the login has its own fields.")
-    username: str | None = Field(default=None, description="For HTTP's basic authentication.")
-    password: SecretStr | None = Field(default=None, description="`${NAME}`, an environment variable.")
-    ca_file: str | None = Field(default=None, description="PEM file with the certificates to trust.")
+    url: Variable = Field(description="Such as `http://registry:8081`; the login has its own fields.")
+    username: Variable | None = Field(default=None, description="For HTTP's basic authentication.")
+    password: SecretVariable | None = Field(default=None, description="`${NAME}`, an environment variable.")
+    ca_file: Variable | None = Field(default=None, description="PEM file with the certificates to trust.")
 
     _plain = field_validator("url")(only_address(URL, "http://HOST:PORT/PATH, or https"))
     _local = field_validator("ca_file")(only_address(FILE, "the path of a file"))
@@ -117,11 +120,12 @@ Format = Literal["json", "debezium-json", "avro", "debezium-avro", "protobuf", "
 
 
 class Source(Section):
-    bootstrap_servers: str = Field(min_length=1, description="host:port of the brokers, comma separated.")
+    bootstrap_servers: Variable = Field(min_length=1, description="host:port of the brokers, comma separated.")
     security: Security | None = Field(default=None, description="How to log in; null for plain listeners.")
     topics: tuple[str, ...] = Field(default=(), description="Topics that are read as one source.")
     topics_pattern: str | None = Field(
         default=None,
+        max_length=1_000,
         description="Instead: a regular expression for their whole names. A topic that is created later is read from "
         "its first record on.",
     )
@@ -152,7 +156,7 @@ class Source(Section):
         "(For Debezium: `debezium.timestamps`.)",
     )
     start: Literal["earliest", "latest"] = Field(default="earliest", description="Where the very first batch begins.")
-    filter: str | None = Field(
+    filter: Condition | None = Field(
         default=None, description="SQL condition on the columns; records for which it is not true are left out."
     )
     limits: Limits = Limits()
@@ -168,8 +172,8 @@ class Source(Section):
     @classmethod
     def _pattern_compiles(cls, pattern: str | None) -> str | None:
         try:
-            re.compile(pattern or "")
-        except re.error as error:
+            regex.compile(pattern or "")
+        except (regex.error, RecursionError) as error:
             raise PydanticCustomError("pattern", "a regular expression: {problem}", {"problem": str(error)}) from error
         return pattern
 
@@ -185,51 +189,26 @@ class Source(Section):
                 raise refused(f"source.metadata.{name}", f"one of {allowed}", of)
         return metadata
 
-    @model_validator(mode="after")
-    def _topics_are_named(self) -> Source:
-        if bool(self.topics) == (self.topics_pattern is not None):
-            found = "both" if self.topics else "neither"
-            raise refused("source.topics", "at least one topic; or topics_pattern", found)
-        return self
-
-    @model_validator(mode="after")
-    def _names_are_free(self) -> Source:
-        taken = {column.name.lower() for column in self.value_columns}
-        for name in self.metadata:
-            if name.lower() in taken or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-                allowed = "a name of letters, digits and _ that source.schema does not have"
-                raise refused("source.metadata", allowed, name)
-        return self
-
-    @model_validator(mode="after")
-    def _format_has_what_it_needs(self) -> Source:
-        of_registry = {"avro", "debezium-avro", "protobuf"} & {self.key, self.format}
-        if of_registry and self.registry is None:
-            raise refused("source.registry", "where the schemas of the records are: {url: ...}", "nothing")
-        if self.timestamps is not None and self.is_debezium:
-            raise refused("source.timestamps", "nothing, with Debezium: debezium.timestamps says it", self.timestamps)
-        if self.format == "string" and [column.word for column in self.value_columns] != ["STRING"]:
-            raise refused("source.schema", "one column of type STRING: the whole value", self.schema_)
-        for column in self.value_columns:
-            if self.format == "csv" and nested(column.type):
-                raise refused(
-                    "source.schema", "simple types: the fields of a line are texts", f"{column.name} {column.type}"
-                )
-            is_encoded = bool({*words_in(column.type)} & {"DATE", *TIMESTAMPS, *DECIMALS})
-            if self.format == "debezium-json" and nested(column.type) and is_encoded:
-                allowed = (
-                    "STRING for dates, times and decimals within other types: only debezium-avro says what they are"
-                )
-                raise refused("source.schema", allowed, f"{column.name} {column.type}")
-            if any(word_of(key) != "STRING" for key in keys_of_maps(column.type)):
-                raise refused("source.schema", "maps whose keys are STRING: records have no other keys", column.type)
-        return self
-
     def reads(self, topic: str) -> bool:
-        """Whether the source reads a topic. Kafka's own topics (`__consumer_offsets`) match no pattern."""
+        """Whether the source reads a topic. Kafka's own topics (`__consumer_offsets`) match no pattern.
+
+        Raises:
+            TerminalError: to match the pattern takes too long.
+        """
         if self.topics_pattern is None:
             return topic in self.topics
-        return not topic.startswith("__") and re.fullmatch(self.topics_pattern, topic) is not None
+        if topic.startswith("__"):
+            return False
+        try:
+            return regex.fullmatch(self.topics_pattern, topic, timeout=_MATCH_SECONDS_MAX) is not None
+        except TimeoutError as error:
+            raise TerminalError(
+                what="the pattern of topics cannot be matched in a reasonable time",
+                where=f"source.topics_pattern, topic {topic}",
+                expected=f"an answer within {_MATCH_SECONDS_MAX:g} s",
+                found="none: repetitions within repetitions, like (a+)+, have too many ways to match",
+                action="write a simpler pattern, or name the topics",
+            ) from error
 
     @property
     def topics_in_words(self) -> str:

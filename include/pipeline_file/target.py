@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from include.pipeline_file.schedule import TABLE
-from include.pipeline_file.section import Section, refuse_climbing, refused
+from include.pipeline_file.section import HOURS_MAX, TABLE, Condition, Section, refuse_climbing
 
 
 class Route(Section):
@@ -16,16 +15,10 @@ class Route(Section):
     """
 
     table: str = Field(pattern=TABLE, description="lake://layer/table, with the same columns as the target.")
-    when: str | None = Field(default=None, description="SQL condition on the columns.")
+    when: Condition | None = Field(default=None, description="SQL condition on the columns.")
     topics: tuple[str, ...] = Field(default=(), description="Or: all changes from these topics.")
 
     _inside = field_validator("table")(refuse_climbing)
-
-    @model_validator(mode="after")
-    def _takes_something(self) -> Route:
-        if (self.when is None) == (not self.topics):
-            raise refused("target.routes", "`when` or `topics`, for every route", "both" if self.topics else "neither")
-        return self
 
 
 class Target(Section):
@@ -52,16 +45,21 @@ class Upkeep(Section):
         default=20, ge=1, description="Files are rewritten into larger ones when more than this number are below 32 MB."
     )
     vacuum_after_hours: float = Field(
-        default=168.0, ge=168, description="Files that no version younger than this many hours needs are removed."
+        default=168.0,
+        ge=168,
+        le=HOURS_MAX,
+        description="Files that no version younger than this many hours needs are removed.",
     )
     purge_tombstones_after_days: float | None = Field(
         default=None,
         gt=0,
+        le=HOURS_MAX,
         description="Tombstones of deletes that were committed more than this many days ago are removed; null: none "
         "are. If an older change of such a key comes later, its row comes back.",
     )
     keep_judgements_days: float | None = Field(
         default=365,
         gt=0,
+        le=HOURS_MAX,
         description="Results of suites that are older than this many days are removed; null: none are.",
     )

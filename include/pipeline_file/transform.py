@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from pydantic import Field, field_validator
 
-from include.pipeline_file.schedule import TABLE
 from include.pipeline_file.schema_ddl import Column, parse_ddl
-from include.pipeline_file.section import NAME, Section, refuse_unreadable, refused
+from include.pipeline_file.section import NAME, TABLE, Section, refuse_unreadable, refused
 
+FILE_NAME = r"^[a-z][a-z0-9_]{0,62}\.(sql|py)$"
 CHANGES = "changes"  # the name of the decoded records in SQL
 
 
@@ -18,9 +18,7 @@ class Transform(Section):
     """A file in include/transforms/: one SELECT from `changes`, or a Python function
     `transform(changes, references)` on DataFrames. `_lakemark` must come out as it went in."""
 
-    file: str = Field(
-        pattern=r"^[a-z][a-z0-9_]{0,62}\.(sql|py)$", description="In include/transforms/: NAME.sql | NAME.py"
-    )
+    file: str = Field(pattern=FILE_NAME, description="In include/transforms/: NAME.sql | NAME.py")
     schema_: str = Field(alias="schema", description="The columns that come out, which are the target's, as Spark DDL.")
     references: Mapping[str, str] = Field(
         default={},
@@ -36,7 +34,8 @@ class Transform(Section):
         for name, table in references.items():
             field = f"transform.references.{name}"
             if not re.fullmatch(NAME, name) or name == CHANGES:
-                raise refused(field, f"a name that matches {NAME}, other than {CHANGES}", name)
+                allowed = f"a name of lower-case letters, digits and _ that begins with a letter; and not {CHANGES}"
+                raise refused(field, allowed, name)
             if not re.fullmatch(TABLE, table) or {"", ".", ".."} & set(table.removeprefix("lake://").split("/")):
                 raise refused(field, "lake://layer/table", table)
         return references

@@ -7,6 +7,7 @@ from pathlib import Path
 import sqlglot
 
 from include.pipeline_file import Pipeline
+from include.pipeline_file.users_file import NotRead, read_users_file
 from include.protocol.errors import TransformError
 from include.settings import Settings
 
@@ -20,6 +21,15 @@ def transform_path(settings: Settings, pipeline: Pipeline) -> Path:
     return path
 
 
+def read_transform(settings: Settings, pipeline: Pipeline) -> str:
+    """The text of the transform. Raises TransformError: there is no such file, or it cannot be read."""
+    path = transform_path(settings, pipeline)
+    try:
+        return read_users_file(path, settings.transforms)
+    except NotRead as error:
+        raise transform_error(pipeline, str(path), error.allowed, error.found) from error
+
+
 def verify_transform(settings: Settings, pipeline: Pipeline) -> None:
     """Checks that the file is valid Python or SQL. Spark finds all other errors.
 
@@ -28,15 +38,21 @@ def verify_transform(settings: Settings, pipeline: Pipeline) -> None:
     """
     if pipeline.transform is None:
         return
-    path = transform_path(settings, pipeline)
+    path, text = transform_path(settings, pipeline), read_transform(settings, pipeline)
     if path.suffix == ".py":
         try:
-            compile(path.read_text(), str(path), "exec")
+            compile(text, str(path), "exec")
         except SyntaxError as error:
             raise transform_error(pipeline, f"{path}, line {error.lineno}", "Python", error.msg) from error
+        except (ValueError, RecursionError, MemoryError) as error:  # a null character, or too deep
+            raise transform_error(pipeline, str(path), "Python", str(error) or type(error).__name__) from error
         return
     try:
-        statements = sqlglot.parse(path.read_text(), read="spark")
+        statements = sqlglot.parse(text, read="spark")
+    except RecursionError:
+        return  # Spark itself says whether it is SQL
+    except sqlglot.errors.TokenError as error:
+        raise transform_error(pipeline, str(path), "SQL", str(error)) from error
     except sqlglot.errors.ParseError as error:
         first = error.errors[0]
         where = f"{path}, line {first['line']}"

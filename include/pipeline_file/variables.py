@@ -1,25 +1,36 @@
 """Environment variables in a pipeline file: `${NAME}`, and `${NAME:-default}` as in a shell.
 
-A variable may hold a secret that stands in the wrong place. So only the pipeline's work uses its value. Everything that
-people read about the file is made from the text as it is written.
+Whoever may see a pipeline sees most of its file: in Airflow, on the page, in errors and in the ledger. So a variable
+may stand only in a field that declares it (`FromEnvironment`): where the source is, and how to log in there. And it may
+be only a variable that is meant for it: the process also has keys of its own. What a variable holds is never shown.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
 
+from include.protocol.errors import Problem
 from include.protocol.json_data import JsonMapping, JsonObject
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_NUMBER = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*")
+PREFIXES = ("KAFKA_", "LAKEMARK_VAR_")  # of the variables that a file may name
+MORE_PREFIXES = "LAKEMARK_VARIABLE_PREFIXES"  # a variable with more of them, comma separated
 
 Replace = Callable[[re.Match[str], str], str]  # from the variable and its place in the file to a text
 
+
+class FromEnvironment:
+    """Marks a field in which a variable may stand."""
+
+
+Variable = Annotated[str, FromEnvironment()]
+SecretVariable = Annotated[SecretStr, FromEnvironment()]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -29,11 +40,12 @@ class Written:
 
     Args:
         data: from YAML. environment: the values of variables; the file's own defaults stand for missing ones.
+        model: what the file declares. It says where variables may stand.
     """
 
-    def __init__(self, data: JsonMapping, environment: Mapping[str, str]) -> None:
-        self._data, self._environment = data, environment
-        self._tokens: dict[str, str] = {}  # by the variables' names
+    def __init__(self, data: JsonMapping, environment: Mapping[str, str], model: type[BaseModel]) -> None:
+        self._data, self._environment, self._places = data, environment, frozenset(_places(model))
+        self._prefixes = (*PREFIXES, *filter(None, re.split(r"[\s,]+", environment.get(MORE_PREFIXES, ""))))
 
     def interpolated(self) -> JsonObject:
         """The data with the values of the variables."""
@@ -43,20 +55,9 @@ class Written:
         """The data for people: values from the environment are shown as `${NAME}`."""
         return self._with(lambda name: f"${{{name}}}")
 
-    def masked(self) -> JsonObject:
-        """The data with a word in place of each variable's value, so that checks of it reveal no more than the file
-        does. The word is a name, which most places allow; or a number, if the variable holds one."""
-        return self._with(self._token)
-
-    def unmasked(self, text: str) -> str:
-        """A text about the masked data, with the variables again in place of their words."""
-        for name, token in self._tokens.items():
-            text = text.replace(token, f"${{{name}}}")
-        return text
-
     def at(self, field: str) -> object:
-        """What `shown` has at a place of the file; None if there is nothing."""
-        found: object = self.shown()
+        """What stands at a place of the file; None if there is nothing."""
+        found: object = self._data
         for part in field.split("."):
             if isinstance(found, Mapping):
                 found = found.get(part)
@@ -66,37 +67,70 @@ class Written:
                 return None
         return found
 
-    def missing(self) -> list[tuple[str, str]]:
-        """The variables that are not set and have no default, as (place, name)."""
-        found: list[tuple[str, str]] = []
+    def problems(self) -> list[Problem]:
+        """The variables that may not stand where they are, that no file may name, or that are not set."""
+        found: list[Problem] = []
 
         def note(match: re.Match[str], at: str) -> str:
-            if match[1] not in self._environment and match[2] is None:
-                found.append((at, match[1]))
+            name, default = match.groups()
+            shown = repr(f"${{{name}}}")
+            if at not in self._places:
+                allowed = f"no variable: those may stand only in {', '.join(sorted(self._places))}"
+                found.append(Problem(at, allowed, shown))
+            elif not name.startswith(self._prefixes):
+                allowed = f"a variable that begins with {' or '.join(self._prefixes)} ({MORE_PREFIXES} allows more)"
+                found.append(Problem(at, allowed, shown))
+            elif default is None and name not in self._environment:
+                found.append(Problem(at, f"the variable {name} set, or a default: ${{{name}:-...}}", "not set"))
             return match.group()
 
         _replaced(self._data, note)
-        return found
+        return list(dict.fromkeys(found))
 
     def _with(self, held: Callable[[str], str]) -> JsonObject:
-        replaced: JsonObject = _replaced(self._data, self._own_default(held))
-        return replaced
-
-    def _own_default(self, held: Callable[[str], str]) -> Replace:
         def replace(match: re.Match[str], at: str) -> str:
             name, default = match.groups()
+            if at not in self._places or not name.startswith(self._prefixes):
+                return match.group()
             if name in self._environment:
                 return held(name)
             return match.group() if default is None else default
 
-        return replace
+        replaced: JsonObject = _replaced(self._data, replace)
+        return replaced
 
-    def _token(self, name: str) -> str:
-        if _NUMBER.fullmatch(self._environment[name]):
-            return "1"
-        if name not in self._tokens:
-            self._tokens[name] = f"v{secrets.token_hex(4)}"  # no other text in the file is equal to it
-        return self._tokens[name]
+
+@cache
+def _places(model: type[BaseModel]) -> tuple[str, ...]:
+    """The fields of a section, and of those within it, in which a variable may stand."""
+    return tuple(_declaring(model, ""))
+
+
+def _declaring(model: type[BaseModel], at: str) -> Iterator[str]:
+    for name, info in model.model_fields.items():
+        place = f"{at}{info.alias or name}"
+        if _declares(info):
+            yield place
+        for section in _sections(info.annotation):
+            yield from _declaring(section, f"{place}.")
+
+
+def _declares(info: FieldInfo) -> bool:
+    """Whether a variable may stand in the field."""
+    return any(isinstance(mark, FromEnvironment) for mark in _marks(info.annotation, info.metadata))
+
+
+def _marks(annotation: Any, metadata: list[Any]) -> Iterator[object]:
+    yield from metadata
+    for part in get_args(annotation):
+        yield from _marks(part, list(getattr(part, "__metadata__", ())))
+
+
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _sections(part)
 
 
 def _replaced(value: Any, replace: Replace, at: str = "") -> Any:
@@ -112,32 +146,13 @@ def _replaced(value: Any, replace: Replace, at: str = "") -> Any:
 
 
 def as_shown(model: Model, shown: JsonMapping) -> Model:
-    """The checked data for people: free texts are as in `shown`. Numbers, times and values that are one of a few words
-    stay as they are, and so do texts that the check has made from others."""
-    fields = {name: (info.alias or name, info.annotation) for name, info in type(model).model_fields.items()}
-    texts = {
-        name: _as_shown(getattr(model, name), shown[key], annotation)
-        for name, (key, annotation) in fields.items()
-        if key in shown
-    }
+    """The checked data for people: where a variable may stand, the text is as in `shown`. (A secret shows itself to
+    nobody.)"""
+    texts: dict[str, Any] = {}
+    for name, info in type(model).model_fields.items():
+        value, text = getattr(model, name), shown.get(info.alias or name)
+        if isinstance(value, BaseModel) and isinstance(text, Mapping):
+            texts[name] = as_shown(value, text)
+        elif isinstance(value, str) and isinstance(text, str) and _declares(info):
+            texts[name] = text
     return model.model_copy(update=texts)
-
-
-def _as_shown(value: object, shown: object, type_: object) -> object:
-    match value, shown:
-        case BaseModel(), Mapping():
-            return as_shown(value, shown)
-        case Mapping(), Mapping():
-            return {key: _as_shown(v, shown.get(key), type_) for key, v in value.items()}
-        case tuple(), list() if len(value) == len(shown):
-            return tuple(_as_shown(v, s, type_) for v, s in zip(value, shown, strict=True))
-        case str(), str() if _is_free(type_):
-            return shown
-    return value
-
-
-def _is_free(type_: object) -> bool:
-    """Whether a field of this type may hold any text, not only one of a few words."""
-    if get_origin(type_) is Literal:
-        return False
-    return type_ is str or any(map(_is_free, get_args(type_)))

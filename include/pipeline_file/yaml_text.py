@@ -4,13 +4,16 @@ can stand for billions of values, and a value that contains itself has no end.""
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import yaml
 
 _DEPTH_MAX = 50
 _VALUES_MAX = 20_000
 _DIGITS_MAX = 64
+_TEXT_MAX = 100_000
 _QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DATE = "tag:yaml.org,2002:timestamp"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
@@ -27,7 +30,7 @@ def read_yaml(text: str) -> object:
     """The data of a YAML text: plain values, lists and mappings.
 
     Raises:
-        yaml.YAMLError, ValueError: it is not YAML. NotTaken: a value contains itself, a key occurs twice, or it is too
+        yaml.YAMLError: it is not YAML. NotTaken: a value contains itself, a key occurs twice, or it is too
             large.
     """
     _verify_bounded(text)
@@ -36,9 +39,9 @@ def read_yaml(text: str) -> object:
         root = loader.get_single_node()
         if root is None:
             return None
-        _verify_plain(root)
+        _verify_plain(root, loader)
         return loader.construct_document(root)
-    except (LookupError, AttributeError, TypeError, ArithmeticError) as error:
+    except (LookupError, AttributeError, TypeError, ArithmeticError, ValueError) as error:
         # PyYAML raises these for `!!bool maybe` and similar texts.
         raise yaml.MarkedYAMLError(problem="a value that is not what its tag says") from error
     finally:
@@ -59,6 +62,8 @@ def _verify_bounded(text: str) -> None:
                     raise NotTaken("values that do not contain themselves", "an alias of a value around it", event)
                 values += size
             case yaml.ScalarEvent():
+                if len(event.value) > _TEXT_MAX:
+                    raise NotTaken(f"texts of at most {_TEXT_MAX:,} characters", "a longer one", event)
                 values += 1
                 sizes[anchor] = 1
             case yaml.CollectionStartEvent():
@@ -74,8 +79,9 @@ def _verify_bounded(text: str) -> None:
             raise NotTaken(f"at most {_VALUES_MAX:,} values, including those that aliases stand for", "more", event)
 
 
-def _verify_plain(root: yaml.Node) -> None:
-    """Checks that every key occurs once (of two, PyYAML takes the last), and that no number is too long to write."""
+def _verify_plain(root: yaml.Node, loader: Any) -> None:
+    """Checks that every key occurs once (of two, PyYAML takes the last), that no number is too long to write, and that
+    every date exists."""
     seen: set[int] = set()
     left = [root]
     while left:
@@ -98,3 +104,9 @@ def _verify_plain(root: yaml.Node) -> None:
                 left += node.value
             case yaml.ScalarNode() if node.tag in _NUMBERS and len(node.value) > _DIGITS_MAX:
                 raise NotTaken(f"numbers of at most {_DIGITS_MAX} characters", "more", node)
+            case yaml.ScalarNode() if node.tag == _DATE:
+                try:
+                    loader.construct_object(node)
+                except ValueError:
+                    allowed = "a date that exists; text stands in quotes"
+                    raise NotTaken(allowed, "a date that does not exist", node) from None

@@ -6,7 +6,8 @@ results (see `guard` and `planning`), not errors.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from include.protocol.json_data import JsonObject
 
@@ -43,9 +44,14 @@ class LakemarkError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.facts())
 
+    @classmethod
+    def from_facts(cls, facts: JsonObject) -> LakemarkError:
+        """The error whose `facts` these are."""
+        return cls(**{name: facts[name] for name in ("what", "where", "expected", "found", "action")})
+
 
 def _rebuild(cls: type[LakemarkError], facts: JsonObject) -> LakemarkError:
-    return cls(**{name: facts[name] for name in ("what", "where", "expected", "found", "action")})
+    return cls.from_facts(facts)
 
 
 class RetryableError(LakemarkError):
@@ -69,8 +75,49 @@ class TerminalError(LakemarkError):
     exit_code = 12
 
 
+class Problem(NamedTuple):
+    """What is wrong with one field of a file."""
+
+    field: str
+    allowed: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: expected {self.allowed}; found {self.found}"
+
+
+_LINES_MAX = 20  # of a file's problems in a text
+
+
 class PipelineFileError(TerminalError):
-    """A pipeline file is not valid."""
+    """A pipeline file is not valid.
+
+    Args:
+        problems: all that is wrong with it. `where`, `expected` and `found` are about the first.
+    """
+
+    def __init__(
+        self, *, what: str, where: str, expected: str, found: str, action: str, problems: Sequence[Problem] = ()
+    ) -> None:
+        super().__init__(what=what, where=where, expected=expected, found=found, action=action)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        if len(self.problems) < 2:
+            return super().__str__()
+        lines = "".join(f"\n  {problem}" for problem in self.problems[:_LINES_MAX])
+        more = len(self.problems) - _LINES_MAX
+        lines += f"\n  and {more:,} more" if more > 0 else ""
+        place = self.where.removesuffix(f", field {self.problems[0].field}")
+        return f"{self.what} ({place}): {len(self.problems)} problems{lines}\nWhat to do: {self.action}"
+
+    def facts(self) -> JsonObject:
+        return {**super().facts(), "problems": [problem._asdict() for problem in self.problems]}
+
+    @classmethod
+    def from_facts(cls, facts: JsonObject) -> PipelineFileError:
+        parts = {name: facts[name] for name in ("what", "where", "expected", "found", "action")}
+        return cls(**parts, problems=[Problem(**problem) for problem in facts.get("problems", ())])
 
 
 class SuiteError(TerminalError):

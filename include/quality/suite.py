@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+from include.pipeline_file.users_file import NotRead, read_users_file
 from include.protocol.errors import SuiteError
 from include.protocol.json_data import JsonMapping
 
@@ -63,13 +64,15 @@ class Suite:
             SuiteError: there is no such file, it is no suite, or two of its rules have the same name.
         """
         try:
-            data = json.loads(path.read_text())
+            data = json.loads(read_users_file(path, path.parent))
         except FileNotFoundError as error:
             names = sorted(file.stem for file in path.parent.glob("*.json"))
             near = difflib.get_close_matches(path.stem, names) or names
             found = f"no file; in {path.parent} are: {', '.join(near) or 'none yet'}"
             raise suite_error(path, "file", "a suite", found) from error
-        except (OSError, ValueError) as error:
+        except NotRead as error:
+            raise suite_error(path, "file", error.allowed, error.found) from error
+        except (ValueError, RecursionError) as error:
             raise suite_error(path, "file", "JSON", " ".join(str(error).split())) from error
         expectations = data.get("expectations") if isinstance(data, dict) else None
         if not isinstance(expectations, list):
@@ -100,18 +103,28 @@ def _rule(path: Path, number: int, config: Any, taken: set[str]) -> Rule:
     where = f"expectation {number}"
     if not isinstance(config, dict) or not isinstance(config.get("type"), str):
         raise suite_error(path, where, "an object with type and kwargs", json.dumps(config)[:200])
-    kwargs, meta = config.get("kwargs") or {}, config.get("meta") or {}
-    own = meta.get(_OWN) or {}
+    kwargs, meta = (_section(path, where, config, name) for name in ("kwargs", "meta"))
+    own = _section(path, f"{where}, meta", meta, _OWN)
     unknown = sorted(set(own) - {"on_fail", "name"})
     if unknown:
         raise suite_error(path, f"{where}, meta.{_OWN}", "on_fail and name", ", ".join(unknown))
     policy = own.get("on_fail")
-    if policy not in (None, *POLICIES):
+    if not isinstance(policy, str | None) or policy not in (None, *POLICIES):
         raise suite_error(path, f"{where}, meta.{_OWN}.on_fail", " | ".join(POLICIES), repr(policy))
     name = own.get("name") or _name(config["type"], kwargs, taken)
+    if not isinstance(name, str):
+        raise suite_error(path, f"{where}, meta.{_OWN}.name", "text", json.dumps(name)[:200])
     if name in taken:
         raise suite_error(path, f"{where}, meta.{_OWN}.name", "a name that no other rule has", repr(name))
     return Rule(name, config["type"], kwargs, on_fail=policy, config=config)
+
+
+def _section(path: Path, where: str, config: JsonMapping, name: str) -> JsonMapping:
+    """An object of the suite; empty if it is not there."""
+    found = config.get(name) or {}
+    if not isinstance(found, dict):
+        raise suite_error(path, f"{where}, {name}", "an object", json.dumps(found)[:200])
+    return found
 
 
 def _name(type_: str, kwargs: JsonMapping, taken: set[str]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import traceback
 from collections.abc import Callable, Mapping
+from types import ModuleType
 
 from pyspark.errors import AnalysisException, PySparkException, QueryContextType
 from pyspark.sql import Column as Expression
@@ -20,7 +20,7 @@ from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.tables import table_uri
 from include.pipeline_file.transform import CHANGES, Transform
-from include.pipeline_file.transform_file import transform_error, transform_path
+from include.pipeline_file.transform_file import read_transform, transform_error, transform_path
 from include.protocol.batch import Batch, Pin
 from include.protocol.errors import LakemarkError, TableDamaged, TransformError
 from include.settings import Settings
@@ -40,7 +40,7 @@ class Transformation:
         assert pipeline.transform is not None, "asked for by the caller"
         self._spark, self._settings, self._pipeline, self._batch = spark, settings, pipeline, batch
         self._transform: Transform = pipeline.transform
-        self._path = transform_path(settings, pipeline)
+        self._path, self._text = transform_path(settings, pipeline), read_transform(settings, pipeline)
 
     def __call__(self, changes: DataFrame) -> DataFrame:
         """Applies the transform. Columns of the result: those that the pipeline file declares, and `_lakemark`.
@@ -110,7 +110,7 @@ class Transformation:
         changes.createOrReplaceTempView(CHANGES)
         for name, table in self._references().items():
             table.createOrReplaceTempView(name)
-        return self._spark.sql(self._path.read_text().strip().rstrip(";"))
+        return self._spark.sql(self._text.strip().rstrip(";"))
 
     def _python(self, changes: DataFrame) -> DataFrame:
         made = self._function()(changes, self._references())
@@ -119,11 +119,9 @@ class Transformation:
         return made
 
     def _function(self) -> Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]:
-        spec = importlib.util.spec_from_file_location(f"lakemark_transform_{self._path.stem}", self._path)
-        assert spec is not None, "the file is there"
-        assert spec.loader is not None, "it ends in .py"
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = ModuleType(f"lakemark_transform_{self._path.stem}")
+        module.__file__ = str(self._path)
+        exec(compile(self._text, str(self._path), "exec"), module.__dict__)
         function = getattr(module, "transform", None)
         if not callable(function):
             raise self._error(str(self._path), "a function transform(changes, references)", "none of that name")

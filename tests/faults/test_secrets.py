@@ -71,7 +71,7 @@ def test_a_planted_password_is_found_nowhere(guarded: World, stack: Stack, tmp_p
         "protocol": "SASL_PLAINTEXT",
         "mechanism": "PLAIN",
         "username": USER,
-        "password": "${PLANTED}",
+        "password": "${LAKEMARK_VAR_PLANTED}",
     }
     source = {"bootstrap_servers": world.bootstrap_servers, "security": security}
     world.settings = type(world.settings).from_environment({**world.settings.child_environment(), "PLANTED": PASSWORD})

@@ -45,4 +45,4 @@ def test_a_delete_holds_no_column_that_only_a_text_is_called_as(tmp_path: Path) 
         "source": {**GOOD["source"], "schema": "id BIGINT, at TIMESTAMP, name STRING, op STRING"},
         "change": {**GOOD["change"], "delete_when": "op = 'name'"},
     }
-    assert load_pipeline(written(tmp_path, data), {"BROKERS": "k:1"}).beyond_deletes == ("name",)
+    assert load_pipeline(written(tmp_path, data), {"KAFKA_BROKERS": "k:1"}).beyond_deletes == ("name",)

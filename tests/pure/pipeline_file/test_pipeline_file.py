@@ -18,7 +18,7 @@ from include.settings import PROJECT_ROOT
 GOOD: dict[str, Any] = {
     "name": "orders",
     "schedule": "*/5 * * * *",
-    "source": {"bootstrap_servers": "${BROKERS}", "topics": ["orders"], "schema": "id BIGINT, at TIMESTAMP"},
+    "source": {"bootstrap_servers": "${KAFKA_BROKERS}", "topics": ["orders"], "schema": "id BIGINT, at TIMESTAMP"},
     "change": {"keys": ["id"], "order_by": ["at"]},
     "target": {"table": "lake://silver/orders", "cluster_by": ["id"]},
 }
@@ -41,7 +41,7 @@ def written(folder: Path, data: Any, name: str = "orders") -> Path:
 
 
 def test_a_good_file(tmp_path: Path) -> None:
-    pipeline = load_pipeline(written(tmp_path, GOOD), {"BROKERS": "k1:9092,k2:9092"})
+    pipeline = load_pipeline(written(tmp_path, GOOD), {"KAFKA_BROKERS": "k1:9092,k2:9092"})
     assert pipeline.source.bootstrap_servers == "k1:9092,k2:9092"
     assert pipeline.source.limits.records_per_batch_max == 500_000
     assert pipeline.source.columns == (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
@@ -50,11 +50,16 @@ def test_a_good_file(tmp_path: Path) -> None:
 def test_a_name_cannot_be_that_of_another_pipelines_backfill(tmp_path: Path) -> None:
     """`lakemark__orders__backfill` is a DAG of `orders`."""
     with pytest.raises(PipelineFileError, match="two underscores"):
-        load_pipeline(written(tmp_path, {**GOOD, "name": "orders__backfill"}, "orders__backfill"), {"BROKERS": "k:1"})
+        load_pipeline(
+            written(tmp_path, {**GOOD, "name": "orders__backfill"}, "orders__backfill"), {"KAFKA_BROKERS": "k:1"}
+        )
 
 
 def test_a_landing_is_known_by_its_name(tmp_path: Path) -> None:
-    path, brokers = written(tmp_path, {**GOOD, "archive": "lake://bronze/orders", "merge_every": 5}), {"BROKERS": "k:1"}
+    path, brokers = (
+        written(tmp_path, {**GOOD, "archive": "lake://bronze/orders", "merge_every": 5}),
+        {"KAFKA_BROKERS": "k:1"},
+    )
     pipeline, landing = load_pipeline(path, brokers), find_pipeline("orders__landing", tmp_path, brokers)
     assert pipeline.halves == (landing, pipeline)
     assert (landing.target.table, landing.archive, landing.halves) == ("lake://bronze/orders", None, (landing,))
@@ -95,10 +100,10 @@ def test_the_projects_own_files_are_good() -> None:
                 ("'a,b'", "STRUCT<a: STRUCT<`a,b`: INT>>"),
             )
         ),
-        ("source.schema", f"id {'ARRAY<' * 5000}INT{'>' * 5000}", "source.schema", "at most 50 levels", "INT"),
+        ("source.schema", f"id {'ARRAY<' * 5000}INT{'>' * 5000}", "source.schema", "at most 50 levels", "ARRAY<"),
         ("source.schema", "id BIGNT", "source.schema", "BIGINT", "BIGNT"),
         ("source.schema", "id BIGINT, _lakemark INT", "source.schema", "other names", "_lakemark"),
-        ("source.limits", {"records_per_batch_max": 0}, "source.limits.records_per_batch_max", "greater", "0"),
+        ("source.limits", {"records_per_batch_max": 0}, "source.limits.records_per_batch_max", "1 or more", "0"),
         ("source.limits", {"records": 5}, "source.limits.records", "records_per_batch_max", "an unknown field"),
         ("change.keys", ["ident"], "change.keys", "id, at", "ident"),
         ("source.schema", "id STRUCT<a: INT>, at INT", "change.keys", "simple types", "STRUCT<a:INT>"),
@@ -130,7 +135,7 @@ def test_the_projects_own_files_are_good() -> None:
             "another table",
             "lake://",
         ),
-        ("transform", {"file": "x.txt", "schema": "id INT"}, "transform.file", "matches", "x.txt"),
+        ("transform", {"file": "x.txt", "schema": "id INT"}, "transform.file", "NAME.sql or NAME.py", "x.txt"),
         ("transform", {"file": "x.sql", "schema": "no INT"}, "change.keys", "a column of transform.schema: no", "id"),
         ("change.truncates", "apply", "change.truncates", "debezium-json or debezium-avro", "json"),
         ("merge_every", 5, "merge_every", "an `archive`", "no archive"),
@@ -140,64 +145,61 @@ def test_the_projects_own_files_are_good() -> None:
         ("target.table", "lake://_lakemark", "target.table", "inside the lake", "_lakemark"),
         ("target.table", "lake://a//b", "target.table", "inside the lake", "a//b"),
         ("target.table", "lake://a`; DROP TABLE x", "target.table", "lake://", "DROP"),
-        ("name", "a/../b", "name", "matches", "a/../b"),
+        ("name", "a/../b", "name", "orders, since", "a/../b"),
         ("source.security", {"protocol": "SASL_SSL"}, "source.security.mechanism", "for SASL", "nothing"),
         ("source.security", {"protocol": "x"}, "source.security.protocol", "SASL_SSL", "'x'"),
         ("target.cluster_by", ["x"], "target.cluster_by", "id, at", "x"),
         ("name", "other", "name", "orders", "other"),
         ("targt", {}, "targt", "did you mean target", "an unknown field"),
         ("target.routes", [{"tabel": "lake://a/b"}], "target.routes.0.t", "did you mean table", "an unknown field"),
-        ("source.bootstrap_servers", "${NOT_SET}", "source.bootstrap_servers", "NOT_SET", "not set"),
+        ("source.bootstrap_servers", "${KAFKA_NOT_SET}", "source.bootstrap_servers", "KAFKA_NOT_SET", "not set"),
     ],
 )
 def test_a_broken_file_names_file_field_allowed_and_found(
     tmp_path: Path, path: str, value: Any, field: str, allowed: str, found: str
 ) -> None:
     file = written(tmp_path, changed(path, value))
-    with pytest.raises(PipelineFileError, match=f"{file}, field {field}.*expected .*{allowed}.*found .*{found}"):
-        load_pipeline(file, {"BROKERS": "k:9092"})
+    with pytest.raises(PipelineFileError, match=str(file)) as failure:
+        load_pipeline(file, {"KAFKA_BROKERS": "k:9092"})
+    problems = failure.value.problems
+    assert [p for p in problems if p.field.startswith(field) and allowed in p.allowed and found in p.found], problems
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [("a: [", "flow node"), ("- 1", "list"), ("", "NoneType"), ("name: orders", "nothing")]
+    ("text", "found"), [("a: [", "flow node"), ("- 1", "a list"), ("", "nothing"), ("name: orders", "nothing")]
 )
 def test_what_is_no_pipeline_at_all(tmp_path: Path, text: str, found: str) -> None:
     with pytest.raises(PipelineFileError, match=found):
         load_pipeline(written(tmp_path, text), {})
 
 
-def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
-    data = changed("schedule", "x")
-    data["source"]["format"] = "xml"
-    with pytest.raises(PipelineFileError, match=r"schedule.*also source\.format"):
-        load_pipeline(written(tmp_path, data), {"BROKERS": "k"})
-
-
 def test_variables_have_defaults(tmp_path: Path) -> None:
-    file = written(tmp_path, changed("source.bootstrap_servers", "${NOT_SET:-localhost:9092}"))
+    file = written(tmp_path, changed("source.bootstrap_servers", "${KAFKA_NOT_SET:-localhost:9092}"))
     assert load_pipeline(file, {}).source.bootstrap_servers == "localhost:9092"
 
 
-@pytest.mark.parametrize("password", ["s3cret", 12345, "${P:-s3cret}", ["s3cret"], {"a": "s3cret"}])
+@pytest.mark.parametrize("password", ["s3cret", 12345, "${KAFKA_P:-s3cret}", ["s3cret"], {"a": "s3cret"}])
 def test_a_password_in_the_file_is_refused_and_not_shown(tmp_path: Path, password: Any) -> None:
     security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": password}
     file = written(tmp_path, changed("source.security", security))
     with pytest.raises(
         PipelineFileError, match=r"source\.security\.password, expected \$\{NAME\}|security.password"
     ) as failure:
-        load_pipeline(file, {"BROKERS": "k:9092"})
+        load_pipeline(file, {"KAFKA_BROKERS": "k:9092"})
     assert "s3cret" not in str(failure.value.facts())
     assert "12345" not in str(failure.value.facts())
 
 
 def test_a_password_from_the_environment_is_not_shown(tmp_path: Path) -> None:
-    security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": "${P}"}
-    pipeline = load_pipeline(written(tmp_path, changed("source.security", security)), {"BROKERS": "k", "P": "s3cret"})
+    security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": "${KAFKA_P}"}
+    pipeline = load_pipeline(
+        written(tmp_path, changed("source.security", security)), {"KAFKA_BROKERS": "k", "KAFKA_P": "s3cret"}
+    )
     assert pipeline.source.security.password.get_secret_value() == "s3cret"
     for text in (repr(pipeline), pipeline.model_dump_json(), str(explanation(pipeline)), markdown(pipeline)):
         assert "s3cret" not in text
-    with pytest.raises(PipelineFileError, match="P set"):
-        load_pipeline(tmp_path / "orders.yaml", {"BROKERS": "k"})
+    with pytest.raises(PipelineFileError, match="KAFKA_P set"):
+        load_pipeline(tmp_path / "orders.yaml", {"KAFKA_BROKERS": "k"})
 
 
 def test_yaml_makes_no_objects(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_a_pipeline_that_is_not_there_names_the_ones_that_are(tmp_path: Path) ->
 def test_positions_and_tombstones_go_with_what_the_records_hold(tmp_path: Path) -> None:
     debezium = changed("source.format", "debezium-json")
     debezium["change"]["order_by"] = ["source.file", "source.pos", "ts_ms"]
-    pipeline = load_pipeline(written(tmp_path, debezium), {"BROKERS": "k:1"})
+    pipeline = load_pipeline(written(tmp_path, debezium), {"KAFKA_BROKERS": "k:1"})
     assert [(field.type, field.of) for field in pipeline.order] == [
         ("STRING", "position"),
         ("BIGINT", "position"),
@@ -232,9 +234,9 @@ def test_positions_and_tombstones_go_with_what_the_records_hold(tmp_path: Path) 
     keyed = changed("source.key", "json")
     keyed["change"] |= {"tombstones": "delete"}
     with pytest.raises(PipelineFileError, match="a tombstone has no columns to order by"):
-        load_pipeline(written(tmp_path, keyed), {"BROKERS": "k:1"})
+        load_pipeline(written(tmp_path, keyed), {"KAFKA_BROKERS": "k:1"})
     keyed["change"] |= {"order_by": []}
-    pipeline = load_pipeline(written(tmp_path, keyed), {"BROKERS": "k:1"})
+    pipeline = load_pipeline(written(tmp_path, keyed), {"KAFKA_BROKERS": "k:1"})
     assert "a tombstone deletes" in markdown(pipeline)
     assert "offsets alone order" in pipeline.warnings[0]
 
@@ -243,7 +245,7 @@ def test_names_that_would_be_taken_twice_are_refused(tmp_path: Path) -> None:
     file = changed("source.schema", "id BIGINT, at TIMESTAMP, _Offset BIGINT")
     file["change"] |= {"order_by": ["_Offset"]}
     with pytest.raises(PipelineFileError, match="another name than _topic, _partition, _offset"):
-        load_pipeline(written(tmp_path, file), {"BROKERS": "k:1"})
+        load_pipeline(written(tmp_path, file), {"KAFKA_BROKERS": "k:1"})
 
 
 def test_kafkas_key_is_for_key_columns_of_the_schema(tmp_path: Path) -> None:
@@ -251,19 +253,19 @@ def test_kafkas_key_is_for_key_columns_of_the_schema(tmp_path: Path) -> None:
     file["source"] |= {"metadata": {"place": "offset"}}
     file["change"] |= {"keys": ["place"]}
     with pytest.raises(PipelineFileError, match=r"a key column in source\.schema"):
-        load_pipeline(written(tmp_path, file), {"BROKERS": "k:1"})
+        load_pipeline(written(tmp_path, file), {"KAFKA_BROKERS": "k:1"})
 
 
 def test_encoded_values_within_others_are_for_a_format_that_says_what_they_are(tmp_path: Path) -> None:
     file = changed("source.format", "debezium-json")
     file["source"] |= {"schema": "id BIGINT, at TIMESTAMP, sums ARRAY<STRUCT<v: DECIMAL(5, 2)>>"}
     with pytest.raises(PipelineFileError, match="STRING for dates, times and decimals within other types"):
-        load_pipeline(written(tmp_path, file), {"BROKERS": "k:1"})
+        load_pipeline(written(tmp_path, file), {"KAFKA_BROKERS": "k:1"})
 
 
 def test_a_key_that_is_an_approximation_is_warned_of(tmp_path: Path) -> None:
     keyed = changed("source.schema", "id DOUBLE, at TIMESTAMP")
-    [said] = load_pipeline(written(tmp_path, keyed), {"BROKERS": "k:1"}).warnings
+    [said] = load_pipeline(written(tmp_path, keyed), {"KAFKA_BROKERS": "k:1"}).warnings
     assert said.startswith("change.keys has id, which is DOUBLE")
 
 

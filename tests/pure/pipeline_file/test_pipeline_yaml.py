@@ -23,7 +23,7 @@ LAUGHS = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10 if n else ['x'])}
         ("name: orders\nsource: &s [1, [2, *s]]", "do not contain themselves", "line 2, column 20"),
         (f"name: {'[' * 5_000}{']' * 5_000}", "at most 50 levels", "line 1, column 5"),
         (f"name: {'{a: ' * 100_000}", "at most 50 levels", "line 1"),
-        ("\n".join(f"{' ' * n}a:" for n in range(2_000)), "at most 50 levels", "line 51"),
+        ("\n".join(f"{' ' * n}a:" for n in range(1_000)), "at most 50 levels", "line 51"),
         (LAUGHS, "at most 20,000 values", "line 5"),
         (
             f"a: &a {{{', '.join(f'k{n}: 1' for n in range(500))}}}\nb: &b {{<<: *a}}\nc: [{'*b, ' * 100}]",
@@ -45,7 +45,7 @@ def test_one_bad_file_is_told_of_at_once_and_the_others_run_on(
 ) -> None:
     good, bad = written(tmp_path, GOOD), written(tmp_path, text, "bad")
     began = time.monotonic()
-    pipelines, [error] = load_pipelines(tmp_path, {"BROKERS": "k:1"})
+    pipelines, [error] = load_pipelines(tmp_path, {"KAFKA_BROKERS": "k:1"})
     assert time.monotonic() - began < 5
     assert [pipeline.name for pipeline in pipelines] == [good.stem]
     assert expected in error.expected
@@ -74,10 +74,10 @@ c: [*a, *a]
 def test_a_key_twice_is_refused_by_validate(tmp_path: Path) -> None:
     text = yaml.safe_dump(GOOD) + "target: {table: lake://silver/others}\n"
     with pytest.raises(PipelineFileError, match="every key once in its section; found target once more in line"):
-        load_pipeline(written(tmp_path, text), {"BROKERS": "k:1"})
+        load_pipeline(written(tmp_path, text), {"KAFKA_BROKERS": "k:1"})
 
 
 def test_generated_keys_beside_metadata_that_is_none(tmp_path: Path) -> None:
     data = {**GOOD, "source": {**GOOD["source"], "metadata": "x"}, "change": {"keys": "generated"}}
     with pytest.raises(PipelineFileError, match=r"source\.metadata"):
-        load_pipeline(written(tmp_path, data), {"BROKERS": "k:1"})
+        load_pipeline(written(tmp_path, data), {"KAFKA_BROKERS": "k:1"})

@@ -25,10 +25,10 @@ PARTS = ("hunter2", "Hunter2", 'hu"nt', "er2")  # what a text of any of them wou
 FILE: dict[str, Any] = {
     "name": "orders",
     "source": {
-        "bootstrap_servers": "${BROKERS}",
+        "bootstrap_servers": "${KAFKA_BROKERS}",
         "topics": ["orders"],
         "schema": "id BIGINT, at TIMESTAMP",
-        "security": {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": "${OTHER}"},
+        "security": {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": "${KAFKA_OTHER}"},
         "registry": {"url": "http://registry:8081"},
     },
     "change": {"keys": ["id"], "order_by": ["at"]},
@@ -71,21 +71,21 @@ def put(data: Any, place: Place, value: Any) -> Any:
 
 
 FORMS: dict[str, Any] = {
-    "all of it": "${PW}",
-    "a part": "id ${PW} x",
-    "its end": "lake://silver/${PW}",
-    "a name": "${PW}.sql",
-    "a list": ["${PW}"],
-    "a part of a list": ["id", "a${PW}"],
-    "a map": {"id": "${PW}"},
-    "columns": "id BIGINT, at TIMESTAMP, a ${PW}",
-    "a column": "id BIGINT, at TIMESTAMP, ${PW} INT",
+    "all of it": "${KAFKA_PW}",
+    "a part": "id ${KAFKA_PW} x",
+    "its end": "lake://silver/${KAFKA_PW}",
+    "a name": "${KAFKA_PW}.sql",
+    "a list": ["${KAFKA_PW}"],
+    "a part of a list": ["id", "a${KAFKA_PW}"],
+    "a map": {"id": "${KAFKA_PW}"},
+    "columns": "id BIGINT, at TIMESTAMP, a ${KAFKA_PW}",
+    "a column": "id BIGINT, at TIMESTAMP, ${KAFKA_PW} INT",
 }
 
 
 def told(path: Path, secret: str) -> list[str]:
     """Everything that is shown about a file."""
-    environment = {"BROKERS": "k:9092", "OTHER": secret, "PW": secret}
+    environment = {"KAFKA_BROKERS": "k:9092", "KAFKA_OTHER": secret, "KAFKA_PW": secret}
     try:
         pipeline = load_pipeline(path, environment)
     except PipelineFileError as error:
@@ -141,11 +141,11 @@ def test_what_a_variable_holds_is_told_nowhere(tmp_path: Path, place: Place, sec
 @pytest.mark.parametrize("by_variable", [False, True])
 def test_an_address_holds_no_login(tmp_path: Path, field: str, address: str, by_variable: bool) -> None:
     path = tmp_path / "orders.yaml"
-    data = put(FILE, tuple(field.split(".")), "${PW}" if by_variable else address)
+    data = put(FILE, tuple(field.split(".")), "${KAFKA_PW}" if by_variable else address)
     path.write_text(yaml.safe_dump(data))
-    shown = r".*; found '\$\{PW\}'" if by_variable else ""
+    shown = r".*; found '\$\{KAFKA_PW\}'" if by_variable else ""
     with pytest.raises(PipelineFileError, match=f"field {field}{shown}") as failure:
-        load_pipeline(path, {"BROKERS": "k:9092", "OTHER": "x", "PW": address})
+        load_pipeline(path, {"KAFKA_BROKERS": "k:9092", "KAFKA_OTHER": "x", "KAFKA_PW": address})
     assert "ter2" not in "".join(traceback.format_exception(failure.value)) + str(failure.value.facts())
 
 
@@ -155,19 +155,53 @@ def test_an_address_holds_no_login(tmp_path: Path, field: str, address: str, by_
 def test_plain_addresses_are_good(tmp_path: Path, servers: str) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(yaml.safe_dump(put(FILE, ("source", "registry", "url"), "https://r.example.com/apis/ccompat/v7/")))
-    assert load_pipeline(path, {"BROKERS": servers, "OTHER": "x"}).source.bootstrap_servers == servers
+    assert load_pipeline(path, {"KAFKA_BROKERS": servers, "KAFKA_OTHER": "x"}).source.bootstrap_servers == servers
 
 
 def test_an_error_beside_a_variable_says_all_that_the_file_says(tmp_path: Path) -> None:
     path = tmp_path / "orders.yaml"
-    data = put(put(FILE, ("target", "table"), "lake://${LAYER}/orders"), ("change", "keys"), ["ident"])
-    path.write_text(yaml.safe_dump(put(data, ("archive",), "lake://${LAYER}/orders")))
-    with pytest.raises(PipelineFileError, match=r"a column of source\.schema: id, at; found 'ident'"):
-        load_pipeline(path, {"BROKERS": "k:9092", "OTHER": "x", "LAYER": "hunter2"})
-    data["change"]["keys"] = ["id"]
-    path.write_text(yaml.safe_dump(put(data, ("archive",), "lake://${LAYER}/orders")))
-    with pytest.raises(PipelineFileError, match=r"another table.*; found 'lake://\$\{LAYER\}/orders"):
-        load_pipeline(path, {"BROKERS": "k:9092", "OTHER": "x", "LAYER": "hunter2"})
+    data = put(put(FILE, ("source", "registry", "url"), "${KAFKA_REGISTRY}"), ("change", "keys"), ["ident"])
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(PipelineFileError) as failure:
+        load_pipeline(path, {"KAFKA_BROKERS": "k:9092", "KAFKA_OTHER": "x", "KAFKA_REGISTRY": "hunter2"})
+    assert "source.registry.url: expected http://HOST:PORT/PATH" in str(failure.value)
+    assert "found '${KAFKA_REGISTRY}'" in str(failure.value)
+    assert "a column of source.schema: id, at; found 'ident'" in str(failure.value)
+    assert "hunter2" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("description", "${AIRFLOW__CORE__FERNET_KEY}"),
+        ("description", "${KAFKA_OTHER}"),
+        ("target.table", "lake://${KAFKA_OTHER}/orders"),
+        ("source.filter", "name = '${KAFKA_OTHER:-x}'"),
+        ("source.topics", ["orders", "${KAFKA_OTHER}"]),
+        ("transform.references", {"a": "lake://${KAFKA_OTHER}/x"}),
+    ],
+)
+def test_a_variable_stands_only_where_a_source_or_a_login_is(tmp_path: Path, field: str, text: Any) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(yaml.safe_dump(put(FILE, tuple(field.split(".")), text)))
+    environment = {"KAFKA_BROKERS": "k:9092", "KAFKA_OTHER": "hunter2", "AIRFLOW__CORE__FERNET_KEY": "hunter2"}
+    with pytest.raises(
+        PipelineFileError, match=r"no variable: those may stand only in source\.bootstrap_servers"
+    ) as failure:
+        load_pipeline(path, environment)
+    assert "hunter2" not in str(failure.value.facts())
+
+
+def test_a_file_may_name_only_variables_that_are_meant_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(yaml.safe_dump(put(FILE, ("source", "bootstrap_servers"), "${ORDERS_BROKERS}")))
+    environment = {"KAFKA_OTHER": "x", "ORDERS_BROKERS": "hunter2:9092"}
+    allowed = "begins with KAFKA_ or LAKEMARK_VAR_ \\(LAKEMARK_VARIABLE_PREFIXES allows more\\)"
+    with pytest.raises(PipelineFileError, match=allowed) as failure:
+        load_pipeline(path, environment)
+    assert "hunter2" not in str(failure.value.facts())
+    more = {**environment, "LAKEMARK_VARIABLE_PREFIXES": "CRM_, ORDERS_"}
+    assert load_pipeline(path, more).source.bootstrap_servers == "hunter2:9092"
 
 
 @pytest.mark.parametrize("text", ["a: *hunter2", "a: !hunter2 x", "password: @hunter2", "password: 'hunter2\nb: ["])

@@ -19,7 +19,7 @@ from tests.support.world import World
 def test_the_examples_with_a_registry(world: World, registry: RegistryServer) -> None:
     def run(name: str, *records: tuple[bytes | None, bytes]) -> list[dict[str, Any]]:
         text = (PROJECT_ROOT / "include" / "pipelines" / "examples" / f"{name}.yaml").read_text()
-        text = text.replace("${SCHEMA_REGISTRY:-http://127.0.0.1:8081}", registry.url)
+        text = text.replace("${KAFKA_SCHEMA_REGISTRY:-http://127.0.0.1:8081}", registry.url)
         (world.settings.pipelines / f"{name}.yaml").write_text(text)
         pipeline = world.load(name)
         [topic] = pipeline.source.topics
