@@ -27,10 +27,11 @@ $(VENV)/.ready: $(VENV)/.python requirements.txt pyproject.toml
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready $(HOME_DIR)/.jars requirements-dev.txt
+$(VENV)/.ready-dev: $(VENV)/.ready $(HOME_DIR)/.jars requirements-dev.txt tests/support/browser.py
 	@echo "[setup +] test tools"
 	@$(UV) pip install --quiet --require-hashes -r requirements-dev.txt
 	@$(BIN)/python -m include.installation test s3 registry
+	@$(BIN)/python -m tests.support.browser
 	@touch $@
 
 $(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt $(wildcard include/installation/*.java)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -51,82 +52,20 @@ FULL: dict[str, Any] = {
 Make = Callable[[random.Random, Path], None]
 
 # Texts in YAML itself, for any place.
+# One value after the other, with `⏎` between them.
+_PLAIN = r"""
+2026-02-31 ⏎ 2026-02-20 ⏎ 0000-00-00 ⏎ 12:30:45 ⏎ 1:99:99 ⏎ .nan ⏎ -.inf ⏎ 1e999 ⏎ 0o777
+0x7fffffffffffffffff ⏎ ~ ⏎ yes ⏎ off ⏎ '' ⏎ ' ' ⏎ [] ⏎ {} ⏎ [[]] ⏎ {{}: 1} ⏎ {1: 2, ~: 3} ⏎ - - - a ⏎ &a [*a]
+&a {b: *a} ⏎ *nothing ⏎ !!str 5 ⏎ !!int x ⏎ !!float x ⏎ !!bool maybe ⏎ !!null x ⏎ !!binary '=='
+!!binary aGk= ⏎ !!set {a, b} ⏎ !!omap [a: 1] ⏎ !!pairs [a: 1, a: 2] ⏎ !!timestamp 2026-13-01
+!!python/object/apply:os.system [id] ⏎ !own x ⏎ ${KAFKA_BROKERS} ⏎ ${HOME} ⏎ ${KAFKA_PW:-${HOME}} ⏎ ${
+$${HOME} ⏎ %YAML 1.2 ⏎ --- ⏎ ... ⏎ @x ⏎ `x` ⏎ a: b: c ⏎ 'it''s ⏎ " ⏎ {a: &x 1, b: *x, <<: [*x]} ⏎ <<: 1
+{<<: {a: 1}, <<: {b: 2}}
+"""
 _VALUES = [
-    *(
-        "2026-02-31",
-        "2026-02-20",
-        "0000-00-00",
-        "12:30:45",
-        "1:99:99",
-        ".nan",
-        "-.inf",
-        "1e999",
-        "0o777",
-        "0x7fffffffffffffffff",
-    ),
-    *(
-        "~",
-        "yes",
-        "off",
-        "''",
-        "' '",
-        "[]",
-        "{}",
-        "[[]]",
-        "{{}: 1}",
-        "{1: 2, ~: 3}",
-        "? [a, b]\n: c",
-        "- - - a",
-        "|\n text",
-        ">-\n a\n\n b",
-    ),
-    *(
-        "&a [*a]",
-        "&a {b: *a}",
-        "*nothing",
-        "!!str 5",
-        "!!int x",
-        "!!float x",
-        "!!bool maybe",
-        "!!null x",
-        "!!binary '=='",
-        "!!binary aGk=",
-    ),
-    *(
-        "!!set {a, b}",
-        "!!omap [a: 1]",
-        "!!pairs [a: 1, a: 2]",
-        "!!timestamp 2026-13-01",
-        "!!python/object/apply:os.system [id]",
-        "!own x",
-    ),
-    *(
-        "${KAFKA_BROKERS}",
-        "${HOME}",
-        "${KAFKA_PW:-${HOME}}",
-        "${",
-        "$${HOME}",
-        "%YAML 1.2",
-        "---",
-        "...",
-        "@x",
-        "`x`",
-        "\\x00",
-        '"\\0"',
-        '"\\ud800"',
-    ),
-    *(
-        "'\u202e\u0000'",
-        "\ufeff",
-        "\u2028",
-        "🜁",
-        "a: b: c",
-        "'it''s",
-        '"',
-        "{a: &x 1, b: *x, <<: [*x]}",
-        "<<: 1",
-        "{<<: {a: 1}, <<: {b: 2}}",
-    ),
+    *re.split(r" ⏎ |\n", _PLAIN.strip("\n")),
+    *("? [a, b]\n: c", "|\n text", ">-\n a\n\n b", "\\x00", '"\\0"', '"\\ud800"', "'\u202e\x00'", "\ufeff"),
+    *("\u2028", "🜁"),
 ]
 
 

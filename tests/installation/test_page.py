@@ -14,7 +14,7 @@ import requests
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
 from tests.support.batches import batch
-from tests.support.browser import BROWSER, FLAGS
+from tests.support.browser import FLAGS, find_browser
 from tests.support.hand_made import stray
 from tests.support.installed import Installed
 from tests.support.waiting import wait_until
@@ -123,12 +123,12 @@ class Browser:
 @pytest.fixture
 def browser(installed: Installed) -> Iterator[Browser]:
     """Chromium, logged in at Airflow, with the page open."""
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
+    if find_browser() is None:
+        pytest.skip("no Chromium for this machine: none is pinned for its platform, and it has none of its own")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        chromium = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
         page = chromium.new_context(viewport={"width": 1400, "height": 1000}).new_page()
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))

@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from include.protocol.errors import RetryableError
 from include.settings import PROJECT_ROOT
-from tests.support.browser import BROWSER, FLAGS
+from tests.support.browser import FLAGS, find_browser
 from tests.support.installed import Installed
 from tests.support.waiting import wait_until
 
@@ -73,8 +73,8 @@ RULES = (
 
 
 def main() -> int:
-    if BROWSER is None:
-        print("make pictures needs a Chromium (Debian: apt-get install chromium)", file=sys.stderr)
+    if find_browser() is None:
+        print("make pictures needs a Chromium: none is pinned for this platform, and it has none", file=sys.stderr)
         return 1
     home = Path(tempfile.mkdtemp(prefix="lakemark-pictures-"))
     installed = Installed(home)
@@ -95,7 +95,7 @@ def main() -> int:
 def logged_in(installed: Installed) -> Iterator[Page]:
     airflow = installed.stack.airflow
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        chromium = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
         page = chromium.new_context(viewport=SMALL).new_page()
         page.goto(airflow.url)
         page.fill("input[name=username]", airflow.user)

@@ -43,6 +43,12 @@ class Backfills(Batches):
         self.ledger_was_lost = True
         self.beside.lack_chunks.clear()
 
+    def rebuild(self, crash: bool, accept: bool = False) -> bool:
+        is_new = super().rebuild(crash, accept)
+        if is_new:
+            self.beside.lack_chunks.clear()  # only the old ledger knew
+        return is_new
+
     def make_new_table(self) -> None:
         """Plans a backfill of everything, and lands its only chunk, in a table that nobody reads yet."""
         state = fold(self.ledger)

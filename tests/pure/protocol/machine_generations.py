@@ -295,7 +295,6 @@ class Generations:
         started = replace(started, **at, positions=positions)
         self.fence(started)
         self.ledger = []
-        self.beside.lack_chunks.clear()  # only the ledger knew
         if not crash:
             self.append([started])
         return True

@@ -26,6 +26,7 @@ from include.protocol.errors import (
     TerminalError,
 )
 from include.protocol.ledger_events import BatchPlanned
+from tests.conftest import NOT_ALLOWED
 from tests.support.batches import batch
 from tests.support.commits import at_the_point
 from tests.support.damage import cut, emptied
@@ -52,7 +53,7 @@ def mounted(folder: str, *mount: str) -> Iterator[None]:
     """`folder`, with what it holds, as another file system for a while."""
     done = subprocess.run(["mount", *mount, folder], capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"this machine does not let us mount: {done.stderr}")
+        pytest.skip(f"{NOT_ALLOWED} mount: {done.stderr}")
     try:
         yield
     finally:
