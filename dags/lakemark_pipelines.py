@@ -20,7 +20,7 @@ import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, XComArg, get_current_context, task
 from airflow.sdk.types import OutletEventAccessorsProtocol
 from lakemark_dags import dags_of
-from lakemark_merge_task import MergeTask
+from lakemark_merge_task import MergeTask, ran_of
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, work_on
 
@@ -31,6 +31,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.schedule import OnData, OnTables
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
+from include.protocol.ledger_records import BatchRecord
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
@@ -70,10 +71,9 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
         def settle(
-            planned: JsonObject, merged: list, *, outlet_events: OutletEventAccessorsProtocol
+            planned: JsonObject | None, merged: list | None, *, outlet_events: OutletEventAccessorsProtocol
         ) -> list[JsonObject]:
-            with work_on(pipeline.name):
-                settled = Coordinator(settings, pipeline).settle_run(RunPlan.from_json(planned))
+            settled = settle_run(settings, pipeline, planned=planned, ran=merged)
             events = [BatchEvent.of(pipeline, record).to_json() for record in settled]
             for event in events:
                 log.info("batch %s is version %s of the table", event["batch_id"], event["table_version"])
@@ -111,9 +111,8 @@ def landing_task(pipeline: Pipeline, settings: Settings) -> XComArg | None:
             return told(landing, Coordinator(settings, landing).plan_run())
 
     @task(doc_md="Records what has landed in the archive.")
-    def settle_landing(planned: JsonObject, done: list) -> int:
-        with work_on(landing.name):
-            return len(Coordinator(settings, landing).settle_run(RunPlan.from_json(planned)))
+    def settle_landing(planned: JsonObject | None, done: list | None) -> int:
+        return len(settle_run(settings, landing, planned=planned, ran=done))
 
     planned = plan_landing()
     land = MergeTask(
@@ -124,6 +123,15 @@ def landing_task(pipeline: Pipeline, settings: Settings) -> XComArg | None:
         **ON_SPARK,
     )
     return settle_landing(planned, land.output)
+
+
+def settle_run(
+    settings: Settings, pipeline: Pipeline, planned: JsonObject | None, ran: list[JsonObject] | None
+) -> list[BatchRecord]:
+    """Settles a run. Args: what the tasks before it have left; None: nothing, or a person has marked them as done."""
+    run = None if planned is None else RunPlan.from_json(planned)
+    with work_on(pipeline.name):
+        return Coordinator(settings, pipeline).settle_run(run, ran_of(ran or []))
 
 
 def has_landed() -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
@@ -21,6 +22,7 @@ from include.jobs.report import JobReport
 from include.jobs.runner import run_job, submit_job
 from include.pipeline_file import find_pipeline
 from include.protocol.batch import BatchKey
+from include.protocol.errors import FencedGeneration
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.runs import RunPlan
 from include.settings import Settings
@@ -50,13 +52,20 @@ class MergeTask(BaseOperator):
 
     def execute(self, context: Context) -> list[JsonObject]:
         settings = Settings.from_environment()
+        if self.work is None:
+            log.info("the plan has found nothing new, so there is nothing to merge")
+            return []
         with work_on(self.pipeline):
             self._name(settings, context)
             work = _work_of(self.work)
+            if self._has_ended(settings):
+                return []
             job = submit_job(settings, self.pipeline, work, this_try())
             if job is None:
                 listen = self._hear(telling(self.pipeline))
-                return _outcomes(run_job(settings, self.pipeline, work, this_try(), listen=listen, log=log.info))
+                with self._unless_ended(settings):
+                    return _outcomes(run_job(settings, self.pipeline, work, this_try(), listen=listen, log=log.info))
+                return []
         log.info("%s is running; this task waits for it in the triggerer", job)
         facts = job.to_json()
         raise TaskDeferred(trigger=JobEnds(facts), method_name=self.ended.__name__, kwargs={"job": facts})
@@ -64,14 +73,32 @@ class MergeTask(BaseOperator):
     def ended(self, context: Context, job: Mapping[str, str], event: Mapping[str, str]) -> list[JsonObject]:
         """Resumes the task when the job has ended."""
         done = ClusterJob.from_json(job)
+        settings = Settings.from_environment()
         with work_on(self.pipeline):
-            self._name(Settings.from_environment(), context)
+            self._name(settings, context)
             # The triggerer has logged the job's lines already.
             report = JobReport(done.about, self._hear(lambda fact: of_job(self.pipeline, fact)), lambda line: None)
             for line in ClusterWatch(done).look()[1]:
                 report.said(line)
             done.end()
-            return _outcomes(report.results(DriverState(event["state"]).ending))
+            with self._unless_ended(settings):
+                return _outcomes(report.results(DriverState(event["state"]).ending))
+            return []
+
+    def _has_ended(self, settings: Settings) -> bool:
+        """Whether the run's generation has ended. A chunk belongs to none."""
+        work = _work_of(self.work)
+        pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
+        return isinstance(work, RunPlan) and Coordinator(settings, pipeline).has_ended(work)
+
+    @contextmanager
+    def _unless_ended(self, settings: Settings) -> Iterator[None]:
+        """It is no failure that a person has ended the generation while the job ran."""
+        try:
+            yield
+        except FencedGeneration:
+            if not self._has_ended(settings):
+                raise
 
     def _hear(self, tell: Callable[[JsonObject], None]) -> Callable[[JsonObject], None]:
         """Takes a job's lines: for `tell`, and for the task's link."""
@@ -128,5 +155,10 @@ def _work_of(facts: JsonMapping) -> RunPlan | BatchKey:
     return RunPlan.from_json(facts) if "until" in facts else BatchKey(**facts)
 
 
+def ran_of(outcomes: list[JsonObject]) -> set[BatchKey]:
+    """The batches that a task has run, from what it returned. (Before 0.2 it did not say in which generation.)"""
+    return {BatchKey(o["generation"], o["batch_id"]) for o in outcomes if "generation" in o}
+
+
 def _outcomes(results: list[JsonObject]) -> list[JsonObject]:
-    return [{name: result[name] for name in ("batch_id", "outcome")} for result in results]
+    return [{name: result[name] for name in ("generation", "batch_id", "outcome")} for result in results]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from include.control.deliveries import deliver
@@ -23,6 +25,8 @@ from include.protocol.settlement import AlreadySettled, NotLanded, Settle, rollb
 from include.settings import Settings
 from include.sources.kafka import source_extent
 from include.sources.landing import LandingSource
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,14 +66,29 @@ class Settler:
         deliver(self.settings, self.pipeline)
         return committed
 
-    def settle_run(self, run: RunPlan) -> list[BatchRecord]:
+    def settle_run(self, run: RunPlan | None, ran: Collection[BatchKey]) -> list[BatchRecord]:
         """Settles every batch of a finished run, and returns them in order, each with its commit.
 
+        People clear tasks alone and in any order. A plan that runs again plans what is new, and the run's merge does
+        not know of it; and a generation may have ended since. Both are no failure: nothing of it is left to this run.
+
+        Args:
+            run: what the run's plan says now; None: nothing is new.
+            ran: the batches that the run's merge has run.
+
         Raises:
-            RetryableError: something of the run has not landed. FencedGeneration: its generation has ended.
-            BatchMismatch, CountsDisagree: see there.
+            RetryableError: something of the run has not landed. BatchMismatch, CountsDisagree: see there.
         """
         self.settle_pending()
+        if run is None:
+            log.info("%s: the run's plan has found nothing new, so there is nothing to settle", self.pipeline.name)
+            return []
+        if self.has_ended(run):
+            return []
+        if run.first not in ran and not run.is_done(self.ledger.recent()):
+            text = "%s: batch %s was planned after this run's merge, so the next run merges and settles it"
+            log.info(text, self.pipeline.name, run.first.batch_id)
+            return []
         state = self.ledger.recent(run.first)
         self.settle(run.first)  # raises for a batch that has not landed, and for an ended generation
         if not run.is_done(state):
@@ -81,6 +100,15 @@ class Settler:
                 action=f"clear its merge task, or `lakemark run {self.pipeline.name} --until-caught-up`",
             )
         return run.batches(state)
+
+    def has_ended(self, run: RunPlan) -> bool:
+        """Whether a run's generation has ended, by a reset, a promotion or a new form: nothing of it can land."""
+        state = self.ledger.recent()
+        if state.generation <= run.first.generation:
+            return False
+        text = "%s: the generation of this run, %s, has ended: what it did is in the ledger, and nothing more can land"
+        log.info(text, self.pipeline.name, run.first.generation)
+        return True
 
     def settle_pending(self) -> None:
         """Settles the batch that is planned and not committed, if there is one and it has landed."""

@@ -84,15 +84,17 @@ class AirflowApi:
         """The links of a task's own buttons; None until the task has ended."""
         return self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links")["extra_links"]
 
-    def clear(self, dag_id: str, run_id: str, task_id: str, map_index: int | None = None) -> list[str]:
-        """Clears a task (or one instance of a mapped task) and all tasks after it, so that they run again. Returns the
-        ids of the cleared tasks."""
+    def clear(
+        self, dag_id: str, run_id: str, task_id: str, map_index: int | None = None, alone: bool = False
+    ) -> list[str]:
+        """Clears a task (or one instance of a mapped task), and unless `alone` all tasks after it, so that they run
+        again. Returns the ids of the cleared tasks."""
         body = {
             "dry_run": False,
             "dag_run_id": run_id,
             "task_ids": [task_id if map_index is None else [task_id, map_index]],
             "only_failed": False,
-            "include_downstream": True,
+            "include_downstream": not alone,
             "reset_dag_runs": True,
         }
         cleared = self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)

@@ -57,7 +57,7 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     version = world.version(pipeline)
     api.clear(dag_id, first, "merge")
     assert installed.ended(dag_id, first) == "success"
-    assert api.xcom(dag_id, first, "merge") == [{"batch_id": 0, "outcome": "already_applied"}]
+    assert api.xcom(dag_id, first, "merge") == [{"generation": 1, "batch_id": 0, "outcome": "already_applied"}]
     assert world.version(pipeline) == version
     again = [BatchEvent.from_json(event["extra"]) for event in api.asset_events("lake://silver/orders")[3:]]
     assert again == events  # at least once, and the same
