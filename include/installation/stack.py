@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Self
 
 import psutil
@@ -32,7 +35,7 @@ from include.installation.supervisor import (
 )
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
-from include.settings import ADDRESSES, PROJECT_ROOT, Settings
+from include.settings import ADDRESSES, PROJECT_ROOT, Settings, token_file
 
 PORTS = {"kafka": 9092, "kafka_controller": 9093, "spark": 15002, "airflow": 8080}
 PARTS = ("kafka", "spark", "airflow")
@@ -71,8 +74,28 @@ class Stack:
 
     @property
     def spark(self) -> SparkServer:
-        warm_up = self.settings.spark_warm_up_batches
-        return SparkServer(self.java, self.settings.jars, self.settings.home, self.ports["spark"], warm_up=warm_up)
+        return SparkServer(
+            self.java,
+            self.settings.jars,
+            self.settings.home,
+            self.ports["spark"],
+            token=self._spark_token(),
+            warm_up=self.settings.spark_warm_up_batches,
+        )
+
+    def _spark_token(self) -> str:
+        """What the Spark server asks of its clients. It is made once, and only the home's user can read it."""
+        given, file = self.settings.environment.get("LAKEMARK_SPARK_TOKEN"), token_file(self.settings.home)
+        if given:
+            return given
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile("w", dir=file.parent) as made:  # readable by this user only
+                made.write(secrets.token_urlsafe(32))
+                made.flush()
+                with suppress(FileExistsError):  # another process was faster
+                    os.link(made.name, file)
+        return file.read_text()
 
     @property
     def airflow(self) -> AirflowHome:

@@ -76,7 +76,9 @@ def cluster_submission(settings: Settings, arguments: Sequence[str], variables: 
     """
     options = _cluster_options(settings) | _properties(settings.spark_properties)
     master = str(settings.spark_master)
-    ours = {k: v for k, v in settings.child_environment().items() if k.startswith("LAKEMARK_") or k in variables}
+    every = settings.child_environment()
+    every.pop("LAKEMARK_SPARK_TOKEN", None)  # of another server
+    ours = {k: v for k, v in every.items() if k.startswith("LAKEMARK_") or k in variables}
     return ClusterSubmission(
         # Without the options: the JVM that it runs in has been started with them.
         arguments=["--master", master, "--deploy-mode", "client", *_code(settings, arguments)],

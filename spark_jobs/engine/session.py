@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -65,26 +65,39 @@ def open_session(
         remote: `sc://host:port` of a Spark Connect server; None: a driver in this process, on `master`.
         submitted: spark-submit has started this process and has set all options.
     """
-    if submitted:
-        spark = SparkSession.builder.getOrCreate()
-    elif remote is not None:
-        # A submitted job must also start where Connect's packages (grpc, pandas) are not installed.
-        from pyspark.sql.connect.client.retries import DefaultPolicy
-
-        spark = SparkSession.builder.remote(remote).create()
-        spark.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES_MAX, max_backoff=_BACKOFF_MAX_MS)])
-    else:
-        prepare_own_driver(settings)
-        builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")
-        for key, value in driver_options(settings.jars, settings.home).items():
-            builder = builder.config(key, value)
-        spark = builder.getOrCreate()
-    try:
+    with ExitStack() as stack:
+        if submitted:
+            spark = SparkSession.builder.getOrCreate()
+        elif remote is not None:
+            spark = _connected(remote, settings.spark_token, stack)
+        else:
+            spark = _own_driver(settings, master)
+        stack.callback(spark.stop)
         _refuse_unsafe_commits(spark)
         configure(spark)
         yield spark
-    finally:
-        spark.stop()
+
+
+def _connected(remote: str, token: str | None, stack: ExitStack) -> SparkSession:
+    # A submitted job must also start where Connect's packages (grpc, pandas) are not installed.
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    from spark_jobs.engine.connection import Connection
+
+    connection = stack.enter_context(Connection(remote, token))
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # else functions would be those of a driver in this process
+    spark = ConnectSession.builder.channelBuilder(connection).create()
+    spark.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES_MAX, max_backoff=_BACKOFF_MAX_MS)])
+    return spark  # type: ignore[return-value]  # the two kinds of sessions share their methods, not a class
+
+
+def _own_driver(settings: Settings, master: str | None) -> SparkSession:
+    prepare_own_driver(settings)
+    builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")
+    for key, value in driver_options(settings.jars, settings.home).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def configure(spark: SparkSession) -> None:

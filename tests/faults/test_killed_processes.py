@@ -94,7 +94,7 @@ def test_a_job_reports_the_class_of_its_error(world: World) -> None:
 
 def test_a_condition_that_spark_refuses_is_terminal(world: World) -> None:
     topic = world.topic()
-    pipeline = world.pipeline(topic, change={"delete_when": "nonsense = 'd'"})
+    pipeline = world.pipeline(topic, change={"delete_when": "nonsense(id) = 'd'"})
     world.produce(topic, [{"id": 1, "seq": 1, "name": "a", "op": "u"}])
     world.coordinator(pipeline).plan()
     with pytest.raises(TerminalError, match="nonsense"):
