@@ -63,7 +63,11 @@ class AirflowHome:
             "API": {"HOST": "127.0.0.1", "PORT": self.port, "BASE_URL": self.url, "WORKERS": 1},
             "API_AUTH": {"JWT_SECRET": shared["jwt_secret"]},
             "DATABASE": {"SQL_ALCHEMY_CONN": self.database or f"sqlite:///{self.folder / 'airflow.db'}"},
-            "LOGGING": {"BASE_LOG_FOLDER": self.folder / "logs"},
+            "LOGGING": {
+                "BASE_LOG_FOLDER": self.folder / "logs",
+                "FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
+                "FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
+            },
             # The DAG file that reads pipeline files is parsed this often, so a new or changed one shows within seconds.
             "DAG_PROCESSOR": {"MIN_FILE_PROCESS_INTERVAL": 10, "PARSING_PROCESSES": 1},
             "SCHEDULER": {"ENABLE_HEALTH_CHECK": False},

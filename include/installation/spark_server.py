@@ -91,6 +91,8 @@ class SparkServer:
             # Sessions bring no classes, so they can share the compiled ones (see `spark_jobs.commands.connect_server`).
             "spark.sql.artifact.isolation.enabled": "false",
             "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
+            # Hadoop sets the permissions of files itself, and does not ask the process.
+            "spark.hadoop.fs.permissions.umask-mode": "077",
             "spark.connect.grpc.binding.address": self.bind,
             "spark.connect.grpc.binding.port": str(self.port),
             # A killed client's session, and what it keeps in memory, goes soon.

@@ -9,8 +9,8 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -118,7 +118,8 @@ class Stack:
             if self.down():
                 say("ended the processes that a killed supervisor had left")
             self._refuse_taken_ports(parts)
-            self._start(parts)
+            with _private():
+                self._start(parts)
             say(f"starting {', '.join(parts)}; logs in {self.settings.logs}")
         elif _parts_of(state) != set(parts):
             raise TerminalError(
@@ -213,6 +214,7 @@ class Stack:
 
     def _start(self, parts: Sequence[str]) -> None:
         settings = self.settings
+        settings.home.chmod(0o700)  # the home of secrets, records and logs
         settings.logs.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(settings.home / "spark" / "scratch", ignore_errors=True)
         if "kafka" in parts:
@@ -247,6 +249,16 @@ class Stack:
             return False
         parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
         return all(health.get(part, {}).get("status") == "healthy" for part in parts)
+
+
+@contextmanager
+def _private() -> Iterator[None]:
+    """No other user can read files that are made meanwhile."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _parts_of(state: JsonObject) -> set[str]:

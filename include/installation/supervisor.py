@@ -176,7 +176,8 @@ def _say(text: str) -> None:
 
 
 def spawn(command: list[str], log: Path, environment: Mapping[str, str]) -> int:
-    """Starts a supervisor in a session of its own, and returns its process id."""
+    """Starts a supervisor in a session of its own, and returns its process id. No other user can read what it and its
+    services write."""
     with log.open("ab") as stream:
         process = subprocess.Popen(
             command,
@@ -185,5 +186,6 @@ def spawn(command: list[str], log: Path, environment: Mapping[str, str]) -> int:
             stdout=stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=0o077,
         )
     return process.pid
