@@ -27,6 +27,9 @@ _SESSION = {
     "spark.sql.caseSensitive": "false",
     # `${...}` in a statement stays as it is. (No value of a record is ever in a statement; this is a second guard.)
     "spark.sql.variable.substitute": "false",
+    # The text of a statement goes into Spark's event log and UI, with the options of Kafka's source. Spark redacts
+    # options by their names there, but not in that text, where protobuf quotes them.
+    "spark.sql.redaction.string.regex": r"""(?s)sasl\.jaas\.config"\s*value:\s*"(?:\\.|[^"\\])*+\"""",
     # By default Spark writes INT96. Arrow reads that as nanoseconds of 64 bits, which end in the year 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Spark counts days before 1582-10-15 by ISO 8601, as other engines do.

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException
 
 from include.installation.broker import Broker
+from include.installation.spark_server import events_folder
 from include.installation.stack import Stack, free_port
 from tests.conftest import world_in
 from tests.support.waiting import wait_until
@@ -63,6 +66,17 @@ def _answers(world: World) -> bool:
         return False
 
 
+def of_server(home: Path) -> list[bytes]:
+    """The event log of the Spark Connect server, file by file. The newest may end in the middle of a frame."""
+    found = []
+    for file in events_folder(home).rglob("events_*"):
+        with suppress(OSError), pa.input_stream(str(file), compression="zstd") as log:
+            found.append(b"")
+            while part := log.read(1 << 20):
+                found[-1] += part
+    return found
+
+
 @pytest.mark.slow
 def test_a_planted_password_is_found_nowhere(guarded: World, stack: Stack, tmp_path: Path) -> None:
     world = guarded
@@ -74,7 +88,9 @@ def test_a_planted_password_is_found_nowhere(guarded: World, stack: Stack, tmp_p
         "password": "${LAKEMARK_VAR_PLANTED}",
     }
     source = {"bootstrap_servers": world.bootstrap_servers, "security": security}
-    world.settings = type(world.settings).from_environment({**world.settings.child_environment(), "PLANTED": PASSWORD})
+    world.settings = type(world.settings).from_environment(
+        {**world.settings.child_environment(), "LAKEMARK_VAR_PLANTED": PASSWORD}
+    )
     pipeline = world.pipeline(topic, "guarded", source=source)
     world.produce(topic, [*changes(range(20), 1), b"{"])
     events, conf = tmp_path / "events", tmp_path / "conf"
@@ -86,18 +102,22 @@ def test_a_planted_password_is_found_nowhere(guarded: World, stack: Stack, tmp_p
     world.produce(topic, changes(range(10, 30), 2))
     commands = (["run"], ["status"], ["audit", "--deep"], ["ledger", "show"], ["explain"], ["plan", "--json"])
     said += [world.lakemark(command[0], *_named(command)) for command in commands]
-    wrong = world.lakemark("plan", "guarded", PLANTED=f"not-{PASSWORD}")  # and an error that speaks of it
+    wrong = world.lakemark("plan", "guarded", LAKEMARK_VAR_PLANTED=f"not-{PASSWORD}")  # and an error that speaks of it
     assert [done.returncode for done in said] == [0] * len(said), [done.stderr for done in said]
     assert "Kafka refused the login" in wrong.stderr
     assert len(world.rows(pipeline)) == 30
     assert list(events.iterdir()) != []
     texts = [text for done in [*said, wrong] for text in (done.stdout, done.stderr)]
-    files = [p for root in (tmp_path, stack.settings.logs) for p in root.rglob("*") if p.is_file()]
+    home = stack.settings.home
+    files = [p for root in (tmp_path, stack.settings.logs, home / "spark") for p in root.rglob("*") if p.is_file()]
     searched = [p for p in files if "guarded-broker" not in p.parts]
     assert len(searched) > 20
+    # The server writes its event log with a small delay: the statement of the read must be in it.
+    server_log = wait_until(lambda: [log for log in of_server(home) if b"kafka.*********(redacted)" in log], 30)
     for secret in (PASSWORD, json.dumps(PASSWORD)[1:-1], "anted-5ecret"):
         assert [text for text in texts if secret in text] == []
         assert [p for p in searched if secret.encode() in p.read_bytes()] == []
+        assert [log for log in server_log if secret.encode() in log] == []
 
 
 def _named(command: list[str]) -> list[str]:
