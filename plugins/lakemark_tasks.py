@@ -46,11 +46,14 @@ def work_on(pipeline: str) -> Iterator[None]:
 def classed() -> Iterator[None]:
     """For the work of a task: Airflow retries it if it fails, except after a terminal error: then a person has to act.
 
-    The error's text is the last line in the task's log, and an XCom for the run's note (lakemark_run_notes.py).
+    The error's text is the last line in the task's log, and an XCom for the run's note (lakemark_run_notes.py). Its
+    evidence, which may hold values of records, is in the log only.
     """
     try:
         yield
     except LakemarkError as error:
+        if error.evidence:
+            log.error("evidence: %s", error.evidence)
         get_current_context()["ti"].xcom_push(PROBLEM_KEY, str(error))
         if isinstance(error, TerminalError):
             raise AirflowFailException(str(error)) from None

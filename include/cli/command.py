@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 from include.cli.backfill import add_backfill_command
 from include.cli.batches import add_batch_commands
 from include.cli.ledger import add_ledger_commands
+from include.cli.output import say
 from include.cli.pipeline_files import add_explain_command, add_validate_command
 from include.cli.profile import add_profile_command
 from include.cli.quality import add_quality_command
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         if getattr(options, "json", False):
             print(json.dumps(error.facts()))
         else:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            say(f"{type(error).__name__}: {error.in_full}")
         return 1
     except KeyboardInterrupt:
         return 130

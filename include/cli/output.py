@@ -27,11 +27,16 @@ def report(options: argparse.Namespace, facts: JsonValue, lines: Iterable[str]) 
         print(json.dumps(facts, indent=2, default=str))
     else:
         for line in lines:
-            print(line)
+            print(printable(line))
 
 
 def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """The text with escapes in place of control characters: a terminal would obey those of a record."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 def who() -> str:

@@ -61,12 +61,13 @@ def verify_transform(settings: Settings, pipeline: Pipeline) -> None:
         raise transform_error(pipeline, str(path), "one SELECT", f"{len(statements)} statements, or another one")
 
 
-def transform_error(pipeline: Pipeline, where: str, expected: str, found: str) -> TransformError:
-    """The error for a transform that cannot be run."""
+def transform_error(pipeline: Pipeline, where: str, expected: str, found: str, evidence: str = "") -> TransformError:
+    """The error for a transform that cannot be run. Args: evidence: see `LakemarkError`."""
     return TransformError(
         what="the transform cannot be run",
         where=f"{pipeline.name}, {where}",
         expected=expected,
         found=found,
         action="correct the transform, then clear the merge task; nothing has landed in the target",
+        evidence=evidence,
     )

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from include.protocol.json_data import JsonObject
 
+_PARTS = ("what", "where", "expected", "found", "action")
 ERRORS_BY_NAME: dict[str, type[LakemarkError]] = {}  # every class below adds itself
 
 
@@ -20,6 +21,8 @@ class LakemarkError(Exception):
     Args:
         what: what happened. where: pipeline, batch, file or field. expected, found: the two that disagree.
         action: what a person (or the scheduler) should do now.
+        evidence: values of records, or a text that may quote some. It is only for those who may read the task's log:
+            the text of the error goes to more people (the run's note, the page, alerts, the ledger).
     """
 
     kind: ClassVar[str]  # "retryable" | "outcome_unknown" | "terminal"
@@ -29,17 +32,24 @@ class LakemarkError(Exception):
         assert cls.__name__ not in ERRORS_BY_NAME, "an error crosses processes by its class name, which must be unique"
         ERRORS_BY_NAME[cls.__name__] = cls
 
-    def __init__(self, *, what: str, where: str, expected: str, found: str, action: str) -> None:
+    def __init__(self, *, what: str, where: str, expected: str, found: str, action: str, evidence: str = "") -> None:
         self.what, self.where, self.expected, self.found, self.action = what, where, expected, found, action
+        self.evidence = evidence
         super().__init__(f"{what} ({where}): expected {expected}; found {found}. What to do: {action}")
 
+    @property
+    def in_full(self) -> str:
+        """The message with the evidence, for the task's log and for the person who typed the command."""
+        return f"{self}\nEvidence: {self.evidence}" if self.evidence else str(self)
+
     def facts(self) -> JsonObject:
-        """The error as JSON data: error (class name), kind, what, where, expected, found, action."""
+        """The error as JSON data: error (class name), kind, and the parts of the message."""
         return {"error": type(self).__name__, "kind": self.kind, **self.parts()}
 
     def parts(self) -> dict[str, str]:
-        """The parts of the message, by name."""
-        return {name: getattr(self, name) for name in ("what", "where", "expected", "found", "action")}
+        """The parts of the message, by name: what, where, expected, found, action, and evidence if there is any."""
+        parts = {name: getattr(self, name) for name in _PARTS}
+        return {**parts, "evidence": self.evidence} if self.evidence else parts
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.facts())
@@ -47,7 +57,7 @@ class LakemarkError(Exception):
     @classmethod
     def from_facts(cls, facts: JsonObject) -> LakemarkError:
         """The error whose `facts` these are."""
-        return cls(**{name: facts[name] for name in ("what", "where", "expected", "found", "action")})
+        return cls(**{name: facts[name] for name in (*_PARTS, "evidence") if name in facts})
 
 
 def _rebuild(cls: type[LakemarkError], facts: JsonObject) -> LakemarkError:
@@ -116,7 +126,7 @@ class PipelineFileError(TerminalError):
 
     @classmethod
     def from_facts(cls, facts: JsonObject) -> PipelineFileError:
-        parts = {name: facts[name] for name in ("what", "where", "expected", "found", "action")}
+        parts = {name: facts[name] for name in _PARTS}
         return cls(**parts, problems=[Problem(**problem) for problem in facts.get("problems", ())])
 
 

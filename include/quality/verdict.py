@@ -33,12 +33,18 @@ class RuleResult:
 
     @property
     def figures(self) -> str:
-        """For people: what was found."""
+        """For people: what was found, without a value of a record. A largest value, or a sum, may be one."""
+        if "unexpected_count" in self.result:
+            return f"{self.unexpected:,} of {self.result['element_count']:,} rows break it"
+        return "it does not hold"
+
+    @property
+    def values(self) -> str:
+        """What it saw in records; empty if it keeps nothing."""
         if "unexpected_count" in self.result:
             samples = self.result["partial_unexpected_list"]
-            shown = f", like {json.dumps(samples[0], default=str)}" if samples else ""
-            return f"{self.unexpected:,} of {self.result['element_count']:,} rows break it{shown}"
-        return f"observed {json.dumps(self.result.get('observed_value'), default=str)}"
+            return f"{self.rule.name}: like {json.dumps(samples[0], default=str)}" if samples else ""
+        return f"{self.rule.name}: observed {json.dumps(self.result.get('observed_value'), default=str)}"
 
 
 @dataclass(frozen=True)
@@ -132,17 +138,14 @@ def verify_gate(where: str, verdict: Verdict | None, ceiling: Ceiling, quarantin
         raise _shut(
             where,
             f"suite {verdict.suite.name} to hold where its policy is `fail`",
-            "; ".join(f"{r.rule.name}: {r.figures}" for r in verdict.failed),
+            _figures(verdict.failed),
+            _values(verdict.failed),
         )
     if ceiling.is_exceeded(quarantined, read):
         broken = [r for r in verdict.results if r.unexpected and r.policy == "quarantine"] if verdict else []
-        rules = "".join(f"; {r.rule.name}: {r.figures}" for r in broken)
-        share = quarantined / read * 100
-        raise _shut(
-            where,
-            f"at most {ceiling} in the quarantine",
-            f"{quarantined:,} of {read:,} ({share:.3g} %)" + rules,
-        )
+        found = f"{quarantined:,} of {read:,} ({quarantined / read * 100:.3g} %)"
+        expected = f"at most {ceiling} in the quarantine"
+        raise _shut(where, expected, "; ".join(filter(None, (found, _figures(broken)))), _values(broken))
 
 
 def verify_table(where: str, verdict: Verdict) -> None:
@@ -156,17 +159,27 @@ def verify_table(where: str, verdict: Verdict) -> None:
             what="the table does not pass its checks",
             where=where,
             expected=f"suite {verdict.suite.name} to hold",
-            found="; ".join(f"{r.rule.name}: {r.figures}" for r in verdict.failed),
+            found=_figures(verdict.failed),
             action="nothing was changed; look at the rows (`lakemark quality show NAME`), fix the source or the rule",
+            evidence=_values(verdict.failed),
         )
 
 
-def _shut(where: str, expected: str, found: str) -> QualityGate:
+def _figures(results: Sequence[RuleResult]) -> str:
+    return "; ".join(f"{r.rule.name}: {r.figures}" for r in results)
+
+
+def _values(results: Sequence[RuleResult]) -> str:
+    return "; ".join(filter(None, (r.values for r in results)))
+
+
+def _shut(where: str, expected: str, found: str, values: str) -> QualityGate:
     return QualityGate(
         what="the batch is not good enough; nothing of it has landed, and it stays planned",
         where=where,
         expected=expected,
         found=found,
         action="fix the source, the pipeline file or the suite, then clear the merge task or `lakemark run NAME`: the "
-        "same offsets are read and judged again",
+        "same offsets are read and judged again; the task's log has values that broke it",
+        evidence=values,
     )

@@ -78,7 +78,11 @@ class Transformation:
         line = self._line(error)
         where = str(self._path) if line is None else f"{self._path}, line {line}"
         text = str(error).split("\n\nJVM stacktrace")[0].strip()
-        return self._error(where, "a transform that Spark can run", f"{type(error).__name__}: {text[:1500]}")
+        expected, found = "a transform that Spark can run", f"{type(error).__name__}: {text[:1500]}"
+        if not self.is_of_data(error):
+            return self._error(where, expected, found)
+        # The text may quote a record.
+        return transform_error(self._pipeline, where, expected, type(error).__name__, evidence=found)
 
     def _line(self, error: Exception) -> int | None:
         """The line. Spark names it for SQL and for the call that made a column. Python names it for its own errors."""

@@ -3,6 +3,8 @@
 The client itself waits for ever if a server takes its connection and then answers nothing (a JVM that was stopped, or
 that only collects garbage). So a second connection asks for something that no server has, every few seconds: to be
 refused is an answer. A server that cannot be reached at all is being restarted, and the client tries again by itself.
+
+gRPC has no types for its calls, so they are `Any`.
 """
 
 from __future__ import annotations

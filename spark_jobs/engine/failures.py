@@ -27,6 +27,7 @@ _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied|AccessControlException|AccessDeniedException")
 _APPEND_ONLY = re.compile(r"DELTA_CANNOT_MODIFY_APPEND_ONLY")
 _FILE_MISSING = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_TRUNCATED|DELTA_VERSIONS_NOT_CONTIGUOUS")
+_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]{3,99}\]")  # Spark's own name of an error
 _DATA_LOSS = re.compile(r"OffsetOutOfRangeException|KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
 
 
@@ -59,7 +60,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
         return tried_again(**error.parts())
     if isinstance(error, LakemarkError):
         return error
-    found = _first_lines(error)
+    found, evidence = _found(error), _first_lines(error)
     then = (
         "the next attempt settles it from the target's log first"
         if may_have_landed
@@ -70,7 +71,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             what="Kafka lost records of a planned range while they were read",
             where=where,
             expected="Kafka to hold every planned range in full",
-            found=found,
+            found=evidence,
             action="nothing was skipped and nothing will be: see the topic's retention and this pipeline's lag",
         )
     if is_conflict(error):
@@ -78,7 +79,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             what="another writer changed the target at the same time",
             where=where,
             expected="no conflicting commit",
-            found=found,
+            found=evidence,
             action="the next attempt reads the new version; if it persists, find the other writer",
         )
     if full := _NO_SPACE.search(str(error)):
@@ -102,7 +103,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             what="a table may only be appended to, and holds rows of a batch that never landed",
             where=f"{where}, while it did {phase}",
             expected="tables without the property `delta.appendOnly`: what never landed is taken back",
-            found=found,
+            found=evidence,
             action="`ALTER TABLE ... UNSET TBLPROPERTIES ('delta.appendOnly')` on the table that this phase writes, "
             f"then rerun the task; {then}",
         )
@@ -121,7 +122,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             what="Spark does not accept what the pipeline asks for",
             where=f"{where}, while it did {phase}",
             expected="schema and conditions of the pipeline file that fit Spark and the tables",
-            found=found,
+            found=evidence,  # Spark looks at names and types here, not at records
             action="fix the pipeline file (`lakemark explain` shows what is built from it), then rerun the task",
         )
     if may_have_landed:
@@ -131,14 +132,24 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             expected=f"an answer to the commit, while it did {phase}",
             found=found,
             action=f"nothing by hand: {then}",
+            evidence=evidence,
         )
     return RetryableError(
         what=f"the attempt failed while it did {phase}",
         where=where,
         expected="this phase to end",
         found=found,
-        action=then,
+        action=f"{then}; the task's log says more",
+        evidence=evidence,
     )
+
+
+def _found(error: Exception) -> str:
+    """The kind of an error, without its text, which may quote records: what could not be cast, for instance."""
+    if type(error).__module__.startswith("grpc"):
+        return _first_lines(error)  # about the connection
+    known = _CONDITION.search(str(error))
+    return f"{type(error).__name__} {known.group()}" if known else type(error).__name__
 
 
 def _first_lines(error: Exception) -> str:

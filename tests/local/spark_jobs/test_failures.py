@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import NumberFormatException
 
 import spark_jobs.attempt.attempt
 import spark_jobs.attempt.landing
@@ -15,7 +16,13 @@ import spark_jobs.tables.append
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
 from include.protocol.counts import SourceCounts
-from include.protocol.errors import LakemarkError, OutcomeUnknownError, RetryableError, TerminalError
+from include.protocol.errors import (
+    LakemarkError,
+    OutcomeUnknownError,
+    RetryableError,
+    TerminalError,
+    error_from_facts,
+)
 from include.protocol.ledger_events import BatchPlanned
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
@@ -116,8 +123,9 @@ def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> N
 
 def test_i6_a_landings_lost_answer_is_an_unknown_outcome(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, append=LOST)
-    with pytest.raises(OutcomeUnknownError, match="the answer was lost"):
+    with pytest.raises(OutcomeUnknownError, match="does not know whether its commit landed") as failure:
         landing.run()
+    assert "the answer was lost" in failure.value.evidence
     assert outcome(landing) == "OutcomeUnknownError"
 
 
@@ -152,5 +160,20 @@ def test_i6_a_ledger_that_hears_nothing_hides_no_error(landing: Attempt, monkeyp
     with pytest.raises(OutcomeUnknownError, match="the ledger could not be written"):
         landing.run()
     play(monkeypatch, read=ValueError("what went wrong"))
-    with pytest.raises(LakemarkError, match="what went wrong"):
+    with pytest.raises(LakemarkError, match="the attempt failed") as failure:
         landing.run()
+    assert "what went wrong" in failure.value.evidence
+
+
+def test_what_may_quote_a_record_is_for_the_tasks_log_only(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for the ledger, the page, the run's note and alerts, which get the error's text."""
+    quoted = '[CAST_INVALID_INPUT] The value \'ada@example.com\' of the type "STRING" cannot be cast to "INT"'
+    play(monkeypatch, read=NumberFormatException(quoted))
+    with pytest.raises(RetryableError) as failure:
+        landing.run()
+    assert "found NumberFormatException [CAST_INVALID_INPUT]" in str(failure.value)
+    assert "ada@example.com" in failure.value.in_full
+    [attempt] = landing._ledger.state().batches[0].attempts
+    for text in (str(failure.value), str(attempt), repr(failure.value)):
+        assert "ada@example.com" not in text
+    assert error_from_facts(failure.value.facts()).evidence == failure.value.evidence  # as it crosses processes
