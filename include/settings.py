@@ -78,9 +78,9 @@ class Settings:
             spark_deploy_mode=env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client",
             spark_rest=env.get("LAKEMARK_SPARK_REST") or _rest_of(master),
             spark_properties=Path(properties) if (properties := env.get("LAKEMARK_SPARK_PROPERTIES")) else None,
-            spark_warm_up_batches=int(env.get("LAKEMARK_SPARK_WARM_UP_BATCHES") or 4),
+            spark_warm_up_batches=_number(env, "LAKEMARK_SPARK_WARM_UP_BATCHES", default=4, least=0),
             airflow_database=env.get("LAKEMARK_AIRFLOW_DATABASE") or None,
-            spark_pool_slots=int(env.get("LAKEMARK_SPARK_POOL_SLOTS") or 2),
+            spark_pool_slots=_number(env, "LAKEMARK_SPARK_POOL_SLOTS", default=2, least=1),
             alerts=Path(alerts).absolute() if (alerts := env.get("LAKEMARK_ALERTS")) else None,
             maintenance_schedule=env.get("LAKEMARK_MAINTENANCE_SCHEDULE", "0 3 * * *") or None,
             data_docs=env.get("LAKEMARK_DATA_DOCS") or None,
@@ -136,6 +136,19 @@ def _runner(name: str, remote: str | None) -> Runner:
             action=action,
         )
     return runner
+
+
+def _number(env: Mapping[str, str], name: str, default: int, least: int) -> int:
+    text = env.get(name) or str(default)
+    if not text.isdecimal() or int(text) < least:
+        raise TerminalError(
+            what="this is no number that can be used",
+            where=f"the environment variable {name}",
+            expected=f"a whole number from {least} on",
+            found=text,
+            action="correct it where Airflow's workers and the command get their environment",
+        )
+    return int(text)
 
 
 def _rest_of(master: str | None) -> str | None:

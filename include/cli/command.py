@@ -22,9 +22,8 @@ from include.settings import Settings
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    settings = Settings.from_environment()
     try:
-        return options.command(settings, options)
+        return options.command(Settings.from_environment(), options)
     except LakemarkError as error:
         if getattr(options, "json", False):
             print(json.dumps(error.facts()))

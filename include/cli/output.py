@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
 from include.pipeline_file import Pipeline, find_pipeline, pipeline_files
-from include.protocol.errors import PipelineFileError
+from include.protocol.errors import PipelineFileError, TerminalError
 from include.protocol.json_data import JsonValue
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
@@ -102,6 +102,20 @@ def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     return parsed
 
 
+def all_names(settings: Settings) -> list[str]:
+    """The names of all pipeline files. Raises TerminalError: there are none, so the command would do nothing."""
+    found = [path.stem for path in pipeline_files(settings.pipelines)]
+    if not found:
+        raise TerminalError(
+            what="there is no pipeline file yet",
+            where=str(settings.pipelines),
+            expected="a file NAME.yaml",
+            found="none",
+            action="write one (docs/pipeline-file.md), or copy one of include/pipelines/examples",
+        )
+    return found
+
+
 def named_pipeline(settings: Settings, name: str) -> Pipeline:
     return find_pipeline(name, settings.pipelines, settings.environment)
 
@@ -113,7 +127,7 @@ def named_pipelines(settings: Settings, names: list[str]) -> tuple[list[Pipeline
     """
     found: list[Pipeline] = []
     good = True
-    for name in names or [path.stem for path in pipeline_files(settings.pipelines)]:
+    for name in names or all_names(settings):
         try:
             found += named_pipeline(settings, name).halves
         except PipelineFileError as error:

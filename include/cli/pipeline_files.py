@@ -5,12 +5,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterator
+from itertools import chain
 
-from include.cli.output import Commands, add_bare_command, add_command_for_all, add_json, named_pipeline, report
-from include.pipeline_file import Pipeline, find_pipeline, pipeline_files
-from include.protocol.errors import TerminalError
+from include.cli.output import (
+    Commands,
+    add_bare_command,
+    add_command_for_all,
+    add_json,
+    all_names,
+    named_pipeline,
+    report,
+)
+from include.pipeline_file import Pipeline
+from include.protocol.errors import Problem, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
+
+Check = Callable[[Settings, Pipeline], None]
 
 
 def add_validate_command(commands: Commands) -> None:
@@ -27,31 +39,54 @@ def add_explain_command(commands: Commands) -> None:
 
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
-    from include.lake.delta_tables import verify_alone
-    from include.participants.catalog import Catalog
     from include.pipeline_file.transform_file import verify_transform
 
+    checks: tuple[Check, ...] = (_validate_tables, _validate_suites, verify_transform)
     found: list[JsonObject] = []
-    named = [settings.pipelines / f"{name}.yaml" for name in options.pipeline]
-    for path in named or pipeline_files(settings.pipelines):
+    for name in options.pipeline or all_names(settings):
+        file = str(settings.pipelines / f"{name}.yaml")
         try:
-            pipeline = find_pipeline(path.stem, settings.pipelines, settings.environment)
-            for half in pipeline.halves:
-                for participant in Catalog.of(half).participants:
-                    verify_alone(participant.uri(settings))
-            _validate_suites(settings, pipeline)
-            verify_transform(settings, pipeline)
-            found.append({"file": str(path), "valid": True, "warnings": list(pipeline.warnings)})
+            pipeline = named_pipeline(settings, name)
         except TerminalError as error:
-            found.append({"file": str(path), "valid": False, **error.facts()})
-    lines = (
-        "\n  warning: ".join((f"{f['file']}: valid", *f["warnings"]))
-        if f["valid"]
-        else f"{f['where']}: expected {f['expected']}; found {f['found']}"
-        for f in found
-    )
-    report(options, found, lines)
+            found.append({"file": file, "valid": False, **error.facts()})
+            continue
+        wrong = [problem for check in checks if (problem := _error_of(check, settings, pipeline)) is not None]
+        if wrong:
+            found += ({"file": file, "valid": False, **problem.facts()} for problem in wrong)
+        else:
+            found.append({"file": file, "valid": True, "warnings": list(pipeline.warnings)})
+    report(options, found, chain.from_iterable(map(_lines, found)))
     return 0 if all(f["valid"] for f in found) else 1
+
+
+def _error_of(check: Check, settings: Settings, pipeline: Pipeline) -> TerminalError | None:
+    try:
+        check(settings, pipeline)
+    except TerminalError as error:
+        return error
+    return None
+
+
+def _lines(found: JsonObject) -> Iterator[str]:
+    """A line for each problem: file, field, what is allowed and what was found."""
+    file = found["file"]
+    if found["valid"]:
+        yield f"{file}: valid"
+        yield from (f"  warning: {warning}" for warning in found["warnings"])
+    elif found.get("problems"):
+        yield from (f"{file}: {Problem(**problem)}" for problem in found["problems"])
+    else:
+        yield f"{file}: {found['what']} ({found['where']}): expected {found['expected']}; found {found['found']}"
+
+
+def _validate_tables(settings: Settings, pipeline: Pipeline) -> None:
+    """Raises TerminalError if a table lies in another one, or around it."""
+    from include.lake.delta_tables import verify_alone
+    from include.participants.catalog import Catalog
+
+    for half in pipeline.halves:
+        for participant in Catalog.of(half).participants:
+            verify_alone(participant.uri(settings))
 
 
 def _validate_suites(settings: Settings, pipeline: Pipeline) -> None:

@@ -84,12 +84,12 @@ class Quarantine:
         and batch_id of the batch that set it aside last."""
         return self._rows(
             "SELECT * EXCLUDE (state, headers, topic_id) FROM records "
-            f"WHERE state = 'pending' AND {chosen.condition()} "
+            f"WHERE state = 'pending' AND {self._condition(chosen)} "
             f'ORDER BY timestamp, topic, partition, "offset" LIMIT {limit}'
         )
 
     def count_pending(self, chosen: Chosen) -> int:
-        [row] = self._rows(f"SELECT count(*) AS n FROM records WHERE state = 'pending' AND {chosen.condition()}")
+        [row] = self._rows(f"SELECT count(*) AS n FROM records WHERE state = 'pending' AND {self._condition(chosen)}")
         return row["n"]
 
     def set_aside(self) -> pa.Table:
@@ -115,7 +115,7 @@ class Quarantine:
         self._database.execute(
             "CREATE OR REPLACE TABLE frozen AS WITH chosen AS (SELECT *, row_number() OVER (PARTITION BY topic, "
             'partition, "offset" ORDER BY timestamp DESC, topic_id) AS nth FROM records '
-            f"WHERE state = 'pending' AND {chosen.condition()}), "
+            f"WHERE state = 'pending' AND {self._condition(chosen)}), "
             "numbered AS (SELECT *, (row_number() OVER (PARTITION BY nth ORDER BY timestamp, topic, partition, "
             f'"offset") - 1) // {records_per_chunk} AS part FROM chosen) '
             "SELECT CAST(dense_rank() OVER (ORDER BY nth, part) - 1 AS INTEGER) AS chunk, topic, topic_id, "
@@ -142,7 +142,7 @@ class Quarantine:
     def discard(self, chosen: Chosen, reason: str, discarded_by: str) -> int:
         """Marks the chosen pending records as discarded, and returns how many there are. They stay in the table."""
         query = "SELECT topic, topic_id, partition, \"offset\" FROM records WHERE state = 'pending'"
-        found = self._rows(f"{query} AND {chosen.condition()}")
+        found = self._rows(f"{query} AND {self._condition(chosen)}")
         self._resolve(found, "discarded", reason, discarded_by)
         return len(found)
 
@@ -181,6 +181,19 @@ class Quarantine:
             "resolutions of quarantined records",
             None if batch is None else (batch.app_id, batch.batch_id),
         )
+
+    def _condition(self, chosen: Chosen) -> str:
+        """The choice as SQL. Raises TerminalError: no record has broken a rule of that name."""
+        known = [row["rule"] for row in self._rows("SELECT DISTINCT unnest(rules) AS rule FROM records ORDER BY rule")]
+        if chosen.rule is not None and chosen.rule not in known:
+            raise TerminalError(
+                what="no record in the quarantine has broken a rule of that name",
+                where=f"{self.pipeline}, --rule",
+                expected=f"one of: {', '.join(known)}" if known else "no rule: none was ever broken",
+                found=chosen.rule,
+                action=f"see `lakemark quarantine list {self.pipeline}`; nothing was changed",
+            )
+        return chosen.condition()
 
     @cached_property
     def _states(self) -> QuarantineStates:
