@@ -24,7 +24,8 @@ from include.audit.report import AuditReport, Finding, finding_of
 from include.audit.standing import set_aside_findings, until_mended
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
-from include.lake.delta_tables import file_of_int96
+from include.lake.data_files import file_of_int96, harmed_file
+from include.lake.delta_tables import damaged
 from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -90,6 +91,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
             for finding in batch_findings(records.get(key), by_key.get(key), entries, quarantined.get(key, 0))
         ),
     ]
+    findings += (finding for role, uri in places.items() for finding in _file_findings(pipeline, role, uri))
     other_times = {role: list(_int96_findings(pipeline, role, uri)) for role, uri in places.items()}
     findings += [finding for found in other_times.values() for finding in found]
     recomputed = Recomputation(None, (), ())
@@ -177,6 +179,16 @@ def _marker_findings(
         verify_point(name, state, log)
     except LakemarkError as error:
         yield finding_of(error)
+
+
+def _file_findings(pipeline: Pipeline, name: str, uri: LakeUri) -> Iterator[Finding]:
+    """A table with a data file that is missing, or not as it was written. Args: name: the participant's."""
+    try:
+        log = TableLog.open(uri)
+    except LakemarkError:
+        return  # a finding already
+    if log is not None and (harm := harmed_file(log.table)) is not None:
+        yield finding_of(damaged(uri, harm), name)
 
 
 def _int96_findings(pipeline: Pipeline, name: str, uri: LakeUri) -> Iterator[Finding]:

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -95,49 +94,9 @@ def all_rows(table: OpenedTable) -> pa.Table:
     return query_arrow(table, "select * from t")
 
 
-def lost_file(uri: LakeUri, version: int) -> str | None:
-    """A file of a version that is no longer there, or an error that says so; None if all of them are there."""
-    try:
-        table = open_table(uri, version)
-        assert table is not None, "its log was there a moment ago"
-        there = {file.name for file in files_at(uri).list(uri)}
-        needed = pa.table(table.get_add_actions()).column("path").to_pylist()
-        if (lost := next((name for name in map(unquote, needed) if name not in there), None)) is not None:
-            return lost
-        query_arrow(table, "select count(*) from t")  # reads all deletion vectors, which no listing names
-    except TableDamaged as error:
-        return error.found
-    except (DeltaError, OSError, ValueError) as error:
-        return first_line(error)
-    return None
-
-
 def uri_of(table: OpenedTable) -> LakeUri:
     """Where an opened table lies."""
     return LakeUri(unquote(urlparse(table.table_uri).path).rstrip("/"))
-
-
-def file_of_int96(table: OpenedTable) -> str | None:
-    """The first data file that holds timestamps as INT96; None if there is none, as in every table without timestamps.
-
-    Readers that use Arrow (deltalake, Polars, pyarrow) take INT96 as 64-bit nanoseconds. Before 1677-09-21 and after
-    2262-04-11 they see other times than were written. This reads the footers of all files of the newest version.
-
-    Raises:
-        TableDamaged: a data file is missing or not readable.
-    """
-    if '"timestamp"' not in table.schema().to_json():
-        return None
-    uri = uri_of(table)
-    for name in pa.table(table.get_add_actions()).column("path").to_pylist():
-        try:
-            with files_at(uri).open(uri.resolve(name)) as file:
-                schema = pq.read_metadata(file).schema
-        except (OSError, pa.ArrowException) as error:
-            raise damaged(uri, first_line(error)) from error
-        if any(schema.column(n).physical_type == "INT96" for n in range(len(schema))):
-            return str(name)
-    return None
 
 
 def rows_at_most(uri: LakeUri) -> int:

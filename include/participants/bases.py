@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from include.lake.delta_tables import lost_file
+from include.lake.data_files import lost_file
 from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.protocol.batch import Batch, BatchKey

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from include.lake.delta_tables import OpenedTable, lost_file, open_table
+from include.lake.data_files import lost_file
+from include.lake.delta_tables import OpenedTable, open_table
 from include.lake.table_log import TableLog
 from include.participants.records import QUARANTINE
 from include.protocol.ledger_state import LedgerState

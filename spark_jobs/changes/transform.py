@@ -12,7 +12,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from include.lake.delta_tables import lost_file
+from include.lake.data_files import lost_file
 from include.lake.sql import spark_name
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri

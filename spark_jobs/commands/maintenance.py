@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from include.control import older_files
 from include.control.spent_tables import remove_spent_tables
-from include.lake.delta_tables import file_of_int96, open_table, verify_alone
+from include.lake.data_files import file_of_int96
+from include.lake.delta_tables import open_table, verify_alone
 from include.lake.ledger import Ledger
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog

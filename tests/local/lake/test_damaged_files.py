@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from include.lake.delta_tables import OpenedTable, all_rows, file_of_int96, lost_file, open_table, query, uri_of
+from include.lake.data_files import file_of_int96, harmed_file, lost_file
+from include.lake.delta_tables import OpenedTable, all_rows, open_table, query, uri_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
 
@@ -54,3 +55,13 @@ def test_a_version_that_lacks_a_file_is_told_by_its_name(table: OpenedTable, tmp
     file = sorted(tmp_path.glob("*.parquet"))[0]
     file.unlink()
     assert lost_file(uri_of(table), 1) == file.name
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut short", "a folder"])
+def test_a_file_that_is_not_as_it_was_written_is_found_without_reading_it(
+    table: OpenedTable, tmp_path: Path, damage: str
+) -> None:
+    assert harmed_file(table) is None
+    file = sorted(tmp_path.glob("*.parquet"))[0]
+    DAMAGE[damage](file)
+    assert file.name in (harmed_file(table) or "")

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from include.lake.delta_tables import file_of_int96, open_table
+from include.lake.data_files import file_of_int96
+from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
 from include.lake.log_store import commit_file
 from include.lake.upkeep import keep_appended, shape_of

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from include.audit.auditor import audit
-from include.lake.delta_tables import file_of_int96, open_table
+from include.lake.data_files import file_of_int96
+from include.lake.delta_tables import open_table
 from include.participants.catalog import Catalog
 from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
