@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from include.cli.output import Commands, add_command_for_all, named_pipelines, report, who
+from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -28,15 +29,16 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
     from include.monitoring.status import status as status_of
 
     found = []
+    away: dict[str, LakemarkError] = {}
     pipelines, good = named_pipelines(settings, options.pipeline)
     for pipeline in pipelines:
-        facts = status_of(settings, pipeline)
+        facts = status_of(settings, pipeline, away)
         if options.batches:
             batches = Coordinator(settings, pipeline).ledger.state().batches[-options.batches :]
             facts["last_batches"] = [batch_facts(record) for record in batches]
         found.append(facts)
     report(options, found, (line for facts in found for line in _status_lines(facts)))
-    return 0 if good else 1
+    return 1 if not good or any(facts["problem"] for facts in found) else 0
 
 
 def audit(settings: Settings, options: argparse.Namespace) -> int:
@@ -72,12 +74,17 @@ def _status_lines(facts: JsonObject) -> Iterable[str]:
     if facts["lag_records"] is not None:
         lag = f"{facts['lag_records']:,} records"
         lag += f", the oldest {facts['lag_seconds']:,.0f} s old" if facts["lag_records"] else ""
-    yield f"{facts['pipeline']}: committed through batch {facts['committed_through']}, lag {lag}"
+    through = facts["committed_through"]
+    progress = "nothing is committed yet" if through < 0 else f"committed through batch {through}"
+    yield f"{facts['pipeline']}: {progress}, lag {lag}"
     if facts["problem"]:
         yield f"  stopped: {facts['problem']}"
+    if facts["running"]:
+        yield f"  running: {facts['running']}"
     if last := facts["last_commit"]:
         yield f"  last commit: version {last['table_version']} at {last['committed_at']}"
-        yield "  " + ", ".join(f"{number:,} {name}" for name, number in facts["records"].items())
+        sums = ", ".join(f"{number:,} {name}" for name, number in facts["records"].items())
+        yield f"  {sums}, in {facts['batches']:,} batches of generation {facts['generation']}"
         if last["quality"]:
             yield f"  suite {last['quality']['suite']}: {last['quality']['outcome']}"
     if waiting := facts["quarantine"].get("pending"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from include.control.coordinator import Coordinator
 from include.control.lag import Lag
@@ -16,33 +17,41 @@ from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import Idle
 from include.settings import Settings
+from include.sources.kafka import verify_answers
+
+_KAFKA_SECONDS = 2.0
 
 
-def status(settings: Settings, pipeline: Pipeline) -> JsonObject:
+def status(settings: Settings, pipeline: Pipeline, known_away: dict[str, LakemarkError] | None = None) -> JsonObject:
     """The state of a pipeline as data.
+
+    Args:
+        known_away: brokers that do not answer, and why. It is added to, so that they are waited for only once.
 
     Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), mends (tables that
     are not as the last batch left them: the next batch mends them, also without records), last_commit
-    (batch_id, table_version, committed_at, counts, quality), records (sums of all batches' counts), quarantine (records
-    that are pending, replayed, discarded, applied since), attempts, next_offsets, lag_records (offsets that no
-    committed batch has read) and lag_seconds (age of the oldest of them), kafka ("answers", or why both are null),
-    proofs (what audits have proven, by table: see `proof_facts`),
-    problem (why the pipeline does not go on, and what to do; null if no problem is known).
+    (batch_id, table_version, committed_at, counts, quality), records (sums of the counts of the generation's batches),
+    quarantine (records that are pending, replayed, discarded, applied since), attempts, next_offsets, lag_records
+    (offsets that no committed batch has read) and lag_seconds (age of the oldest of them), kafka ("answers", or why
+    both are null), proofs (what audits have proven, by table: see `proof_facts`), running (about an attempt that has
+    not ended; or null), problem (why the pipeline does not go on, and what to do; null if no problem is known).
     """
     coordinator = Coordinator(settings, pipeline)
-    state, mends, problem = _state(coordinator)
+    away = _away(pipeline, {} if known_away is None else known_away)
+    found = _state(coordinator, away)
+    state = found.state
     commits = [record.commit for record in state.batches if record.commit]
     try:
-        lag, kafka = Lag.of(pipeline, state), "answers"
+        lag = Lag.of(pipeline, state) if away is None else None
     except LakemarkError as error:
-        lag, kafka = None, f"{error.what}: {error.found}"
+        lag, away = None, error
     return {
         "pipeline": pipeline.name,
         "generation": state.generation,
         "batches": len(state.batches),
         "committed_through": state.committed_through,
         "pending": state.pending and _pending(state.pending),
-        "mends": list(mends),
+        "mends": list(found.mends),
         "last_commit": {
             "batch_id": commits[-1].batch_id,
             "table_version": commits[-1].table_version,
@@ -58,33 +67,49 @@ def status(settings: Settings, pipeline: Pipeline) -> JsonObject:
         "next_offsets": {str(tp): offset for tp, offset in sorted(state.next_offsets.items())},
         "lag_records": lag and lag.records,
         "lag_seconds": lag and round(lag.seconds, 1),
-        "kafka": kafka,
+        "kafka": "answers" if away is None else f"{away.what}: {away.found}",
         "proofs": proof_facts(Catalog.of(pipeline).names, state.proofs, state.generation, datetime.now(UTC)),
-        "problem": problem,
+        "running": found.running,
+        "problem": found.problem,
     }
 
 
-def _state(coordinator: Coordinator) -> tuple[LedgerState, tuple[str, ...], str | None]:
-    """The ledger's state, what the next batch mends, and the problem that the next plan or attempt would meet."""
+def _away(pipeline: Pipeline, known: dict[str, LakemarkError]) -> LakemarkError | None:
+    """Why Kafka cannot be asked; None if it answers. It is waited for once, not for every pipeline."""
+    servers = pipeline.source.bootstrap_servers
+    if servers not in known:
+        try:
+            verify_answers(pipeline.source, _KAFKA_SECONDS)
+        except LakemarkError as error:
+            known[servers] = error
+    return known.get(servers)
+
+
+class _Found(NamedTuple):
+    state: LedgerState
+    mends: tuple[str, ...] = ()  # what the next batch mends
+    running: str | None = None  # an attempt that has not ended
+    problem: str | None = None  # that the next plan or attempt would meet
+
+
+def _state(coordinator: Coordinator, away: LakemarkError | None) -> _Found:
     state = LedgerState()
     try:
         state = coordinator.ledger.state()
+        if away is not None and coordinator.pipeline.merge_every is None:
+            return _Found(state, problem=str(away))
         plan = coordinator.preview()
     except LakemarkError as error:
-        return state, (), str(error)
+        return _Found(state, problem=str(error))
     mends = () if isinstance(plan, Idle) else plan.batch.mends
     attempt = state.pending.attempts[-1] if state.pending and state.pending.attempts else None
-    if attempt is None or attempt.problem:
-        return state, mends, attempt.problem if attempt else None
-    if attempt.outcome is None:
-        return (
-            state,
-            mends,
-            f"the last attempt (of {attempt.started_by} on {attempt.host}) has not reported how it ended: it still "
-            "runs, or it was killed. What to do: nothing if it runs; else run the pipeline again, which first settles "
-            "from the log",
-        )
-    return state, mends, None
+    if attempt is None or attempt.outcome is not None or attempt.problem:
+        return _Found(state, mends, problem=attempt.problem if attempt else None)
+    running = (
+        f"an attempt (of {attempt.started_by} on {attempt.host}) has not ended: it runs, or it was killed, and then "
+        "the next run settles it from the log first"
+    )
+    return _Found(state, mends, running=running)
 
 
 def _became(coordinator: Coordinator) -> dict[str, int]:

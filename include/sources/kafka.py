@@ -117,6 +117,22 @@ class KafkaSource:
         return {tp: offset if offset >= 0 else extent.partitions[tp].end_offset for tp, offset in found.items()}
 
 
+def verify_answers(source: Source, seconds: float) -> None:
+    """Checks that a broker answers at all, for those who do not want to wait.
+
+    Raises:
+        RetryableError: none does within the time. TerminalError: it refuses the login.
+    """
+    said: deque[KafkaError] = deque(maxlen=10)
+    admin = AdminClient({**librdkafka_options(source), "log_level": 0, "error_cb": said.append})
+    try:
+        admin.describe_cluster(request_timeout=seconds).result(seconds)
+    except (KafkaException, TimeoutError) as error:
+        admin.poll(0.1)  # serves error_cb
+        cause = error if isinstance(error, KafkaException) else KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        raise kafka_error(cause, source, said, seconds) from error
+
+
 def source_extent(source: Source) -> SourceExtent:
     """What Kafka holds of a source, asked once: see `KafkaSource.extent`."""
     return KafkaSource(source).extent()
@@ -166,12 +182,12 @@ def _answered(futures: Mapping[TopicPartition, Future]) -> dict[TP, int]:
 
 
 def kafka_error(
-    error: KafkaException, source: Source, said: Iterable[KafkaError] = ()
+    error: KafkaException, source: Source, said: Iterable[KafkaError] = (), seconds: float = TIMEOUT_SECONDS
 ) -> RetryableError | TerminalError:
     """Lakemark's error for a client's error.
 
     Args:
-        said: errors that the client reported on the side.
+        said: errors that the client reported on the side. seconds: how long it was waited for.
     """
     refused = [other for other in said if other.code() == KafkaError._AUTHENTICATION]
     reason = refused[0] if refused else error.args[0]
@@ -195,7 +211,7 @@ def kafka_error(
     return RetryableError(
         what="Kafka did not answer",
         where=where,
-        expected=f"an answer within {TIMEOUT_SECONDS:.0f} s",
+        expected=f"an answer within {seconds:.0f} s",
         found=reason.str(),
         action="check that the brokers are up and `source.bootstrap_servers` is right; the next try asks again",
     )

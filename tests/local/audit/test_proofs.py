@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import include.monitoring.status
 from include.audit.auditor import audit
 from include.audit.proofs import looks_of
 from include.audit.report import Finding
@@ -40,6 +41,7 @@ def p(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
     """A pipeline `p` with two batches."""
     coordinator = known_to_commands(coordinator_of(tmp_path), tmp_path, monkeypatch)
     monkeypatch.setattr(KafkaSource, "extent", lambda self: source({("t", 0): (0, 20)}))
+    monkeypatch.setattr(include.monitoring.status, "verify_answers", lambda *_: None)
     target = make_target(coordinator)
     for n in range(2):
         land(target, n, COUNTS)

@@ -1,0 +1,54 @@
+"""`lakemark status`: what it says when Kafka is away, and when it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import include.monitoring.status
+from include.control.coordinator import Coordinator
+from include.monitoring.status import status
+from include.protocol.errors import LakemarkError, RetryableError
+from include.protocol.ledger_events import AttemptEnded, AttemptStarted
+from tests.support.batches import source
+from tests.support.tables_before import ask, with_tables
+
+
+@pytest.fixture
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
+    """A pipeline with a planned batch."""
+    ask(monkeypatch, source({("t", 0): (0, 10)}))
+    monkeypatch.setattr(include.monitoring.status, "verify_answers", lambda *_: None)
+    monkeypatch.setattr(include.monitoring.status.Lag, "of", lambda *_: None)
+    coordinator = with_tables(tmp_path)
+    coordinator.plan()
+    return coordinator
+
+
+def test_an_attempt_that_runs_is_no_problem(planned: Coordinator) -> None:
+    started = AttemptStarted(1, 0, "a", host="host", started_by="airflow run")
+    planned.ledger.append(lambda state: [started])
+    facts = status(planned.settings, planned.pipeline)
+    assert facts["problem"] is None
+    assert "of airflow run on host) has not ended" in facts["running"]
+    planned.ledger.append(lambda state: [AttemptEnded(1, 0, "a", "SchemaChanged", {}, "the columns changed")])
+    facts = status(planned.settings, planned.pipeline)
+    assert (facts["running"], facts["problem"]) == (None, "the columns changed")
+
+
+def test_brokers_that_are_away_are_waited_for_once(planned: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def away(source: Any, seconds: float) -> None:
+        asked.append(seconds)
+        raise RetryableError(what="Kafka did not answer", where="", expected="", found="silence", action="")
+
+    monkeypatch.setattr(include.monitoring.status, "verify_answers", away)
+    known: dict[str, LakemarkError] = {}
+    for _ in range(3):
+        facts = status(planned.settings, planned.pipeline, known)
+        assert facts["kafka"] == "Kafka did not answer: silence"
+        assert "Kafka did not answer" in facts["problem"]
+    assert asked == [2.0]
