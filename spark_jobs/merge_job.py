@@ -2,7 +2,8 @@
 
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
         (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
-         | --backfill N | --promote N | --create-target | --maintain | --check [--table-version V] | --query SQL)
+         | --backfill N | --promote N | --create-target | --maintain | --check [--table-version V] | --query SQL
+         | --validate)
 
 Offset ranges are never among its arguments: the ledger has them. With `--until` it goes on, in the same session, to
 plan, apply and settle batches until every partition has reached that offset. Chunk K of backfill N is batch K of
@@ -44,6 +45,7 @@ from spark_jobs.commands.checks import TableCheck
 from spark_jobs.commands.maintenance import Maintenance
 from spark_jobs.commands.promote import promote
 from spark_jobs.commands.unmerged import VIEW, as_if_merged
+from spark_jobs.commands.validation import problems_for_spark
 from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.session import open_session
 from spark_jobs.tables.writers import writer_of
@@ -75,6 +77,10 @@ def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
                 as_if_merged(spark, settings, pipeline).createOrReplaceTempView(VIEW)
                 rows = spark.sql(options.query).select(F.to_json(F.struct("*"))).limit(_ROWS_MAX).collect()
                 say({"result": {"rows": [json.loads(row[0]) for row in rows]}})
+        elif options.validate:
+            with _session(settings, options) as spark:
+                problems = problems_for_spark(spark, settings, pipeline)
+                say({"result": {"validated": pipeline.name, "problems": [problem._asdict() for problem in problems]}})
         elif options.check:
             with _session(settings, options) as spark:
                 say({"result": TableCheck(spark, settings, pipeline).run(options.table_version)})
@@ -189,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--create-target", action="store_true", help="only create the target's table, if there is none")
     what.add_argument("--maintain", action="store_true", help="only maintain the pipeline's tables")
     what.add_argument("--query", metavar="SQL", help="only query the view `fresh` (see `spark_jobs.commands.unmerged`)")
+    what.add_argument("--validate", action="store_true", help="only ask Spark whether it takes the pipeline file")
     what.add_argument("--check", action="store_true", help="only judge the target by its own suite")
     parser.add_argument("--table-version", type=int, metavar="V", help="the target's version; default: the newest")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")

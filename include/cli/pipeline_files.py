@@ -18,6 +18,7 @@ from include.cli.output import (
     report,
 )
 from include.pipeline_file import Pipeline
+from include.pipeline_file.loading import invalid
 from include.protocol.errors import Problem, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
@@ -27,7 +28,8 @@ Check = Callable[[Settings, Pipeline], None]
 
 def add_validate_command(commands: Commands) -> None:
     """Adds `validate` to the command's subparsers."""
-    add_command_for_all(commands, "validate", validate, "check pipeline files (all, unless named)")
+    validate_ = add_command_for_all(commands, "validate", validate, "check pipeline files (all, unless named)")
+    validate_.add_argument("--spark", action="store_true", help="ask Spark itself, too: conditions, transforms, types")
 
 
 def add_explain_command(commands: Commands) -> None:
@@ -42,6 +44,7 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
     from include.pipeline_file.transform_file import verify_transform
 
     checks: tuple[Check, ...] = (_validate_tables, _validate_suites, verify_transform)
+    checks += (_ask_spark,) if options.spark else ()
     found: list[JsonObject] = []
     for name in options.pipeline or all_names(settings):
         file = str(settings.pipelines / f"{name}.yaml")
@@ -87,6 +90,15 @@ def _validate_tables(settings: Settings, pipeline: Pipeline) -> None:
     for half in pipeline.halves:
         for participant in Catalog.of(half).participants:
             verify_alone(participant.uri(settings))
+
+
+def _ask_spark(settings: Settings, pipeline: Pipeline) -> None:
+    """Raises PipelineFileError for what Spark refuses."""
+    from include.jobs.runner import run_validation
+
+    problems = run_validation(settings, pipeline.name, lambda line: None)
+    if problems:
+        raise invalid(settings.pipelines / f"{pipeline.name}.yaml", problems)
 
 
 def _validate_suites(settings: Settings, pipeline: Pipeline) -> None:

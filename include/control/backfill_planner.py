@@ -161,9 +161,11 @@ class BackfillPlanner:
     def _ranges(
         self, request: BackfillRequest, state: LedgerState, source: SourceExtent, holder: KafkaSource | ArchiveSource
     ) -> Sequence[OffsetRange]:
-        if request.into == "new" or request.is_everything:
+        if request.into == "new":
             is_archive = request.source == "archive"
             return everything(self._name, self.settler.ledger.events(), state, source, is_archive=is_archive)
+        if request.is_everything:  # also what a reset has made the live pipeline read again: changes are order-proof
+            return between({}, {}, source)
         if request.ranges:
             return request.ranges
         if request.batches is not None:

@@ -20,6 +20,7 @@ from include.jobs.cluster_job import ClusterJob, ClusterWatch, new_journal
 from include.jobs.report import JobReport, Journal, Listen
 from include.jobs.spark_command import spark_command
 from include.protocol.batch import BatchKey
+from include.protocol.errors import Problem
 from include.protocol.json_data import JsonObject
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
@@ -86,6 +87,12 @@ def run_check(settings: Settings, pipeline: str, version: int | None, listen: Li
     what = ["--check", *(() if version is None else ("--table-version", str(version)))]
     [found] = _run(settings, pipeline, what, started_by="check", listen=listen, log=log)
     return found
+
+
+def run_validation(settings: Settings, pipeline: str, log: Log) -> list[Problem]:
+    """What Spark refuses of a valid pipeline file (`commands.validation`). Raises as `run_job`."""
+    [found] = _run(settings, pipeline, ["--validate"], started_by="cli", listen=_ignore, log=log)
+    return [Problem(**problem) for problem in found["problems"]]
 
 
 def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[JsonObject]:

@@ -39,7 +39,7 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
         found = f"{type(error).__name__}, which is a defect of Lakemark: please report it, with the file"
         pipeline, problems = None, [Problem("file", "a pipeline file", found)]
     if problems or pipeline is None:
-        raise _invalid(path, problems)  # without a cause: a traceback would show the checked values
+        raise invalid(path, problems)  # without a cause: a traceback would show the checked values
     return pipeline
 
 
@@ -113,7 +113,7 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
         pipeline = find_pipeline(name.removesuffix(LANDING), folder, environment)
         if pipeline.landing is None:
             problem = Problem("merge_every", "a number: only such a pipeline has a landing", "nothing")
-            raise _invalid(folder / f"{pipeline.name}.yaml", [problem])
+            raise invalid(folder / f"{pipeline.name}.yaml", [problem])
         return pipeline.landing
     path = folder / f"{name}.yaml"
     if not re.fullmatch(NAME, name) or not path.exists():
@@ -169,7 +169,7 @@ def _verify_apart(
             if clash(mine, theirs):
                 allowed = "a table that no other pipeline writes, and that lies neither inside nor around another one's"
                 found = f"{mine.table!r}, while {other_path.name} has {theirs.table!r} as {theirs.field}"
-                raise _invalid(path, [Problem(mine.field, allowed, found)])
+                raise invalid(path, [Problem(mine.field, allowed, found)])
 
 
 def variables_of(path: Path) -> set[str]:
@@ -177,7 +177,8 @@ def variables_of(path: Path) -> set[str]:
     return {match[1] for match in VARIABLE.finditer(read_users_file(path, path.parent))}
 
 
-def _invalid(path: Path, problems: Sequence[Problem]) -> PipelineFileError:
+def invalid(path: Path, problems: Sequence[Problem]) -> PipelineFileError:
+    """The error for a pipeline file."""
     problems = [told(problem) for problem in problems]
     first = problems[0]
     return PipelineFileError(

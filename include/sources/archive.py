@@ -55,8 +55,8 @@ class ArchiveSource:
         return cls(pipeline.landing.name, tables.archive, ledger.state(), (own, ledger))
 
     def extent(self) -> SourceExtent:
-        """What it holds of the current topics: from the first archived batch, or from behind its last hole, to the
-        last committed batch.
+        """What it holds of the current topics: from the first archived batch, or from behind its last hole, to the end
+        of what committed batches have read, also before a reset went back.
 
         Raises:
             TerminalError: there is no archive, or it lacks records of committed batches. TableDamaged: see there.
@@ -70,11 +70,12 @@ class ArchiveSource:
         for tp, offset in first_offsets_in(log, state.topic_ids).items():
             first[tp] = min(first.get(tp, offset), offset)
         self.verify_whole()
+        ends = dict(state.committed_offsets)
         for ledger in self.ledgers:
             read = ReadBefore.of(ledger.events(), state.topic_ids)
+            ends |= {tp: max(ends.get(tp, end), end) for tp, end in read.ends.items()}
             if (whole := whole_part(log, read)) != read:
                 first |= {tp: max(first.get(tp, offset), offset) for tp, offset in whole.starts.items()}
-        ends = state.committed_offsets
         extents = {tp: PartitionExtent(start, max(start, ends.get(tp, start))) for tp, start in sorted(first.items())}
         return SourceExtent(state.cluster_id or "", dict(state.topic_ids), extents)
 

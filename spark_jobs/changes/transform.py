@@ -24,6 +24,7 @@ from include.pipeline_file.transform_file import read_transform, transform_error
 from include.protocol.batch import Batch, Pin
 from include.protocol.errors import LakemarkError, TableDamaged, TransformError
 from include.settings import Settings
+from spark_jobs.engine.failures import kind_of
 from spark_jobs.formats.values import exactly
 
 _LINE = re.compile(r"line (\d+),? pos")
@@ -79,10 +80,10 @@ class Transformation:
         where = str(self._path) if line is None else f"{self._path}, line {line}"
         text = str(error).split("\n\nJVM stacktrace")[0].strip()
         expected, found = "a transform that Spark can run", f"{type(error).__name__}: {text[:1500]}"
-        if not self.is_of_data(error):
+        if isinstance(error, AnalysisException) or not self.is_of_data(error):
             return self._error(where, expected, found)
         # The text may quote a record.
-        return transform_error(self._pipeline, where, expected, type(error).__name__, evidence=found)
+        return transform_error(self._pipeline, where, expected, kind_of(error), evidence=found)
 
     def _line(self, error: Exception) -> int | None:
         """The line. Spark names it for SQL and for the call that made a column. Python names it for its own errors."""

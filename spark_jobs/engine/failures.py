@@ -60,7 +60,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
         return tried_again(**error.parts())
     if isinstance(error, LakemarkError):
         return error
-    found, evidence = _found(error), _first_lines(error)
+    found, evidence = kind_of(error), _first_lines(error)
     then = (
         "the next attempt settles it from the target's log first"
         if may_have_landed
@@ -144,7 +144,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
     )
 
 
-def _found(error: Exception) -> str:
+def kind_of(error: Exception) -> str:
     """The kind of an error, without its text, which may quote records: what could not be cast, for instance."""
     if type(error).__module__.startswith("grpc"):
         return _first_lines(error)  # about the connection

@@ -28,7 +28,7 @@ def test_a_terminal_error_is_told_and_not_retried(installed: Installed, mail: Ma
     lines = installed.api.task_log(dag_id, run_id, "plan", 1)
     errors = [line for line in lines if line.get("level") == "error"]  # after it come only lineage and mail
     assert why in json.dumps(errors[-1]), errors[-1]
-    [status] = json.loads(installed.lakemark("status", "terminal", "--json"))
+    [status] = json.loads(installed.lakemark("status", "terminal", "--json", code=1))
     assert why in status["problem"]
     [text] = wait_until(lambda: mail.of("Lakemark: terminal failed"))
     assert why in text

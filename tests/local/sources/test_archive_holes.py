@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from include.control.backfill_request import BackfillRequest
+from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.lake.table_log import TableLog
 from include.protocol.backfill_planning import everything
@@ -75,3 +77,11 @@ def test_an_archive_of_any_size_is_counted_in_parts(tmp_path: Path, monkeypatch:
         monkeypatch.setattr("include.sources.archive._OFFSETS_AT_ONCE", at_once)
         assert records_in(log.table, ranges, ids) == 7 + 6
     assert records_in(log.table, [], ids) == 0
+
+
+def test_the_whole_archive_is_merged_also_after_a_reset_that_reads_kafka_from_the_start(tmp_path: Path) -> None:
+    """The generation has committed nothing yet, and Kafka may hold none of these records any more."""
+    coordinator = with_archive(tmp_path, batches=range(3), batch_ids=range(3))
+    coordinator.ledger.append(lambda _: [GenerationStarted(2, {T0: 0}, {"t": "id-t"}, "cluster", "earliest", "", "")])
+    found = Backfills(coordinator).preview(BackfillRequest(source="archive"))
+    assert found["records_max"] == 30

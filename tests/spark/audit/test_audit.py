@@ -261,7 +261,7 @@ def test_a_broken_file_hides_no_other_pipeline(
         assert main([command]) == 1
         said = capsys.readouterr()
         assert audited.name in said.out
-        assert "broken.yaml, field source" in said.err
+        assert "broken.yaml): 3 problems" in said.err
 
 
 def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture) -> None:
