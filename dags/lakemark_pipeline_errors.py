@@ -13,11 +13,18 @@ from include.settings import Settings
 _settings = Settings.from_environment()
 _, errors = load_pipelines(_settings.pipelines, _settings.environment)
 if errors:
+    first = errors[0]
+    files = [error.where.rpartition(", field ")[0] for error in errors]
     raise PipelineFileError(
         what=f"{len(errors)} pipeline file{'s are' if len(errors) > 1 else ' is'} not valid",
-        where=", ".join(error.where for error in errors),
-        expected=" || ".join(error.expected for error in errors),
-        found=" || ".join(error.found for error in errors),
-        action="fix the files; all other pipelines run on",
+        where=", ".join(files),
+        expected=first.expected,
+        found=first.found,
+        action="correct the files, and check them with `lakemark validate`; all other pipelines run on",
+        problems=[
+            problem._replace(field=f"{file}: {problem.field}")
+            for file, error in zip(files, errors, strict=True)
+            for problem in error.problems
+        ],
     )
 load_notifiers(_settings.alerts)

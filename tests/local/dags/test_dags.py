@@ -15,6 +15,8 @@ from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import DagSerialization
 from lakemark_first_come import FirstComeFirstServed
 
+import include.participants.explain
+from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError, TerminalError
 from include.settings import PROJECT_ROOT
 
@@ -132,13 +134,33 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
     [(file, text)] = loaded.import_errors.items()
     assert Path(file).name == "lakemark_pipeline_errors.py"
     for told in (
-        f"{tmp_path}/bad.yaml, field schedule",
+        f"{tmp_path}/bad.yaml: schedule: expected a cron expression",
         "now and then",
-        f"{tmp_path}/worse.yaml",
-        "change.keys",
+        f"{tmp_path}/worse.yaml: change.keys",
         "nope",
     ):
         assert told in text
+
+
+def test_a_dag_that_cannot_be_built_takes_no_other_with_it(
+    bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline_file(tmp_path, "good")
+    pipeline_file(tmp_path, "odd")
+    whole = include.participants.explain.markdown
+
+    def broken(pipeline: Pipeline) -> str:
+        if pipeline.name == "odd":
+            raise ValueError("a defect")
+        return whole(pipeline)
+
+    monkeypatch.setattr(include.participants.explain, "markdown", broken)
+    loaded = bag()
+    assert loaded.import_errors == {}
+    assert loaded.dags["lakemark__good"].has_task("merge")
+    odd = loaded.dags["lakemark__odd"]
+    assert [task.task_id for task in odd.tasks] == ["say_why"]
+    assert "ValueError: a defect" in (odd.doc_md or "")
 
 
 def test_a_broken_file_of_alerts_is_an_import_error(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,5 +216,5 @@ def test_pipelines_whose_tables_are_not_apart_are_an_import_error_and_harm_no_ot
     loaded = bag()
     assert set(loaded.dags) == {*OF_ALL, *(f"lakemark__good{kind}" for kind in ("", "__backfill", "__reset"))}
     [text] = loaded.import_errors.values()
-    assert f"{tmp_path}/inner.yaml, field target.table" in text
-    assert f"{tmp_path}/outer.yaml, field target.table" in text
+    assert f"{tmp_path}/inner.yaml: target.table" in text
+    assert f"{tmp_path}/outer.yaml: target.table" in text

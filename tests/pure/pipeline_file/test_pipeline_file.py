@@ -77,6 +77,11 @@ def test_the_projects_own_files_are_good() -> None:
     ("path", "value", "field", "allowed", "found"),
     [
         ("schedule", "every day", "schedule", "a cron expression", "every day"),
+        ("schedule", "0 0 31 2 *", "schedule", "a cron expression", "0 0 31 2 *"),  # it names no time
+        ("stale_after_minutes", float("inf"), "stale_after_minutes", "a number", "inf"),
+        ("stale_after_minutes", 1e300, "stale_after_minutes", "at most 1e+06", "1e+300"),
+        ("target.table", f"lake://{'a' * 300}", "target.table", "parts of at most 200 characters", "lake://"),
+        ("source.filter", f"id IN ({'1, ' * 5_000}1)", "source.filter", "at most 10,000 characters", "id IN"),
         ("source.format", "xml", "source.format", "json", "xml"),
         ("source.format", "avro", "source.registry", "schemas of the records", "nothing"),
         ("source.format", "string", "source.schema", "one column of type STRING", "id BIGINT"),
