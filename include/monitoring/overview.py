@@ -16,8 +16,9 @@ from include.lake.uri import LakeUri
 from include.monitoring.ledger_digest import LedgerDigest
 from include.monitoring.ledger_reader import LedgerReader
 from include.pipeline_file import Pipeline, load_pipelines, pipeline_files
+from include.pipeline_file.loading import changed_at
 from include.pipeline_file.tables import Tables
-from include.protocol.errors import LakemarkError, PipelineFileError
+from include.protocol.errors import LakemarkError, PipelineFileError, TerminalError
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.settings import Settings
@@ -116,7 +117,7 @@ class Overview:
     def _read_files(self) -> None:
         """Reads the pipeline files if any has changed."""
         folder = self._settings.pipelines
-        files = [(path.name, path.stat().st_mtime_ns) for path in pipeline_files(folder)]
+        files = [(path.name, changed_at(path)) for path in pipeline_files(folder)]
         if files == self._files:
             return
         pipelines, self._broken = load_pipelines(folder, self._settings.environment)
@@ -138,18 +139,23 @@ class Overview:
         if brokers.problem is not None and time.monotonic() - brokers.asked_at < _KAFKA_AGAIN_SECONDS:
             return
         brokers.asked_at = time.monotonic()
+        wanted: dict[str, list[str]] = {}
         try:
-            sources = [self._seen[name].pipeline.source for name in names]
-            topics = sorted({t for s in sources for t in brokers.client.topics(s, _KAFKA_TIMEOUT_SECONDS)})
+            for name in names:
+                try:
+                    wanted[name] = brokers.client.topics(self._seen[name].pipeline.source, _KAFKA_TIMEOUT_SECONDS)
+                except TerminalError as error:  # of this pipeline's pattern
+                    self._seen[name] = _without_kafka(self._seen[name], error)
+            topics = sorted({topic for topics in wanted.values() for topic in topics})
             held = brokers.client.partitions(topics, _KAFKA_TIMEOUT_SECONDS)
             brokers.problem = None
         except LakemarkError as error:
             brokers.problem = f"{error.what}: {error.found}"
             for name in names:
-                self._seen[name] = replace(self._seen[name], extents=None, kafka_problem=brokers.problem)
+                self._seen[name] = _without_kafka(self._seen[name], error)
             return
-        for name in names:
-            self._seen[name] = _with_extents(self._seen[name], held)
+        for name, own in wanted.items():
+            self._seen[name] = _with_extents(self._seen[name], {tp: held[tp] for tp in held if tp.topic in {*own}})
 
 
 @dataclass
@@ -166,9 +172,13 @@ def _connection(pipeline: Pipeline) -> tuple:
     return tuple(sorted(librdkafka_options(pipeline.source).items()))
 
 
-def _with_extents(seen: Seen, held: Mapping[TopicPartition, PartitionExtent]) -> Seen:
+def _without_kafka(seen: Seen, error: LakemarkError) -> Seen:
+    return replace(seen, extents=None, kafka_problem=f"{error.what}: {error.found}")
+
+
+def _with_extents(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent]) -> Seen:
+    """Args: extents: what Kafka holds of the pipeline's topics."""
     source = seen.pipeline.source
-    extents = {tp: extent for tp, extent in held.items() if source.reads(tp.topic)}
     missing = sorted(set(source.topics) - {tp.topic for tp in extents})
     problem = f"there is no topic {', '.join(missing)}" if missing else None
     waiting = tuple(_waiting(seen, extents))

@@ -134,10 +134,11 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
 def _clashes(folder: Path) -> Mapping[str, set[str]]:
     """The files whose tables may not be apart, by name. It only skims them, so that a job, which needs one pipeline,
     does not pay for a check of all files."""
-    return clashes({path.stem: _skimmed(path, _changed_at(path)) for path in pipeline_files(folder)})
+    return clashes({path.stem: _skimmed(path, changed_at(path)) for path in pipeline_files(folder)})
 
 
-def _changed_at(path: Path) -> int:
+def changed_at(path: Path) -> int:
+    """When a pipeline file was changed last, in ns since 1970; 0 if it is not there."""
     try:
         return path.stat().st_mtime_ns
     except OSError:  # it has just been removed, or is a link that leads nowhere
