@@ -206,7 +206,7 @@ class Source(Section):
                 what="the pattern of topics cannot be matched in a reasonable time",
                 where=f"source.topics_pattern, topic {topic}",
                 expected=f"an answer within {_MATCH_SECONDS_MAX:g} s",
-                found="none: repetitions within repetitions, like (a+)+, have too many ways to match",
+                found="none: repetitions of alternatives, like (a|aa)+, have too many ways to match",
                 action="write a simpler pattern, or name the topics",
             ) from error
 
