@@ -136,4 +136,7 @@ def _node() -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except TerminalError as missing:  # all other tests can run; those of the page say that they were skipped
+        print(missing, file=sys.stderr)
