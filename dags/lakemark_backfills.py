@@ -118,7 +118,10 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         @task
         def cancel(params: dict, dag_run: DagRunProtocol) -> list[JsonObject]:
             with work_on(pipeline.name):
-                chunks = backfills.cancel(number_to_cancel(params), asked_by(dag_run))
+                number = number_to_cancel(params)
+                if backfills.settler.backfill_has_ended(number):
+                    return []
+                chunks = backfills.cancel(number, asked_by(dag_run))
             return [chunk.to_json() for chunk in chunks]
 
         @task.short_circuit(

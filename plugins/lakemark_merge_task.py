@@ -56,10 +56,10 @@ class MergeTask(BaseOperator):
             log.info("the plan has found nothing new, so there is nothing to merge")
             return []
         with work_on(self.pipeline):
-            self._name(settings, context)
-            work = _work_of(self.work)
             if self._has_ended(settings):
                 return []
+            self._name(settings, context)
+            work = _work_of(self.work)
             job = submit_job(settings, self.pipeline, work, this_try())
             if job is None:
                 listen = self._hear(telling(self.pipeline))
@@ -86,14 +86,17 @@ class MergeTask(BaseOperator):
             return []
 
     def _has_ended(self, settings: Settings) -> bool:
-        """Whether the run's generation has ended. A chunk belongs to none."""
-        work = _work_of(self.work)
+        """Whether the run's generation has ended, or the chunk's backfill."""
         pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
-        return isinstance(work, RunPlan) and Coordinator(settings, pipeline).has_ended(work)
+        match _work_of(self.work):
+            case RunPlan() as run:
+                return Coordinator(settings, pipeline).has_ended(run)
+            case BatchKey(generation):
+                return generation < 0 and Coordinator(settings, pipeline).backfill_has_ended(-generation)
 
     @contextmanager
     def _unless_ended(self, settings: Settings) -> Iterator[None]:
-        """It is no failure that a person has ended the generation while the job ran."""
+        """It is no failure that a person has ended the generation, or cancelled the backfill, while the job ran."""
         try:
             yield
         except FencedGeneration:

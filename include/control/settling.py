@@ -110,6 +110,15 @@ class Settler:
         log.info(text, self.pipeline.name, run.first.generation)
         return True
 
+    def backfill_has_ended(self, number: int) -> bool:
+        """Whether a backfill has ended: all of it was applied, its table was promoted, or a person has cancelled it.
+        Nothing more of it is to be done, and no more can land."""
+        record = self.ledger.state().backfills.get(number)
+        if record is None or record.outcome is None:
+            return False
+        log.info("%s: backfill %s has ended before: %s", self.pipeline.name, number, record.outcome)
+        return True
+
     def settle_pending(self) -> None:
         """Settles the batch that is planned and not committed, if there is one and it has landed."""
         pending = self.ledger.recent().pending
