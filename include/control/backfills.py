@@ -180,6 +180,10 @@ class Backfills:
         self.end(number, "cancelled", cancelled_by)
         return self.chunks(backfill)
 
+    def was_cancelled(self, number: int) -> bool:
+        record = self.settler.ledger.state().backfills.get(number)
+        return record is not None and record.outcome == "cancelled"
+
     @property
     def quarantine(self) -> Quarantine:
         """The quarantine as it is now."""
