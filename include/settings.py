@@ -18,6 +18,7 @@ from include.protocol.errors import TerminalError
 Runner = Literal["local", "spark-submit", "connect"]
 _RUNNERS: tuple[Runner, ...] = get_args(Runner)
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+_DIGITS_MAX = 9
 ADDRESSES = "addresses.json"  # in the home: environment variables with the addresses of what `lakemark up` runs
 
 
@@ -140,12 +141,12 @@ def _runner(name: str, remote: str | None) -> Runner:
 
 def _number(env: Mapping[str, str], name: str, default: int, least: int) -> int:
     text = env.get(name) or str(default)
-    if not text.isdecimal() or int(text) < least:
+    if not text.isdecimal() or len(text) > _DIGITS_MAX or int(text) < least:
         raise TerminalError(
             what="this is no number that can be used",
             where=f"the environment variable {name}",
             expected=f"a whole number from {least} on",
-            found=text,
+            found=text[:50],
             action="correct it where Airflow's workers and the command get their environment",
         )
     return int(text)
@@ -179,7 +180,17 @@ def _token_of(home: Path, remote: str | None) -> str | None:
 
 def _addresses(path: Path) -> dict[str, str]:
     try:
-        addresses: dict[str, str] = json.loads(path.read_text())
+        addresses = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
+    except (OSError, ValueError):
+        addresses = None
+    if not isinstance(addresses, dict) or not all(isinstance(text, str) for text in addresses.values()):
+        raise TerminalError(
+            what="the addresses of what `lakemark up` runs cannot be read",
+            where=str(path),
+            expected="an object of texts, as `lakemark up` writes it",
+            found="something else",
+            action="remove the file, then `lakemark down` and `lakemark up`",
+        )
     return addresses

@@ -56,9 +56,9 @@ class MergeTask(BaseOperator):
             log.info("the plan has found nothing new, so there is nothing to merge")
             return []
         with work_on(self.pipeline):
+            self._name(settings, context)
             if self._has_ended(settings):
                 return []
-            self._name(settings, context)
             work = _work_of(self.work)
             job = submit_job(settings, self.pipeline, work, this_try())
             if job is None:
@@ -117,8 +117,8 @@ class MergeTask(BaseOperator):
         if context["ti"].map_index >= 0:
             pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
             key = BatchKey(**self.work)
-            batch = Coordinator(settings, pipeline).ledger.recent(key).planned(self.pipeline, key).batch
-            context["chunk_name"] = " ".join(r.as_argument() for r in batch.ranges)[:200]
+            backfill = Coordinator(settings, pipeline).ledger.state().backfills[-key.generation].backfill
+            context["chunk_name"] = " ".join(r.as_argument() for r in backfill.chunks[key.batch_id])[:200]
 
 
 class JobEnds(BaseTrigger):

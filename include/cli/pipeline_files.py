@@ -67,6 +67,14 @@ def _error_of(check: Check, settings: Settings, pipeline: Pipeline) -> TerminalE
         check(settings, pipeline)
     except TerminalError as error:
         return error
+    except Exception as error:  # whatever a suite or a transform holds, the other files are checked
+        return TerminalError(
+            what="a file could not be checked",
+            where=f"{pipeline.name}, {check.__name__.strip('_')}",
+            expected="a suite and a transform that can be read",
+            found=f"{type(error).__name__}: {error}"[:300],
+            action="look at the files that the pipeline names; and please report it: this is a defect of Lakemark",
+        )
     return None
 
 

@@ -75,7 +75,7 @@ class ClusterJob:
                 job.end()
         given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(journal)]
         file = settings.pipelines / f"{pipeline.removesuffix(LANDING)}.yaml"
-        submission = cluster_submission(settings, given, variables_of(file))
+        submission = cluster_submission(settings, given, variables_of(file, settings.environment))
         request = {
             "action": "CreateSubmissionRequest",
             "clientSparkVersion": version("pyspark"),

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 from include.protocol.json_data import JsonMapping
 
+ROUTES_MAX = 100
+_TABLE_MAX = 2_000  # characters: a longer one is refused, and need not be compared
+
 
 class Place(NamedTuple):
     """A table that a pipeline file names."""
@@ -33,7 +36,7 @@ def places_in(data: JsonMapping) -> Iterator[Place]:
         part if isinstance(part := data.get(name), Mapping) else {} for name in ("target", "transform")
     )
     routes, references = target.get("routes"), transform.get("references")
-    routes = routes if isinstance(routes, list | tuple) else ()
+    routes = routes[:ROUTES_MAX] if isinstance(routes, list | tuple) else ()
     references = references if isinstance(references, Mapping) else {}
     found: list[tuple[str, Any, bool]] = [
         ("target.table", target.get("table"), True),
@@ -42,7 +45,8 @@ def places_in(data: JsonMapping) -> Iterator[Place]:
         *(("target.routes", r.get("table"), True) for r in routes if isinstance(r, Mapping)),
         *((f"transform.references.{name}", table, False) for name, table in references.items()),
     ]
-    yield from (Place(field, table.strip(), written) for field, table, written in found if isinstance(table, str))
+    tables = ((field, table, written) for field, table, written in found if isinstance(table, str))
+    yield from (Place(field, t.strip(), written) for field, t, written in tables if len(t) <= _TABLE_MAX)
 
 
 def clash(one: Place, other: Place) -> bool:

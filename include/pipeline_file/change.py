@@ -10,21 +10,25 @@ from pydantic import Field
 from include.pipeline_file.section import Condition, Section
 
 KAFKA_TIMESTAMP = "kafka.timestamp"
+_NAMES_MAX = 50
 
 
 class Change(Section):
     keys: tuple[str, ...] = Field(
         min_length=1,
+        max_length=_NAMES_MAX,
         description="Columns that identify a row; or `generated`, for streams that are only appended to: every record "
         "is a row, and kafka_topic, kafka_partition and kafka_offset become columns and identify it.",
     )
     previous_keys: Mapping[str, str] = Field(
         default={},
+        max_length=_NAMES_MAX,
         description="Columns in which a change names the key that its row had before: {KEY: COLUMN}. The row of the "
         "old key is removed. (Not needed with Debezium: its records hold the old key.)",
     )
     order_by: tuple[str, ...] = Field(
         default=(),
+        max_length=_NAMES_MAX,
         description="What orders the changes of a key, oldest first: columns, fields of structs (`meta.lsn`), "
         "kafka.timestamp, and positions of Debezium (`source.lsn`, `source.file`, `source.pos`, `source.row`, "
         "`source.ts_ms`, `ts_ms`). Topic, partition and offset decide ties, and decide alone when this is empty.",
@@ -66,6 +70,7 @@ class Change(Section):
     )
     track_columns: tuple[str, ...] = Field(
         default=(),
+        max_length=1_000,
         description="Columns that make a new state when they change (scd2); others are updated in place. Empty: all.",
     )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 _TEXT = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|--[^\n]*|/\*.*?\*/""", re.DOTALL)
 
 
+_DEPTH_MAX = 10
+_UNITS = {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"}
 # Spark computes these where no column has the name.
 _WITHOUT_BRACKETS = {"current_date", "current_time", "current_timestamp", "current_user", "session_user", "user"}
 
@@ -23,11 +26,31 @@ def names_in(condition: str) -> tuple[str, ...] | None:
     """The names of the columns in a condition, as written, each once; None if only Spark understands it."""
     if not condition:
         return ()
+    if _depth(condition) > _DEPTH_MAX:
+        return None  # the parser's time doubles with each level of some words
     import sqlglot  # it loads slowly, and most readers of pipeline files do not need it
+    from sqlglot import exp
 
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings quote the condition
     try:
-        parsed = sqlglot.parse_one(condition, read="spark", into=sqlglot.exp.Condition)
-    except (sqlglot.errors.SqlglotError, RecursionError):
+        parsed = sqlglot.parse_one(condition, read="spark", into=exp.Condition)
+    except Exception:  # it knows less than Spark, and is not written for hostile texts
         return None
-    names = (column.parts[0].name for column in parsed.find_all(sqlglot.exp.Column, bfs=False))
-    return tuple(dict.fromkeys(name for name in names if name.lower() not in _WITHOUT_BRACKETS))
+    if parsed.find(exp.Query):
+        return None  # its columns may be those of another table
+    own = {name.name.lower() for one in parsed.find_all(exp.Lambda) for name in one.expressions}
+    names = (
+        column.parts[0].name
+        for column in parsed.find_all(exp.Column, bfs=False)
+        if not (isinstance(column.parent, exp.Collate) and column.arg_key == "expression")
+    )
+    return tuple(dict.fromkeys(name for name in names if name.lower() not in own | _WITHOUT_BRACKETS | _UNITS))
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets of a text are."""
+    depth = deepest = 0
+    for character in text:
+        depth += (character in "([{<") - (character in ")]}>")
+        deepest = max(deepest, depth)
+    return deepest

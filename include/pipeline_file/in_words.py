@@ -15,7 +15,7 @@ from include.pipeline_file.section import NAME, TABLE
 from include.pipeline_file.transform import FILE_NAME
 from include.protocol.errors import Problem
 
-_FIELD_MAX, _ALLOWED_MAX, _FOUND_MAX = 200, 1_000, 200  # characters that people see
+_MOST = (200, 1_000, 200)  # characters that people see of field, allowed, found
 _NAME_MAX, _NAMES_MAX = 100, 1_000
 NOT_SHOWN = "something else, which is not shown"
 _SECRETS = ("password", "source.security", "source.registry")
@@ -65,15 +65,16 @@ def problem_of(details: ErrorDetails, model: type[BaseModel]) -> Problem:
 
 def told(problem: Problem) -> Problem:
     """The problem for people: not too long, and without a login."""
-    parts = zip(problem, (_FIELD_MAX, _ALLOWED_MAX, _FOUND_MAX), strict=True)
-    return Problem(*(_short(_without_logins(part), most) for part, most in parts))
+    shown = (part.encode(errors="backslashreplace").decode() for part in problem)
+    return Problem(*(_short(_without_logins(part), most) for part, most in zip(shown, _MOST, strict=True)))
 
 
 def near(name: str, known: Sequence[str]) -> str:
     """A hint for a name that is none of those that are known; empty if none is like it."""
     if len(name) > _NAME_MAX or len(known) > _NAMES_MAX:  # to compare takes time by both
         return ""
-    found = difflib.get_close_matches(name, known, n=1)
+    same = [one for one in known if one.lower() == name.lower()]
+    found = same or difflib.get_close_matches(name, known, n=1)
     return f" (did you mean {found[0]}?)" if found else ""
 
 

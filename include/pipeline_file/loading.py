@@ -17,7 +17,7 @@ from include.pipeline_file.in_words import IN_WORDS, shown, told
 from include.pipeline_file.pipeline import Pipeline
 from include.pipeline_file.section import LANDING, NAME
 from include.pipeline_file.users_file import NotRead, read_users_file
-from include.pipeline_file.variables import VARIABLE
+from include.pipeline_file.variables import Written
 from include.pipeline_file.yaml_errors import yaml_problem
 from include.pipeline_file.yaml_text import NotTaken, read_yaml
 from include.protocol.errors import PipelineFileError, Problem, TerminalError
@@ -173,20 +173,21 @@ def _verify_apart(
                 raise invalid(path, [Problem(mine.field, allowed, found)])
 
 
-def variables_of(path: Path) -> set[str]:
-    """The environment variables that a pipeline file names."""
-    return {match[1] for match in VARIABLE.finditer(read_users_file(path, path.parent))}
+def variables_of(path: Path, environment: Mapping[str, str]) -> set[str]:
+    """The environment variables that a valid pipeline file names where it may."""
+    data = read_yaml(read_users_file(path, path.parent))
+    return Written(data, environment, Pipeline).named() if isinstance(data, dict) else set()
 
 
 def invalid(path: Path, problems: Sequence[Problem]) -> PipelineFileError:
     """The error for a pipeline file."""
     problems = [told(problem) for problem in problems]
-    first = problems[0]
+    first, name = problems[0], str(path).encode(errors="backslashreplace").decode()  # a name may be no UTF-8
     return PipelineFileError(
         what="the pipeline file is not valid",
-        where=f"{path}, field {first.field}",
+        where=f"{name}, field {first.field}",
         expected=first.allowed,
         found=first.found,
-        action=f"correct the file and check it with `lakemark validate {path.stem}`",
+        action=f"correct the file and check it with `lakemark validate {Path(name).stem}`",
         problems=problems,
     )

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from include.pipeline_file.in_words import problem_of
-from include.pipeline_file.section import HOURS_MAX, TABLE
+from include.pipeline_file.section import HOURS_MAX, TABLE, refuse_climbing
 
 ALLOWED = (
     "a cron expression of five fields, `continuous`, `on_data`, `{on_data: {records: N, seconds: T}}`, "
@@ -43,6 +43,7 @@ class OnTables(_Part):
         for table in tables:
             if not re.fullmatch(TABLE, table):
                 raise PydanticCustomError("tables", "tables like lake://silver/orders")
+            refuse_climbing(table)
         return tables
 
     def __str__(self) -> str:

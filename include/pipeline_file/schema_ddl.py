@@ -33,6 +33,8 @@ _SYNONYMS = {
     "TIMESTAMP_LTZ": "TIMESTAMP",
 }
 _DEPTH_MAX = 50
+_SPACES = re.compile(r"(`[^`]*`|'[^']*')|\s+")
+_COLUMNS_MAX = 2_000
 _COLUMN = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s+(?P<type>.+)$", re.DOTALL)
 
 _FIELD = re.compile(r"^(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))\s*(?::|\s)\s*(?P<type>.+)$", re.DOTALL)
@@ -74,9 +76,12 @@ def nested(type_: str) -> tuple[str, str] | None:
 
 def parse_ddl(ddl: str) -> tuple[Column, ...]:
     """The columns of DDL such as `a BIGINT, b STRUCT<c: STRING>`. Raises SchemaError."""
+    ddl = _SPACES.sub(lambda found: found[1] or " ", ddl)  # many spaces cost much in what follows
     columns = tuple(_column(part) for part in split(ddl))
     if not columns:
         raise SchemaError("at least one column, like `id BIGINT`")
+    if len(columns) > _COLUMNS_MAX:
+        raise SchemaError(f"at most {_COLUMNS_MAX:,} columns, not {len(columns):,}")
     times = Counter(column.name.lower() for column in columns)
     twice = sorted(name for name, number in times.items() if number > 1)
     if twice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import prod
 from typing import Annotated, Literal
 
 import regex  # Python's own `re` cannot be told when to give up
@@ -36,6 +37,7 @@ _METADATA = {
 }
 
 _MATCH_SECONDS_MAX = 1.0
+_REPEATED_MAX = 10_000  # to compile more takes much memory
 
 
 def _metadata_type(of: str) -> str | None:
@@ -122,7 +124,7 @@ Format = Literal["json", "debezium-json", "avro", "debezium-avro", "protobuf", "
 class Source(Section):
     bootstrap_servers: Variable = Field(min_length=1, description="host:port of the brokers, comma separated.")
     security: Security | None = Field(default=None, description="How to log in; null for plain listeners.")
-    topics: tuple[str, ...] = Field(default=(), description="Topics that are read as one source.")
+    topics: tuple[str, ...] = Field(default=(), max_length=1_000, description="Topics that are read as one source.")
     topics_pattern: str | None = Field(
         default=None,
         max_length=1_000,
@@ -144,6 +146,7 @@ class Source(Section):
     )
     metadata: Mapping[str, str] = Field(
         default={},
+        max_length=100,
         description="More columns, from Kafka's own fields: {COLUMN: topic | partition | offset | timestamp | key | "
         "headers | headers.NAME}.",
     )
@@ -171,9 +174,14 @@ class Source(Section):
     @field_validator("topics_pattern")
     @classmethod
     def _pattern_compiles(cls, pattern: str | None) -> str | None:
+        counts = [int(count) for count in re.findall(r"[{,](\d{1,9})", pattern or "")]
+        if prod(max(1, count) for count in counts) > _REPEATED_MAX or re.search(r"\{[^}]*\d{10}", pattern or ""):
+            problem = f"at most {_REPEATED_MAX:,} repetitions in all"
+            raise PydanticCustomError("pattern", "a regular expression with {problem}", {"problem": problem})
         try:
+            re.compile(pattern or "")  # which knows no recursion
             regex.compile(pattern or "")
-        except (regex.error, RecursionError) as error:
+        except (re.error, regex.error, RecursionError, OverflowError) as error:
             raise PydanticCustomError("pattern", "a regular expression: {problem}", {"problem": str(error)}) from error
         return pattern
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
+from include.pipeline_file.apart import ROUTES_MAX
 from include.pipeline_file.section import HOURS_MAX, TABLE, Condition, Section, refuse_climbing
 
 
@@ -29,7 +30,9 @@ class Target(Section):
         description="lake://layer/table, which gets the same changes as history (scd2), beside a target with scd1.",
     )
     routes: tuple[Route, ...] = Field(
-        default=(), description="Other tables for some of the changes; the target gets all that no route takes."
+        default=(),
+        max_length=ROUTES_MAX,
+        description="Other tables for some of the changes; the target gets all that no route takes.",
     )
     cluster_by: tuple[str, ...] = Field(
         default=(), max_length=4, description="Columns of liquid clustering (Delta allows at most 4)."

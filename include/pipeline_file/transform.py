@@ -22,6 +22,7 @@ class Transform(Section):
     schema_: str = Field(alias="schema", description="The columns that come out, which are the target's, as Spark DDL.")
     references: Mapping[str, str] = Field(
         default={},
+        max_length=100,
         description="Delta tables to join with: {NAME: lake://layer/table}. They are read in the version that they had "
         "when the batch was planned.",
     )

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from include.protocol.errors import Problem
 from include.protocol.json_data import JsonMapping, JsonObject
 
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]{0,1000}))?\}")
 PREFIXES = ("KAFKA_", "LAKEMARK_VAR_")  # of the variables that a file may name
 MORE_PREFIXES = "LAKEMARK_VARIABLE_PREFIXES"  # a variable with more of them, comma separated
 
@@ -86,6 +86,18 @@ class Written:
 
         _replaced(self._data, note)
         return list(dict.fromkeys(found))
+
+    def named(self) -> set[str]:
+        """The variables that the file may name, and does."""
+        found: set[str] = set()
+
+        def note(match: re.Match[str], at: str) -> str:
+            if at in self._places and match[1].startswith(self._prefixes):
+                found.add(match[1])
+            return match.group()
+
+        _replaced(self._data, note)
+        return found
 
     def _with(self, held: Callable[[str], str]) -> JsonObject:
         def replace(match: re.Match[str], at: str) -> str:

@@ -13,6 +13,11 @@ _VALUES_MAX = 20_000
 _DIGITS_MAX = 64
 _TEXT_MAX = 100_000
 _QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CHARACTERS_PER_VALUE = 1_000
+_CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PLAIN = {
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge")
+}
 _DATE = "tag:yaml.org,2002:timestamp"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
@@ -64,8 +69,11 @@ def _verify_bounded(text: str) -> None:
             case yaml.ScalarEvent():
                 if len(event.value) > _TEXT_MAX:
                     raise NotTaken(f"texts of at most {_TEXT_MAX:,} characters", "a longer one", event)
-                values += 1
-                sizes[anchor] = 1
+                if _CONTROL.search(event.value):
+                    raise NotTaken("texts without control characters", "one with", event)
+                size = 1 + len(event.value) // _CHARACTERS_PER_VALUE  # an alias may repeat a long text
+                values += size
+                sizes[anchor] = size
             case yaml.CollectionStartEvent():
                 around.append((anchor, values))
                 values += 1
@@ -89,6 +97,8 @@ def _verify_plain(root: yaml.Node, loader: Any) -> None:
         if id(node) in seen:
             continue
         seen.add(id(node))
+        if node.tag not in _PLAIN:  # a set has no order, and binary data is no text
+            raise NotTaken("plain values, lists and sections", "a tag of another kind", node)
         match node:
             case yaml.MappingNode():
                 keys: set[tuple[str, str]] = set()

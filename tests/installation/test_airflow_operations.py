@@ -117,7 +117,7 @@ def test_a_broken_file_is_one_import_error_and_the_rest_lives(installed: Install
     broken = pipelines / "broken.yaml"
     broken.write_text("name: broken\nschedule: now and then\n")
     [error] = wait_until(installed.api.import_errors, 90)
-    assert "broken.yaml, field schedule" in error["stack_trace"]
+    assert "broken.yaml: schedule" in error["stack_trace"]
     assert "now and then" in error["stack_trace"]
     said = installed.lakemark("validate", "broken", code=1)
     assert "field schedule" in said

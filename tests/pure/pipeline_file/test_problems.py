@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from include.pipeline_file import Pipeline, load_pipeline
+from include.pipeline_file import Pipeline, load_pipeline, variables_of
 from include.pipeline_file.in_words import IN_WORDS
 from include.protocol.errors import PipelineFileError, error_from_facts
 from tests.pure.pipeline_file.test_pipeline_file import changed, written
@@ -62,6 +63,12 @@ def test_what_follows_from_another_mistake_is_no_problem_of_its_own(tmp_path: Pa
         ("aggregate(tags, 0, (sum, tag) -> sum + tag.weight) > limit_", ["limit_"]),
         ('id = "a text, as Spark reads it"', []),
         ("this is no SQL that sqlglot knows ~~ ??", []),
+        ("exists(tags, E -> e.weight > id)", []),  # Spark ignores case
+        ("timediff(HOUR, at, at) > 1", []),
+        ("cast(id AS STRING) COLLATE UTF8_BINARY = 'a'", []),
+        ("id IN (SELECT q FROM VALUES (1) AS t(q))", []),
+        ("map(id) = 1", []),  # the parser itself fails
+        (f"{'INT(' * 25}id{')' * 25} = 1", []),  # it takes for ever
     ],
 )
 def test_the_columns_of_a_condition_are_there(tmp_path: Path, condition: str, unknown: list[str]) -> None:
@@ -92,3 +99,60 @@ def test_every_pattern_has_words() -> None:
                 yield from chain.from_iterable(map(patterns, schema))
 
     assert {*patterns(Pipeline.model_json_schema())} == IN_WORDS.keys()
+
+
+def test_a_name_in_another_case_is_pointed_out(tmp_path: Path) -> None:
+    with pytest.raises(PipelineFileError, match=r"\(did you mean id\?\)"):
+        load_pipeline(written(tmp_path, changed("change.keys", ["ID"])), {"KAFKA_BROKERS": "k"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("target: {table: !!binary bGFrZTovL3MvYQ==}", "plain values"),  # the table of another pipeline, unseen
+        ("change: {keys: [id], order_by: !!set {at, id}}", "plain values"),  # without an order
+        ('description: "a\\0b"', "without control characters"),  # which a database of Airflow's refuses
+        ('description: "\\e[2J"', "without control characters"),
+        ("a: &a [" + "x" * 90_000 + "]\nb: [" + "*a, " * 5_000 + "]", "at most 20,000 values"),
+    ],
+)
+def test_what_no_field_takes_is_refused_first(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(PipelineFileError) as failure:
+        load_pipeline(written(tmp_path, text), {})
+    assert expected in failure.value.expected
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "allowed"),
+    [
+        ("source.topics_pattern", "a{50000000}", "at most 10,000 repetitions in all"),
+        ("source.topics_pattern", "(a{9999}){9999}", "at most 10,000 repetitions in all"),
+        ("source.topics_pattern", "(?R)", "a regular expression"),
+        ("source.schema", ", ".join(f"c{n} INT" for n in range(3_000)), "at most 2,000 columns"),
+        ("change.order_by", ["at"] * 400, "a list of at most 50"),
+        ("target.routes", [{"table": f"lake://a/b{n}", "when": "id > 1"} for n in range(200)], "a list of at most 100"),
+        ("schedule", {"tables": [f"lake://a/{'b' * 1_600}"]}, "parts of at most 200 characters"),
+        ("schedule", {"tables": ["lake://a/../../b"]}, "inside the lake"),
+    ],
+)
+def test_what_costs_too_much_is_refused(tmp_path: Path, path: str, value: object, allowed: str) -> None:
+    with pytest.raises(PipelineFileError) as failure:
+        load_pipeline(written(tmp_path, changed(path, value)), {"KAFKA_BROKERS": "k"})
+    assert [problem for problem in failure.value.problems if allowed in problem.allowed], failure.value.problems
+
+
+def test_a_files_name_need_not_be_text(tmp_path: Path) -> None:
+    """What Airflow's processes tell each other must be."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml"))
+    path.write_text("name: x")
+    with pytest.raises(PipelineFileError) as failure:
+        load_pipeline(path, {})
+    json.dumps(failure.value.facts(), ensure_ascii=False).encode()
+
+
+def test_a_cluster_gets_no_variable_that_the_file_may_not_name(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(
+        "# ${AIRFLOW__CORE__FERNET_KEY}\ndescription: ${KAFKA_B}\nsource: {bootstrap_servers: '${KAFKA_A}'}"
+    )
+    assert variables_of(file, {"AIRFLOW__CORE__FERNET_KEY": "x", "KAFKA_A": "y", "KAFKA_B": "z"}) == {"KAFKA_A"}
