@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import lru_cache
 
 _TEXT = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|--[^\n]*|/\*.*?\*/""", re.DOTALL)
 
@@ -22,6 +23,7 @@ def columns_in(condition: str) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
+@lru_cache(maxsize=1_000)  # several readers of a file ask, each for its own reason
 def names_in(condition: str) -> tuple[str, ...] | None:
     """The names of the columns in a condition, as written, each once; None if only Spark understands it."""
     if not condition:
