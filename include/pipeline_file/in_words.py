@@ -65,8 +65,8 @@ def problem_of(details: ErrorDetails, model: type[BaseModel]) -> Problem:
 
 def told(problem: Problem) -> Problem:
     """The problem for people: not too long, and without a login."""
-    shown = (part.encode(errors="backslashreplace").decode() for part in problem)
-    return Problem(*(_short(_without_logins(part), most) for part, most in zip(shown, _MOST, strict=True)))
+    parts = (part.encode(errors="backslashreplace").decode() for part in problem)
+    return Problem(*(_short(_without_logins(part), most) for part, most in zip(parts, _MOST, strict=True)))
 
 
 def near(name: str, known: Sequence[str]) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pydantic import PrivateAttr, model_validator
-from pydantic_core import PydanticCustomError
 
 from include.pipeline_file.change import KAFKA_TIMESTAMP
 from include.pipeline_file.declaration import KAFKA_POSITION, Declaration
 from include.pipeline_file.quality import Quality
 from include.pipeline_file.schema_ddl import FLOATS
-from include.pipeline_file.section import LANDING
+from include.pipeline_file.section import LANDING, refused_all
 from include.pipeline_file.section_checks import problems_between
 from include.pipeline_file.target import Target
 from include.pipeline_file.variables import as_shown
@@ -24,8 +23,7 @@ class Pipeline(Declaration):
     @model_validator(mode="after")
     def _fits_together(self) -> Pipeline:
         if problems := problems_between(self):
-            told = {"told": "; ".join(map(str, problems)), "problems": problems}
-            raise PydanticCustomError(MISFITS, "{told}", told)
+            raise refused_all(MISFITS, problems)
         return self
 
     def shown_as(self, written: JsonMapping) -> Pipeline:

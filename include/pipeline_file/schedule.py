@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from include.pipeline_file.in_words import problem_of
-from include.pipeline_file.section import HOURS_MAX, TABLE, refuse_climbing
+from include.pipeline_file.section import HOURS_MAX, TABLE, refuse_climbing, refused_all
 
 ALLOWED = (
     "a cron expression of five fields, `continuous`, `on_data`, `{on_data: {records: N, seconds: T}}`, "
@@ -90,8 +90,7 @@ def _read(part: type[_Part], data: Any, at: str) -> _Part:
     except ValidationError as error:
         found = [problem_of(details, part) for details in error.errors()]
         problems = [problem._replace(field=f"{at}.{problem.field}") for problem in found]
-        told = {"told": "; ".join(map(str, problems)), "problems": problems}
-        raise PydanticCustomError("schedule", "{told}", told) from error
+        raise refused_all("schedule", problems) from error
 
 
 _FORMS = [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, LiteralString
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from include.pipeline_file.schema_ddl import SchemaError, parse_ddl
+from include.protocol.errors import Problem
 
 TABLE = r"^lake://[A-Za-z0-9_][A-Za-z0-9_\-./]*$"
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
@@ -42,6 +43,12 @@ class Section(BaseModel):
 def refused(field: str, allowed: str, found: str) -> PydanticCustomError:
     """The error that a validator raises about one field, or about fields that do not fit together."""
     return PydanticCustomError("column", "{allowed}", {"field": field, "allowed": allowed, "found": found})
+
+
+def refused_all(type_: LiteralString, problems: Sequence[Problem]) -> PydanticCustomError:
+    """The error that a validator raises about several things at once."""
+    told = {"told": "; ".join(map(str, problems)), "problems": problems}
+    return PydanticCustomError(type_, "{told}", told)
 
 
 def only_address(pattern: str, allowed: str) -> Callable[[str | None], str | None]:

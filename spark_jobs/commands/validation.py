@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -16,7 +16,7 @@ from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, RESCUED, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.batch import Batch
-from include.protocol.errors import LakemarkError, Problem, TerminalError
+from include.protocol.errors import Problem, TerminalError
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
 from spark_jobs.changes.transform import transformation
@@ -98,9 +98,7 @@ def _refused(ask: Callable[[], object], field: str) -> list[Problem]:
     """What Spark says, if it refuses."""
     try:
         ask()
-    except LakemarkError:
-        raise
-    except (AnalysisException, ParseException) as error:
+    except AnalysisException as error:
         found = str(error).split("\n\nJVM stacktrace")[0].split("== SQL ==")[0].strip()
         return [Problem(field, "what Spark takes", " ".join(found.split())[:500])]
     return []
