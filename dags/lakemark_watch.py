@@ -10,6 +10,7 @@ import logging
 from datetime import datetime
 
 import lakemark_alerts  # in plugins/, which Airflow puts on the path
+import lakemark_connections  # noqa: F401, makes them known
 import lakemark_metrics
 from airflow.sdk import DAG, Variable, get_current_context, task
 from lakemark_names import TAG, WATCH_DAG

@@ -163,6 +163,16 @@ def armed_fault() -> str | None:
     return os.environ.get("LAKEMARK_TEST_FAULT")
 
 
+def variable_of_connection(name: str) -> str:
+    """The variable that holds a connection of Airflow, as Airflow names it."""
+    return f"AIRFLOW_CONN_{name.upper()}"
+
+
+def airflow_connection(name: str) -> str | None:
+    """A connection of Airflow from the environment of this process, as JSON or as a URI; None if it is not there."""
+    return os.environ.get(variable_of_connection(name))
+
+
 def token_file(home: Path) -> Path:
     """Where the token of the Spark server of `lakemark up` is kept."""
     return home / "spark" / "token"

@@ -9,6 +9,7 @@ from datetime import timedelta
 from urllib.parse import quote
 
 import lakemark_alerts  # in plugins/, which Airflow puts on the path
+import lakemark_connections  # noqa: F401, makes them known
 import lakemark_metrics
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException

@@ -13,6 +13,7 @@ from include.settings import Settings
 
 if TYPE_CHECKING:
     from include.audit.report import AuditReport
+    from include.sources.kafka import ClientKey
 
 
 def add_status_commands(commands: Commands) -> None:
@@ -29,7 +30,7 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
     from include.monitoring.status import status as status_of
 
     found = []
-    away: dict[str, LakemarkError] = {}
+    away: dict[ClientKey, LakemarkError] = {}
     pipelines, good = named_pipelines(settings, options.pipeline)
     for pipeline in pipelines:
         facts = status_of(settings, pipeline, away)

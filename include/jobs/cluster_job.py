@@ -21,10 +21,11 @@ import requests
 from include.jobs.report import Journal
 from include.jobs.spark_command import cluster_submission
 from include.lake.shared_folder import shared_folder
-from include.pipeline_file import LANDING, variables_of
+from include.pipeline_file import LANDING, find_pipeline, variables_of
 from include.protocol.errors import RetryableError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
+from include.sources.logins import connection_variables
 
 _TIMEOUT_SECONDS = 30.0
 _LASTING = {"SUBMITTED", "RUNNING", "RELAUNCHING", "UNKNOWN"}  # of the states of Spark's DriverState
@@ -74,6 +75,7 @@ class ClusterJob:
             if job is not None and _task(job.started_by) == _task(started_by) != "":
                 job.end()
         given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(journal)]
+        found = find_pipeline(pipeline, settings.pipelines, settings.environment)
         file = settings.pipelines / f"{pipeline.removesuffix(LANDING)}.yaml"
         submission = cluster_submission(settings, given, variables_of(file, settings.environment))
         request = {
@@ -82,7 +84,7 @@ class ClusterJob:
             "appResource": "",  # what to run is among the arguments of spark-submit
             "mainClass": "org.apache.spark.deploy.SparkSubmit",
             "appArgs": submission.arguments,
-            "environmentVariables": dict(submission.environment),
+            "environmentVariables": {**submission.environment, **connection_variables(found)},
             "sparkProperties": dict(submission.properties),
         }
         rest = str(settings.spark_rest)

@@ -19,12 +19,14 @@ from tempfile import TemporaryDirectory
 from include.jobs.cluster_job import ClusterJob, ClusterWatch, new_journal
 from include.jobs.report import JobReport, Journal, Listen
 from include.jobs.spark_command import spark_command
+from include.pipeline_file import find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import Problem
 from include.protocol.json_data import JsonObject
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.settings import PROJECT_ROOT, Settings
+from include.sources.logins import connection_variables
 
 Log = Callable[[str], None]
 _LOOK_SECONDS = 1.0  # between two looks at a driver on a cluster
@@ -126,13 +128,14 @@ def _run(
     if settings.has_cluster_drivers:
         return _wait_for(ClusterJob.submit(settings, pipeline, what, started_by), listen, log)
     report = JobReport(f"{pipeline} {' '.join(what)}", listen, log)
+    logins = connection_variables(find_pipeline(pipeline, settings.pipelines, settings.environment))
     with _journal_path(settings, pipeline) as path:
         given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(path)]
         spark = spark_command(settings, given)
         process = subprocess.Popen(
             spark.command,
             cwd=PROJECT_ROOT,
-            env=spark.environment,
+            env={**spark.environment, **logins},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -22,8 +22,7 @@ from include.protocol.errors import LakemarkError, PipelineFileError, TerminalEr
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.settings import Settings
-from include.sources.kafka import KafkaSource
-from include.sources.kafka_options import librdkafka_options
+from include.sources.kafka import ClientKey, KafkaSource, client_key
 from include.sources.kafka_records import oldest_timestamp
 
 log = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ class Overview:
         self._broken: list[PipelineFileError] = []
         self._files: list[tuple[str, int]] | None = None
         self._readers: dict[LakeUri, LedgerReader] = {}
-        self._brokers: dict[tuple, _Brokers] = {}
+        self._brokers: dict[ClientKey, _Brokers] = {}
 
     def pipelines(self) -> list[Seen]:
         """Every pipeline with a valid file, by name. Starts the background thread if it does not run."""
@@ -100,9 +99,9 @@ class Overview:
         self._read_files()
         for name in list(self._seen):
             self._seen[name] = self._with_ledger(self._seen[name])
-        groups: dict[tuple, list[str]] = {}
+        groups: dict[ClientKey, list[str]] = {}
         for name, seen in self._seen.items():
-            groups.setdefault(_connection(seen.pipeline), []).append(name)
+            groups.setdefault(client_key(seen.pipeline.source), []).append(name)
         for connection, names in groups.items():
             self._ask_kafka(connection, names)
 
@@ -133,24 +132,26 @@ class Overview:
         except LakemarkError as error:
             return replace(seen, digest=None, problem=str(error))
 
-    def _ask_kafka(self, connection: tuple, names: list[str]) -> None:
+    def _ask_kafka(self, connection: ClientKey, names: list[str]) -> None:
         source = self._seen[names[0]].pipeline.source
-        brokers = self._brokers.setdefault(connection, _Brokers(KafkaSource(source)))
+        brokers = self._brokers.setdefault(connection, _Brokers())
         if brokers.problem is not None and time.monotonic() - brokers.asked_at < _KAFKA_AGAIN_SECONDS:
             return
         brokers.asked_at = time.monotonic()
         wanted: dict[str, list[str]] = {}
         try:
+            client = brokers.client = brokers.client or KafkaSource(source)
             for name in names:
                 try:
-                    wanted[name] = brokers.client.topics(self._seen[name].pipeline.source, _KAFKA_TIMEOUT_SECONDS)
+                    wanted[name] = client.topics(self._seen[name].pipeline.source, _KAFKA_TIMEOUT_SECONDS)
                 except TerminalError as error:  # of this pipeline's pattern
                     self._seen[name] = _without_kafka(self._seen[name], error)
             topics = sorted({topic for topics in wanted.values() for topic in topics})
-            held = brokers.client.partitions(topics, _KAFKA_TIMEOUT_SECONDS)
+            held = client.partitions(topics, _KAFKA_TIMEOUT_SECONDS)
             brokers.problem = None
         except LakemarkError as error:
             brokers.problem = f"{error.what}: {error.found}"
+            brokers.client = None  # the next one has the login as it is then
             for name in names:
                 self._seen[name] = _without_kafka(self._seen[name], error)
             return
@@ -162,14 +163,9 @@ class Overview:
 class _Brokers:
     """Brokers that pipelines share, and how they answered last."""
 
-    client: KafkaSource
+    client: KafkaSource | None = None
     problem: str | None = None
     asked_at: float = 0.0
-
-
-def _connection(pipeline: Pipeline) -> tuple:
-    """What pipelines of the same brokers have in common."""
-    return tuple(sorted(librdkafka_options(pipeline.source).items()))
 
 
 def _without_kafka(seen: Seen, error: LakemarkError) -> Seen:

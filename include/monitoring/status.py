@@ -17,12 +17,14 @@ from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import Idle
 from include.settings import Settings
-from include.sources.kafka import verify_answers
+from include.sources.kafka import ClientKey, client_key, verify_answers
 
 _KAFKA_SECONDS = 2.0
 
 
-def status(settings: Settings, pipeline: Pipeline, known_away: dict[str, LakemarkError] | None = None) -> JsonObject:
+def status(
+    settings: Settings, pipeline: Pipeline, known_away: dict[ClientKey, LakemarkError] | None = None
+) -> JsonObject:
     """The state of a pipeline as data.
 
     Args:
@@ -74,15 +76,15 @@ def status(settings: Settings, pipeline: Pipeline, known_away: dict[str, Lakemar
     }
 
 
-def _away(pipeline: Pipeline, known: dict[str, LakemarkError]) -> LakemarkError | None:
+def _away(pipeline: Pipeline, known: dict[ClientKey, LakemarkError]) -> LakemarkError | None:
     """Why Kafka cannot be asked; None if it answers. It is waited for once, not for every pipeline."""
-    servers = pipeline.source.bootstrap_servers
-    if servers not in known:
+    key = client_key(pipeline.source)
+    if key not in known:
         try:
             verify_answers(pipeline.source, _KAFKA_SECONDS)
         except LakemarkError as error:
-            known[servers] = error
-    return known.get(servers)
+            known[key] = error
+    return known.get(key)
 
 
 class _Found(NamedTuple):

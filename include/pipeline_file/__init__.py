@@ -9,7 +9,7 @@ from include.pipeline_file.loading import find_pipeline, load_pipeline, load_pip
 from include.pipeline_file.pipeline import Pipeline
 from include.pipeline_file.quality import TableChecks
 from include.pipeline_file.section import IS_CURRENT, LANDING, LINEAGE, RESCUED, VALID_FROM, VALID_TO
-from include.pipeline_file.source import Source
+from include.pipeline_file.source import Registry, Security, Source
 from include.pipeline_file.target import Upkeep
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "VALID_TO",
     "OrderField",
     "Pipeline",
+    "Registry",
+    "Security",
     "Source",
     "TableChecks",
     "Upkeep",

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from include.pipeline_file.section import NAME, TABLE
+from include.pipeline_file.section import CONNECTION, NAME, TABLE
 from include.pipeline_file.transform import FILE_NAME
 from include.protocol.errors import Problem
 
@@ -22,6 +22,7 @@ _SECRETS = ("password", "source.security", "source.registry")
 IN_WORDS = {  # every pattern of a field
     NAME: "a name of lower-case letters, digits and _ that begins with a letter; at most 63",
     TABLE: "a table like lake://silver/orders, of letters, digits and _ - .",
+    CONNECTION: "the id of an Airflow connection: letters, digits and _ - .",
     FILE_NAME: "NAME.sql or NAME.py, with a name of lower-case letters, digits and _",
 }
 _KINDS = {

@@ -14,6 +14,7 @@ from include.protocol.errors import Problem
 
 TABLE = r"^lake://[A-Za-z0-9_][A-Za-z0-9_\-./]*$"
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
+CONNECTION = r"^[A-Za-z0-9_.\-]{1,200}$"  # as Airflow allows ids, without those that no variable can have
 LANDING = "__landing"  # suffix of the half that takes records to the archive; no file's name contains `__`
 LINEAGE = "_lakemark"  # the struct column that Lakemark adds to every row
 RESCUED = "_rescued"  # column for values that fit no declared column, as JSON

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from include.pipeline_file.debezium import UNAVAILABLE
 from include.pipeline_file.schema_ddl import Column, parse_ddl
 from include.pipeline_file.section import (
+    CONNECTION,
     FILE,
     HOURS_MAX,
     SERVERS,
@@ -36,6 +37,7 @@ _METADATA = {
     "headers": "ARRAY<STRUCT<key: STRING, value: STRING>>",  # in Kafka's order; a name may occur more than once
 }
 
+ConnectionId = Annotated[str, Field(pattern=CONNECTION)]
 _MATCH_SECONDS_MAX = 1.0
 _REPEATED_MAX = 10_000  # to compile more takes much memory
 
@@ -66,7 +68,7 @@ class Limits(Section):
 
 
 class Security(Section):
-    """How to log in at the brokers. The password is never in the file: it comes from the environment."""
+    """How to log in at the brokers. The password is never in the file: the environment has it, or Airflow."""
 
     protocol: Annotated[Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"], FromEnvironment()] = Field(
         description="As Kafka names it."
@@ -76,6 +78,9 @@ class Security(Section):
     )
     username: Variable | None = Field(default=None, description="For SASL.")
     password: SecretVariable | None = Field(default=None, description="For SASL: `${NAME}`, an environment variable.")
+    connection: ConnectionId | None = Field(
+        default=None, description="Instead of these two, for SASL: an Airflow connection."
+    )
     ca_file: Variable | None = Field(default=None, description="PEM file with the certificates to trust.")
 
     _local = field_validator("ca_file")(only_address(FILE, "the path of a file"))
@@ -101,6 +106,7 @@ class Registry(Section):
     url: Variable = Field(description="Such as `http://registry:8081`; the login has its own fields.")
     username: Variable | None = Field(default=None, description="For HTTP's basic authentication.")
     password: SecretVariable | None = Field(default=None, description="`${NAME}`, an environment variable.")
+    connection: ConnectionId | None = Field(default=None, description="Instead of these two: an Airflow connection.")
     ca_file: Variable | None = Field(default=None, description="PEM file with the certificates to trust.")
 
     _plain = field_validator("url")(only_address(URL, "http://HOST:PORT/PATH, or https"))

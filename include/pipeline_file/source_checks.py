@@ -16,10 +16,25 @@ def _sasl_is_complete(declared: Declaration) -> Iterator[Problem]:
     security = declared.source.security
     if security is None or not security.protocol.startswith("SASL"):
         return
-    sasl = {"mechanism": security.mechanism, "username": security.username, "password": security.password}
+    sasl: dict[str, object] = {"mechanism": security.mechanism}
+    if security.connection is None:
+        sasl |= {"username": security.username, "password": security.password}
     for name, value in sasl.items():
         if value is None:
             yield Problem(f"source.security.{name}", "a value, for SASL", "nothing")
+
+
+@reads({"source.security", "source.registry"})
+def _one_login(declared: Declaration) -> Iterator[Problem]:
+    security, registry = declared.source.security, declared.source.registry
+    for field, section in (("source.security", security), ("source.registry", registry)):
+        if section is None or section.connection is None:
+            continue
+        for name, value in (("username", section.username), ("password", section.password)):
+            if value is not None:
+                yield Problem(f"{field}.{name}", "nothing: the connection says it", "a value")
+    if security is not None and security.connection is not None and not security.protocol.startswith("SASL"):
+        yield Problem("source.security.protocol", "SASL_SSL or SASL_PLAINTEXT, for a login", repr(security.protocol))
 
 
 @reads({"source.topics", "source.topics_pattern"})
@@ -83,6 +98,7 @@ def _key_has_key_columns(declared: Declaration) -> Iterator[Problem]:
 
 CHECKS = (
     _sasl_is_complete,
+    _one_login,
     _topics_are_named,
     _names_are_free,
     _registry_is_there,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 
@@ -18,6 +18,15 @@ from include.protocol.ranges import TopicPartition as TP
 from include.sources.kafka_options import librdkafka_options
 
 TIMEOUT_SECONDS = 30.0
+
+
+ClientKey = Hashable  # what sources at the same brokers have in common
+
+
+def client_key(source: Source) -> ClientKey:
+    """Two sources may share a client if this is the same for both. It names a connection of Airflow, but not its
+    login."""
+    return source.bootstrap_servers, source.security
 
 
 class KafkaSource:
@@ -206,7 +215,7 @@ def kafka_error(
             where=where,
             expected="a login that the brokers accept",
             found=reason.str(),
-            action="check `source.security` in the pipeline file and the variables of the environment that it names",
+            action="check `source.security` in the pipeline file, and the variables or the connection that it names",
         )
     return RetryableError(
         what="Kafka did not answer",

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 from include.pipeline_file import Source
+from include.sources.logins import login_of
 
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def librdkafka_options(source: Source) -> dict[str, str]:
-    """Options for confluent-kafka's clients. They hold the password: never log them."""
+    """Options for confluent-kafka's clients. They hold the password: never log them. Raises as `login_of`."""
     options = {"bootstrap.servers": source.bootstrap_servers}
     if (security := source.security) is None:
         return options
     options["security.protocol"] = security.protocol
     if security.ca_file is not None:
         options["ssl.ca.location"] = security.ca_file
-    if security.mechanism is not None and security.username is not None and security.password is not None:
+    if security.mechanism is not None and (login := login_of(security)) is not None:
         options["sasl.mechanism"] = security.mechanism
-        options["sasl.username"] = security.username
-        options["sasl.password"] = security.password.get_secret_value()
+        options["sasl.username"], options["sasl.password"] = login
     return options
 
 
 def spark_options(source: Source) -> dict[str, str]:
-    """Options for Spark's Kafka source. In its UI and event log, Spark itself redacts values that name a password."""
+    """Options for Spark's Kafka source. In its UI and event log, Spark itself redacts values that name a password.
+    Raises as `login_of`."""
     options = {"kafka.bootstrap.servers": source.bootstrap_servers}
     if (security := source.security) is None:
         return options
     options["kafka.security.protocol"] = security.protocol
     if security.ca_file is not None:
         options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": security.ca_file}
-    if security.mechanism is not None and security.username is not None and security.password is not None:
+    if security.mechanism is not None and (login := login_of(security)) is not None:
         module = "plain.Plain" if security.mechanism == "PLAIN" else "scram.Scram"
-        login = f"org.apache.kafka.common.security.{module}LoginModule"
-        user, password = _quoted(security.username), _quoted(security.password.get_secret_value())
+        user, password = map(_quoted, login)
         options["kafka.sasl.mechanism"] = security.mechanism
-        options["kafka.sasl.jaas.config"] = f"{login} required username={user} password={password};"
+        options["kafka.sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module}LoginModule required username={user} password={password};"
+        )
     return options
 
 

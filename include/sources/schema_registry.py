@@ -15,6 +15,7 @@ from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.sources.avro_schema import AvroSchema
+from include.sources.logins import Login, login_of
 from include.sources.protobuf_schema import NotProtobuf, ProtobufSchema
 
 _SECONDS = 10.0
@@ -32,16 +33,14 @@ class NoSchema:
 @dataclass(frozen=True)
 class SchemaRegistry:
     url: str
-    login: tuple[str, str] | None
+    login: Login | None
     trusted: str | bool  # PEM file, or the system's certificates
 
     @classmethod
     def of(cls, source: Source) -> Self:
         registry = source.registry
         assert registry is not None, "the pipeline file was checked"
-        password = registry.password.get_secret_value() if registry.password else ""
-        login = (registry.username, password) if registry.username else None
-        return cls(registry.url.rstrip("/"), login, registry.ca_file or True)
+        return cls(registry.url.rstrip("/"), login_of(registry), registry.ca_file or True)
 
     def avro(self, schema_id: int) -> AvroSchema | NoSchema:
         """The Avro schema of that id, with those that it refers to.

@@ -3,67 +3,28 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaException
 
-from include.installation.broker import Broker
 from include.installation.spark_server import events_folder
-from include.installation.stack import Stack, free_port
+from include.installation.stack import Stack
 from tests.conftest import world_in
+from tests.support.guarded_broker import LOGIN, PASSWORD, USER, guarded_broker
 from tests.support.waiting import wait_until
 from tests.support.world import World, changes
-
-USER, PASSWORD = "lake", 'pl"anted-5ecret'
-LOGIN = {
-    "security.protocol": "SASL_PLAINTEXT",
-    "sasl.mechanism": "PLAIN",
-    "sasl.username": USER,
-    "sasl.password": PASSWORD,
-}
 
 
 @pytest.fixture
 def guarded(stack: Stack, tmp_path: Path) -> Iterator[World]:
     """A world whose broker wants a name and a password."""
-    port, controller = free_port(19092), free_port(19093)
-    quoted = PASSWORD.replace('"', '\\\\"')  # for JAAS, and for the properties file around it
-    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    options = {
-        "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "inter.broker.listener.name": "SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-            f'{login} username="{USER}" password="{quoted}" user_{USER}="{quoted}";'
-        ),
-    }
-    settings = stack.settings
-    broker = Broker(stack.java, settings.jars, tmp_path / "guarded-broker", port, controller, options)
-    broker.prepare()
-    process = subprocess.Popen(broker.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
+    with guarded_broker(stack, tmp_path / "guarded-broker") as servers:
         world = world_in(tmp_path / "world", stack)
-        world.bootstrap_servers, world.login = broker.bootstrap_servers, LOGIN
-        wait_until(lambda: _answers(world), 60)
+        world.bootstrap_servers, world.login = servers, LOGIN
         yield world
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _answers(world: World) -> bool:
-    try:
-        return bool(world.admin.list_topics(timeout=2).brokers)
-    except KafkaException:
-        return False
 
 
 def of_server(home: Path) -> list[bytes]:

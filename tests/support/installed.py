@@ -62,8 +62,8 @@ class Installed:
         user, password = self.facts["login"].split(" / ")
         self.api = AirflowApi.login(self.facts["LAKEMARK_AIRFLOW_URL"], user, password)
 
-    def lakemark(self, *arguments: str, code: int = 0) -> str:
-        environment = self.stack.settings.child_environment()
+    def lakemark(self, *arguments: str, code: int = 0, **variables: str) -> str:
+        environment = {**self.stack.settings.child_environment(), **variables}
         done = subprocess.run(
             [*LAKEMARK, *arguments], cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, timeout=400
         )

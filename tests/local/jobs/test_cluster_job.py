@@ -13,6 +13,7 @@ from include.installation.stack import free_port
 from include.jobs.cluster_job import UNREACHABLE, ClusterJob, ClusterWatch, DriverState
 from include.protocol.errors import RetryableError
 from include.settings import Settings
+from tests.pure.pipeline_file.test_pipeline_file import changed, written
 
 
 @pytest.fixture
@@ -62,10 +63,11 @@ def test_how_a_driver_does(name: str, is_end: bool, ending: object) -> None:
 
 @pytest.mark.parametrize("name", ["p", "p__landing"])
 def test_a_master_that_takes_nothing_is_tried_again_later(tmp_path: Path, name: str) -> None:
-    (tmp_path / "p.yaml").write_text("name: p")
+    written(tmp_path, {**changed("merge_every", 2), "name": "p", "archive": "lake://bronze/p"}, "p")
     rest = f"http://127.0.0.1:{free_port(6066)}"
     settings = Settings.from_environment(
         {
+            "KAFKA_BROKERS": "k",
             "LAKEMARK_HOME": str(tmp_path),
             "LAKEMARK_PIPELINES": str(tmp_path),
             "LAKEMARK_RUNNER": "spark-submit",

@@ -17,6 +17,7 @@ from include.jobs.spark_command import SparkCommand
 from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
 from include.settings import Settings
+from tests.pure.pipeline_file.test_pipeline_file import GOOD, written
 
 RESULT = {"result": {"batch_id": 0, "outcome": "applied"}}
 FORGED = [
@@ -62,7 +63,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def noisy(home: Path, says: dict[str, Any], code: int) -> Settings:
     job = {"FORGED": json.dumps(FORGED), "SAYS": json.dumps(says), "CODE": str(code)}
     path = ":".join(filter(None, sys.path))
-    return Settings.from_environment({"LAKEMARK_HOME": str(home), **job, "PYTHONPATH": path})
+    written(home, {**GOOD, "name": "p"}, "p")
+    places = {"LAKEMARK_HOME": str(home), "LAKEMARK_PIPELINES": str(home), "KAFKA_BROKERS": "k"}
+    return Settings.from_environment({**places, **job, "PYTHONPATH": path})
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:

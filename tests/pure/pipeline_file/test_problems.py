@@ -156,3 +156,32 @@ def test_a_cluster_gets_no_variable_that_the_file_may_not_name(tmp_path: Path) -
         "# ${AIRFLOW__CORE__FERNET_KEY}\ndescription: ${KAFKA_B}\nsource: {bootstrap_servers: '${KAFKA_A}'}"
     )
     assert variables_of(file, {"AIRFLOW__CORE__FERNET_KEY": "x", "KAFKA_A": "y", "KAFKA_B": "z"}) == {"KAFKA_A"}
+
+
+@pytest.mark.parametrize(
+    ("section", "fields", "problem"),
+    [
+        (
+            "security",
+            {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u"},
+            "username: expected nothing: the connection says it; found a value",
+        ),
+        ("security", {"protocol": "SSL"}, "protocol: expected SASL_SSL or SASL_PLAINTEXT, for a login; found 'SSL'"),
+        ("security", {"protocol": "SASL_SSL"}, "mechanism: expected a value, for SASL; found nothing"),
+        (
+            "registry",
+            {"url": "http://r:1", "username": "u"},
+            "username: expected nothing: the connection says it; found a value",
+        ),
+    ],
+)
+def test_a_connection_is_the_only_login(tmp_path: Path, section: str, fields: dict[str, str], problem: str) -> None:
+    good = {"security": {"protocol": "SASL_SSL", "mechanism": "PLAIN"}, "registry": {"url": "http://r:1"}}[section]
+    environment = {"KAFKA_BROKERS": "k"}
+    load_pipeline(written(tmp_path, changed(f"source.{section}", {**good, "connection": "c"})), environment)
+    file = written(tmp_path, changed(f"source.{section}", {**fields, "connection": "c"}))
+    with pytest.raises(PipelineFileError) as failure:
+        load_pipeline(file, environment)
+    assert list(map(str, failure.value.problems)) == [f"source.{section}.{problem}"]
+    with pytest.raises(PipelineFileError, match="the id of an Airflow connection: letters"):
+        load_pipeline(written(tmp_path, changed(f"source.{section}", {**good, "connection": "a b"})), environment)
