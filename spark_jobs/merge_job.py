@@ -3,7 +3,7 @@
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
         (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
          | --backfill N | --promote N | --create-target | --maintain | --check [--table-version V] | --query SQL
-         | --validate)
+         | --validate | --answer FOLDER)
 
 Offset ranges are never among its arguments: the ledger has them. With `--until` it goes on, in the same session, to
 plan, apply and settle batches until every partition has reached that offset. Chunk K of backfill N is batch K of
@@ -41,6 +41,7 @@ from include.protocol.ranges import offsets_from_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
 from spark_jobs.attempt.attempt import Attempt, AttemptResult
+from spark_jobs.commands.answers import answer
 from spark_jobs.commands.checks import TableCheck
 from spark_jobs.commands.maintenance import Maintenance
 from spark_jobs.commands.promote import promote
@@ -81,6 +82,9 @@ def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
             with _session(settings, options) as spark:
                 problems = problems_for_spark(spark, settings, pipeline)
                 say({"result": {"validated": pipeline.name, "problems": [problem._asdict() for problem in problems]}})
+        elif options.answer is not None:
+            with _session(settings, options) as spark:
+                answer(spark, pipeline.name, Path(options.answer))
         elif options.check:
             with _session(settings, options) as spark:
                 say({"result": TableCheck(spark, settings, pipeline).run(options.table_version)})
@@ -196,6 +200,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--maintain", action="store_true", help="only maintain the pipeline's tables")
     what.add_argument("--query", metavar="SQL", help="only query the view `fresh` (see `spark_jobs.commands.unmerged`)")
     what.add_argument("--validate", action="store_true", help="only ask Spark whether it takes the pipeline file")
+    what.add_argument("--answer", metavar="FOLDER", help="only answer an audit's question about conditions")
     what.add_argument("--check", action="store_true", help="only judge the target by its own suite")
     parser.add_argument("--table-version", type=int, metavar="V", help="the target's version; default: the newest")
     parser.add_argument("--generation", type=int, default=FIRST_GENERATION, help="the batch's generation")

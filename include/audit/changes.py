@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 import duckdb
 
 from include.audit.report import NotRecomputed
-from include.audit.spark_sql import condition
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE, OrderField, Pipeline
 from include.pipeline_file.debezium import INSTANTS
@@ -16,6 +15,7 @@ from include.protocol.ranges import OffsetRange
 from include.sources.duckdb_records import duckdb_type
 
 PLACE = ("_topic", "_partition", "_offset")
+WANTED, SAYS, TAKES = "_wanted", "_says", "_takes_"  # columns of conditions' answers; TAKES goes before a route's place
 ALL_TABLES, TARGET = -1, -2  # as a route; others are places in the file's list
 _DELETES = "('delete', 'truncate', 'tombstone')"
 
@@ -29,13 +29,12 @@ def make_changes(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, made: 
 
     Args:
         made: a query with the columns of `duckdb_records.decoded`, without undecodable records; after a transform, with
-            its columns in the place of the source's.
+            its columns in the place of the source's. And with a column for every condition (`conditions_of`).
 
     Raises:
-        NotRecomputed: a condition cannot be computed here.
+        NotRecomputed: DuckDB cannot compute the changes.
     """
-    judged = f"SELECT *, {_says(pipeline)} AS _says FROM ({made}) d"
-    judged = f"SELECT *, {_bare(pipeline)} AS _bare, {_deleted(pipeline)} AS _deleted FROM ({judged}) d"
+    judged = f"SELECT *, {_bare(pipeline)} AS _bare, {_deleted(pipeline)} AS _deleted FROM ({made}) d"
     judged = f"SELECT *, {_kept(pipeline)} AS _kept, {_route(pipeline)} AS _route FROM ({judged}) d"
     names = [column.name for column in pipeline.columns]
     order = f"{order_struct(pipeline, dict(_order_values(pipeline)))} AS _order"
@@ -61,6 +60,17 @@ def make_changes(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, made: 
         database.execute(f"CREATE TABLE changes AS WITH judged AS MATERIALIZED ({judged}) {' UNION ALL '.join(parts)}")
     except duckdb.Error as error:
         raise NotRecomputed(f"DuckDB cannot compute its changes: {str(error).splitlines()[0]}") from error
+
+
+def filter_of(pipeline: Pipeline) -> dict[str, str]:
+    """`source.filter`, which leaves a record in, by the name of its column."""
+    return {WANTED: pipeline.source.filter or "true"}
+
+
+def conditions_of(pipeline: Pipeline) -> dict[str, str]:
+    """The conditions about the target's columns, by the names of their columns."""
+    takes = {f"{TAKES}{n}": route.when for n, route in enumerate(pipeline.target.routes) if route.when}
+    return {SAYS: pipeline.change.delete_when or "false", **takes}
 
 
 def order_struct(pipeline: Pipeline, values: dict[str, str]) -> str:
@@ -96,11 +106,6 @@ def row_order(pipeline: Pipeline, struct: str = f"t.{LINEAGE}.change_order") -> 
     return order_struct(pipeline, {name: f"{struct}.{sql_name(name)}" for name in (*names, *PLACE)})
 
 
-def is_wanted(pipeline: Pipeline) -> str:
-    """SQL condition: `source.filter` leaves a record in."""
-    return f"coalesce({condition(pipeline.source.filter)}, false)" if pipeline.source.filter else "true"
-
-
 def is_none(pipeline: Pipeline) -> str:
     """SQL condition: a record changes no row."""
     kinds = ["'none'"]
@@ -134,25 +139,20 @@ def _valid_at(pipeline: Pipeline) -> str:
     return "_at" if order.of == "position" and order.name in INSTANTS else _value(pipeline, order)
 
 
-def _says(pipeline: Pipeline) -> str:
-    deletes = pipeline.change.delete_when
-    return f"coalesce({condition(deletes)}, false)" if deletes else "false"
-
-
 def _bare(pipeline: Pipeline) -> str:
     """A delete that holds only its key."""
     others = " AND ".join(f"{sql_name(name)} IS NULL" for name in pipeline.beyond_deletes) or "true"
-    return f"(_kind IN {_DELETES} OR (_says AND {others}))"
+    return f"(_kind IN {_DELETES} OR ({SAYS} AND {others}))"
 
 
 def _deleted(pipeline: Pipeline) -> str:
     tombstones = ", 'tombstone'" if pipeline.tombstones == "delete" else ""
-    return f"(_kind IN ('delete', 'truncate'{tombstones}) OR _says)"
+    return f"(_kind IN ('delete', 'truncate'{tombstones}) OR {SAYS})"
 
 
 def _kept(pipeline: Pipeline) -> str:
     """Whether a record is a change. A transform's rows have been filtered before it."""
-    wanted = "true" if pipeline.transform is not None else is_wanted(pipeline)
+    wanted = "true" if pipeline.transform is not None else WANTED
     return f"(NOT {is_none(pipeline)} AND (_bare OR {wanted}))"
 
 
@@ -160,10 +160,10 @@ def _route(pipeline: Pipeline) -> str:
     if not pipeline.target.routes:
         return str(TARGET)
     takes = (
-        condition(route.when) if route.when else f"_topic IN ({', '.join(map(sql_text, route.topics))})"
-        for route in pipeline.target.routes
+        f"{TAKES}{place}" if route.when else f"_topic IN ({', '.join(map(sql_text, route.topics))})"
+        for place, route in enumerate(pipeline.target.routes)
     )
-    cases = " ".join(f"WHEN coalesce({take}, false) THEN {place}" for place, take in enumerate(takes))
+    cases = " ".join(f"WHEN {take} THEN {place}" for place, take in enumerate(takes))
     return f"CASE WHEN _bare THEN {ALL_TABLES} {cases} ELSE {TARGET} END"
 
 

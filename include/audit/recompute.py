@@ -16,7 +16,8 @@ import duckdb
 import pyarrow as pa
 
 from include.audit.audited_table import Audited, Reach
-from include.audit.changes import TARGET, make_changes
+from include.audit.changes import TARGET, conditions_of, filter_of, make_changes
+from include.audit.conditions import Conditions
 from include.audit.deep_findings import record_findings, row_findings, verdicts
 from include.audit.expected_history import compare_history
 from include.audit.expected_rows import compare_rows
@@ -170,10 +171,14 @@ class _Audit:
 
     def make_changes(self) -> None:
         """Makes the table `changes`. Raises NotRecomputed."""
-        made = "SELECT * FROM decoded WHERE NOT _undecodable"
+        database, settings, pipeline = self.database, self.settings, self.pipeline
+        conditions = Conditions(database, settings, pipeline)
+        made, asked = "SELECT * FROM decoded WHERE NOT _undecodable", filter_of(pipeline)
         if self.pinned is not None:
-            made = transformed(self.database, self.settings, self.pipeline, decoded=made, pinned=self.pinned)
-        make_changes(self.database, self.pipeline, made)
+            decoded = conditions.answered(made, pipeline.source.columns, asked)
+            made, asked = transformed(database, settings, pipeline, decoded=decoded, pinned=self.pinned), {}
+        made = conditions.answered(made, pipeline.columns, {**asked, **conditions_of(pipeline)})
+        make_changes(database, pipeline, made)
 
     def compared(
         self, participant: Participant, table: RecomputedTable, log: TableLog

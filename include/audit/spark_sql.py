@@ -7,8 +7,8 @@ from sqlglot import exp
 
 from include.audit.report import NotRecomputed
 
-# What means the same to Spark and to DuckDB. A transform with anything else is not recomputed: a function that exists
-# in both may round, cut or count in another way, and right rows would be called wrong.
+# What means the same to Spark and to DuckDB. Nothing else is translated: a function that exists in both may round, cut
+# or count in another way, and right rows would be called wrong.
 _SHARED: tuple[type[exp.Expression], ...] = (
     *(exp.Select, exp.From, exp.Where, exp.Join, exp.Subquery, exp.With, exp.CTE, exp.Union, exp.TableAlias, exp.Table),
     *(exp.Column, exp.Identifier, exp.Alias, exp.Star, exp.Dot, exp.Paren, exp.Tuple, exp.Literal, exp.Null),
@@ -18,19 +18,11 @@ _SHARED: tuple[type[exp.Expression], ...] = (
 )
 
 
-def condition(text: str) -> str:
-    """A condition in Spark's SQL, translated. Raises NotRecomputed: it cannot be."""
-    try:
-        return sqlglot.transpile(text, read="spark", write="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)[0]
-    except sqlglot.errors.SqlglotError as error:
-        raise NotRecomputed(f"the condition `{text}` cannot be computed outside Spark: {_first(error)}") from error
-
-
-def select(text: str, what: str) -> str:
-    """A transform's SELECT, translated.
+def translated(text: str, what: str) -> str:
+    """A condition, or a transform's SELECT.
 
     Args:
-        what: the transform, for the reason.
+        what: where it is from, for the reason.
 
     Raises:
         NotRecomputed: it has an expression that may mean something else to DuckDB.

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from include.audit.changes import is_none, is_wanted, within
+from include.audit.changes import WANTED, is_none, within
 from include.audit.reach import Applied, held_by_kafka
 from include.audit.report import NotRecomputed
-from include.audit.spark_sql import select
+from include.audit.spark_sql import translated
 from include.lake.delta_tables import all_rows, open_table
 from include.lake.sql import sql_name
 from include.pipeline_file import LINEAGE, Pipeline
@@ -68,14 +68,14 @@ def transformed(
     """A query with what the transform makes of decoded records, and with the records that bypass it.
 
     Args:
-        decoded: a query with the columns of `duckdb_records.decoded`, without undecodable records.
+        decoded: a query with the columns of `duckdb_records.decoded` and WANTED, without undecodable records.
 
     Raises:
         NotRecomputed: the transform cannot be computed here.
     """
     assert pipeline.transform is not None, "the caller has checked it"
     what = f"transform.file {pipeline.transform.file}"
-    statement = select(read_transform(settings, pipeline), what)
+    statement = translated(read_transform(settings, pipeline), what)
     columns = ", ".join(sql_name(column.name) for column in pipeline.source.columns)
     order = [*pipeline.order, *([pipeline.valid_from] if pipeline.keeps_history else [])]
     own = [*_OWN, *dict.fromkeys(field.name for field in order if field.of in ("kafka", "position"))]
@@ -89,7 +89,7 @@ def transformed(
         mine = within(ranges, "_topic", "_partition", "_offset")
         database.execute(
             f"CREATE OR REPLACE TABLE {_ROOM}.changes AS SELECT {columns}, struct_pack({packed}) AS {LINEAGE} "
-            f"FROM {_ROOM}._decoded WHERE _kind = 'upsert' AND {mine} AND {is_wanted(pipeline)}"
+            f"FROM {_ROOM}._decoded WHERE _kind = 'upsert' AND {mine} AND {WANTED}"
         )
         name = f"{_ROOM}._made_{place}"
         try:

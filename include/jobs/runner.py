@@ -97,6 +97,12 @@ def run_validation(settings: Settings, pipeline: str, log: Log) -> list[Problem]
     return [Problem(**problem) for problem in found["problems"]]
 
 
+def run_answers(settings: Settings, pipeline: str, folder: Path) -> None:
+    """Answers an audit's question about conditions (`commands.answers`). Raises as `run_job`."""
+    what = ["--answer", str(folder)]
+    _run(settings, pipeline, what, started_by="audit", listen=_ignore, log=lambda line: None)
+
+
 def run_query(settings: Settings, pipeline: str, sql: str, log: Log) -> list[JsonObject]:
     """Queries the view `fresh` of a pipeline (`spark_jobs.commands.unmerged`); returns rows. Raises as `run_job`."""
     [found] = _run(settings, pipeline, ["--query", sql], started_by="cli", listen=_ignore, log=log)

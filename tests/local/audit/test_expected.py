@@ -6,17 +6,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pytest
 
 from include.audit.audited_table import Audited, Reach
-from include.audit.changes import TARGET, make_changes
+from include.audit.changes import TARGET, conditions_of, filter_of, make_changes
+from include.audit.conditions import Conditions
 from include.audit.expected_history import compare_history
 from include.audit.expected_rows import compare_rows
 from include.pipeline_file import Pipeline
 from include.protocol.ranges import OffsetRange
+from include.settings import Settings
 from include.sources.duckdb_records import decoded, load
 from include.sources.kafka_records import Record
 from tests.support.change_streams import SHOWN, Change, Semantics, history, newest, stream
@@ -29,7 +31,10 @@ def database_of(pipeline: Pipeline, records: Iterable[Record]) -> duckdb.DuckDBP
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
     load(database, pipeline, [list(records)])
-    make_changes(database, pipeline, f"SELECT * FROM ({decoded(pipeline, 'records')}) WHERE NOT _undecodable")
+    made = f"SELECT * FROM ({decoded(pipeline, 'records')}) WHERE NOT _undecodable"
+    asked = {**filter_of(pipeline), **conditions_of(pipeline)}
+    conditions = Conditions(database, cast("Settings", None), pipeline)  # none of them needs Spark, and so a place
+    make_changes(database, pipeline, conditions.answered(made, pipeline.columns, asked))
     return database
 
 

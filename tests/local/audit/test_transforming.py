@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from include.audit.report import NotRecomputed
-from include.audit.spark_sql import condition, select
+from include.audit.spark_sql import translated
 from include.audit.transforming import Pinned, transformed, verify_sql
 from include.pipeline_file import Pipeline
 from include.protocol.ranges import OffsetRange
@@ -39,7 +39,13 @@ def made(folder: Path, sql: str, **transform: str) -> list[tuple[Any, ...]]:
     load(database, pipeline, [[Record("t", 0, n, None, None, value, None) for n, value in enumerate(values)]])
     pinned = Pinned({(): [OffsetRange("t", 0, 0, 10)]})
     settings = cast("Settings", SimpleNamespace(transforms=folder))
-    query = transformed(database, settings, pipeline, decoded=decoded(pipeline, "records"), pinned=pinned)
+    query = transformed(
+        database,
+        settings,
+        pipeline,
+        decoded=f"SELECT *, true AS _wanted FROM ({decoded(pipeline, 'records')})",
+        pinned=pinned,
+    )
     return database.execute(f"SELECT id, tag, seq, _offset FROM ({query}) ORDER BY ALL NULLS LAST").fetchall()
 
 
@@ -77,7 +83,7 @@ def test_python_is_for_spark() -> None:
 
 
 def test_names_and_texts_are_translated() -> None:
-    assert condition("`a b` = 'it\\'s'") == "\"a b\" = 'it''s'"
-    assert select("SELECT * FROM changes;", "t").lower() == "select * from changes"
+    assert translated("`a b` = 'it\\'s'", "c") == "\"a b\" = 'it''s'"
+    assert translated("SELECT * FROM changes;", "t").lower() == "select * from changes"
     with pytest.raises(NotRecomputed):
-        condition("a = = b")
+        translated("a = = b", "c")

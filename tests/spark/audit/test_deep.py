@@ -197,3 +197,65 @@ def test_what_cannot_be_computed_is_named_and_is_no_finding(
     [told] = json.loads(capsys.readouterr().out)
     assert (told["recomputed"], [table["role"] for table in told["tables"]]) == (None, ["target", "history"])
     assert {depth for looks in told["looks"].values() for depth in looks} == {"log"}
+
+
+TYPES = {
+    "whole": "BIGINT",
+    "small": "TINYINT",
+    "money": "DECIMAL(38, 10)",
+    "ratio": "DOUBLE",
+    "single": "FLOAT",
+    "flag": "BOOLEAN",
+    "raw": "BINARY",
+    "day": "DATE",
+    "at": "TIMESTAMP",
+    "local": "TIMESTAMP_NTZ",
+    "tags": "ARRAY<STRUCT<name: STRING, weight: DECIMAL(5, 2)>>",
+    "more": "MAP<STRING, TIMESTAMP>",
+}
+VALUES: dict[str, list[Any]] = {
+    "whole": [-(2**63), 2**63 - 1],
+    "small": [-128, 127],
+    "money": ["-9999999999999999999999999999.9999999999", 0.1],
+    "ratio": ["NaN", -0.0, 1e308],
+    "single": [0.1, "-Infinity"],
+    "flag": [True, False],
+    "raw": ["AP8=", ""],
+    "day": ["0001-01-01", "1582-10-10", "9999-12-31"],
+    "at": ["0001-01-01T00:00:00.000001Z", "1582-10-10T12:00:00+14:00", "2026-03-29T02:30:00+01:00"],
+    "local": ["0001-01-01T00:00:00.000001", "9999-12-31T23:59:59.999999"],
+    "tags": [[], [{"name": "a\u00df", "weight": 1.5}, None]],
+    "more": [{}, {"x": "1969-12-31T23:59:59.999999Z", "y": None}],
+}
+
+
+def test_a_condition_that_only_spark_knows_is_asked_of_spark(world: World) -> None:
+    """It sees the same values as the job did: a hash over all columns, of every type, decides about each record."""
+    columns = ", ".join(("name", *TYPES))
+    hashed = f"crc32(to_json(struct({columns})))"
+    schema = ", ".join(("id BIGINT, seq BIGINT, name STRING", *(f"{name} {type_}" for name, type_ in TYPES.items())))
+    pipeline = world.pipeline(
+        world.topic(1),
+        "hashed",
+        source={"schema": schema, "filter": f"{hashed} % 3 <> 0"},
+        change={"keys": ["id"], "order_by": ["seq"], "delete_when": f"{hashed} % 3 = 1 AND name LIKE 'a\\\\_%'"},
+        target={"routes": [{"table": "lake://silver/hashed_odd", "when": "1 / (seq % 5) > 0.3 OR bin(id) LIKE '%00'"}]},
+    )
+    records = [
+        {"id": n, "seq": n, "name": f"a{'_' * (n % 3)}{n}", **{c: v[n % len(v)] for c, v in VALUES.items() if n % 7}}
+        for n in range(180)
+    ]
+    feed(world, pipeline, records)
+    counts = world.counts(pipeline)
+    assert min(counts.filtered, counts.applied, counts.quarantined) > 10
+    report = deep(world, "hashed")
+    assert report.findings == ()
+    assert [(table.not_recomputed, table.rows_beyond_reach) for table in report.tables] == [(None, 0)] * 2
+    tables = ("silver/hashed", "silver/hashed_odd")
+    shown = [len(read_table(table_uri(world.settings, f"lake://{table}"))) for table in tables]
+    assert [table.rows_equal for table in report.tables] == shown
+    assert min(shown) > 5
+    damage(world, "lake://silver/hashed_odd", "DELETE FROM {} WHERE id % 8 = 0")
+    found = [finding.what for finding in deep(world, "hashed").findings]
+    assert found[1:] == ["12 keys that the source holds have no row"]
+    assert list((Path(str(world.settings.lake)) / "_lakemark" / "audits").iterdir()) == []

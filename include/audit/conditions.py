@@ -1,0 +1,97 @@
+"""What the conditions of a pipeline file say of records: DuckDB computes it where that means the same, else Spark."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from include.audit.report import NotRecomputed
+from include.audit.spark_sql import translated
+from include.jobs.runner import run_answers
+from include.lake.shared_folder import shared_folder
+from include.lake.sql import spark_name, sql_name, sql_text
+from include.pipeline_file import Pipeline
+from include.pipeline_file.schema_ddl import Column
+from include.protocol.errors import LakemarkError
+from include.settings import Settings
+
+ROW = "_row"  # column that counts the rows which Spark is asked about
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a pipeline, asked of all its records."""
+
+    database: duckdb.DuckDBPyConnection
+    settings: Settings
+    pipeline: Pipeline
+
+    def answered(self, rows: str, columns: Sequence[Column], asked: Mapping[str, str]) -> str:
+        """A query with the rows of another one, and a column for every condition: whether it is true (never null).
+
+        Args:
+            rows: a query without side effects. columns: those of its columns that a condition may name.
+            asked: conditions in Spark's SQL, by the names of their columns.
+
+        Raises:
+            NotRecomputed: only Spark can compute a condition, and it does not.
+        """
+        if not asked:
+            return rows
+        ours = {name: sql for name, text in asked.items() if (sql := self._as_duckdb(rows, text)) is not None}
+        theirs = {name: text for name, text in asked.items() if name not in ours}
+        said = ", ".join(f"coalesce({sql}, false) AS {name}" for name, sql in ours.items())
+        rows = f"SELECT *, {said} FROM ({rows})" if ours else rows
+        return self._by_spark(rows, columns, theirs) if theirs else rows
+
+    def _as_duckdb(self, rows: str, text: str) -> str | None:
+        """The condition for DuckDB; None if it may mean something else there, or fails on a record."""
+        try:
+            sql = translated(text, "the condition")
+            self.database.execute(f"SELECT count(*) FILTER ({sql}) FROM ({rows})")
+        except (NotRecomputed, duckdb.Error):
+            return None
+        return sql
+
+    def _by_spark(self, rows: str, columns: Sequence[Column], asked: Mapping[str, str]) -> str:
+        database, names = self.database, [column.name for column in columns]
+        numbered, answers = _unused(database), _unused(database)
+        database.execute(f"CREATE TABLE {numbered} AS SELECT row_number() OVER () AS {ROW}, * FROM ({rows})")
+        with _folder(self.settings) as folder:
+            given = ", ".join([ROW, *map(sql_name, names)])
+            database.execute(f"COPY (SELECT {given} FROM {numbered}) TO {sql_text(str(folder / 'rows.parquet'))}")
+            schema = ", ".join(f"{spark_name(c.name)} {c.type}" for c in (Column(ROW, "BIGINT"), *columns))
+            (folder / "asked.json").write_text(json.dumps({"schema": schema, "conditions": dict(asked)}))
+            try:
+                run_answers(self.settings, self.pipeline.name, folder)
+            except LakemarkError as error:
+                texts = ", ".join(f"`{text}`" for text in asked.values())
+                raise NotRecomputed(f"only Spark computes {texts}, and it does not: {error}") from error
+            found = sql_text(str(folder / "answers" / "*.parquet"))
+            database.execute(f"CREATE TABLE {answers} AS SELECT * FROM read_parquet({found})")
+        said = ", ".join(f"coalesce(a.{name} = 'true', false) AS {name}" for name in asked)
+        return f"SELECT r.* EXCLUDE ({ROW}), {said} FROM {numbered} r JOIN {answers} a USING ({ROW})"
+
+
+def _unused(database: duckdb.DuckDBPyConnection) -> str:
+    """A name for a new table."""
+    [(tables,)] = database.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
+    return f"_answers_{tables}_{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _folder(settings: Settings) -> Iterator[Path]:
+    """A new folder that Spark reaches, too. It is gone at the end."""
+    folder = shared_folder(settings.lake, "audits") / uuid.uuid4().hex
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,48 @@
+"""Answers an audit's question: which conditions of a pipeline file are true for which records?
+
+The audit decodes records without Spark. Only what a condition in Spark's SQL means, Spark knows best.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.changes.conditions import asked
+from spark_jobs.engine.failures import classed
+
+_ROW = "_row"  # as `include.audit.conditions` names it
+
+
+def answer(spark: SparkSession, pipeline: str, folder: Path) -> None:
+    """Writes the answers beside the question: `answers/*.parquet`, `_row` and a string per condition (see `asked`).
+
+    Args:
+        folder: a folder of the lake, with `asked.json` (`schema` of the rows in Spark's DDL; `conditions`, texts by
+            name) and `rows.parquet`.
+
+    Raises:
+        TerminalError: Spark does not take a condition. RetryableError: Spark does not answer.
+    """
+    question = json.loads((folder / "asked.json").read_text())
+    try:
+        rows = (
+            spark.read.schema(question["schema"])
+            .option("datetimeRebaseMode", "CORRECTED")
+            .parquet(_no_pattern(str(folder / "rows.parquet")))
+        )
+        always = F.col(_ROW).isNotNull()
+        answers = (asked(text, always).alias(name) for name, text in question["conditions"].items())
+        rows.select(_ROW, *answers).write.parquet(f"file://{folder / 'answers'}")
+    except Exception as error:
+        where = f"{pipeline}, the conditions of its file"
+        raise classed(error, pipeline=pipeline, where=where, phase="audit", may_have_landed=False) from error
+
+
+def _no_pattern(path: str) -> str:
+    """A path for a reader that takes some characters for patterns."""
+    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
