@@ -1,7 +1,7 @@
 """One DAG `lakemark__NAME__backfill` for every valid file in include/pipelines/, with a form.
 
 preview -> plan -> chunk (one mapped task for each chunk, restartable one by one) -> finish. Or cancel: it ends an
-earlier backfill.
+earlier backfill. Or discard: it gives up records of the quarantine.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from airflow.sdk.types import DagRunProtocol
 from lakemark_dags import dags_of
 from lakemark_merge_task import MergeTask  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import ON_SPARK, TASKS, asked_by, work_on
+from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, work_on
 
-from include.control.backfill_form import CANCEL, HELP, RANGES, number_to_cancel, request_of
+from include.control.backfill_form import CANCEL, DISCARD, HELP, RANGES, discarded_by, number_to_cancel, request_of
 from include.control.backfill_preview import preview_lines
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
+from include.control.quarantine import Quarantine
 from include.jobs.runner import run_promotion
 from include.pipeline_file import Pipeline
 from include.protocol.json_data import JsonObject
@@ -75,7 +76,7 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
             None,
             type=["null", "string"],
             title="Rule",
-            description="Quarantine: only records that broke this rule; empty: all pending records",
+            description="Quarantine, discard: only records that broke this rule; empty: all pending records",
         ),
         "records_per_chunk": Param(
             None,
@@ -113,7 +114,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         @task.branch
         def choose(params: dict) -> str:
-            return "cancel" if params["what"] == CANCEL else "preview"
+            return {CANCEL: "cancel", DISCARD: "discard"}.get(params["what"], "preview")
 
         @task
         def cancel(params: dict, dag_run: DagRunProtocol) -> list[JsonObject]:
@@ -124,6 +125,15 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 chunks = backfills.cancel(number, asked_by(dag_run))
             return [chunk.to_json() for chunk in chunks]
 
+        @task(doc_md="Marks pending records of the quarantine as not wanted. Safe to clear: none is marked twice.")
+        def discard(params: dict, dag_run: DagRunProtocol) -> int:
+            with work_on(pipeline.name):
+                chosen, reason = discarded_by(params)
+                quarantine = Quarantine.of(backfills.settler, with_bytes=False)
+                number = quarantine.discard(chosen, reason, asked_by(dag_run))
+            answer(f"{number:,} records of the quarantine were discarded")
+            return number
+
         @task.short_circuit(
             doc_md="Says what the backfill would read, in how many chunks, and about how long it takes."
         )
@@ -133,6 +143,8 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             for line in preview_lines(facts):
                 log.info("%s", line)
             get_current_context()["ti"].xcom_push("preview", facts)
+            if params["only_preview"]:
+                answer("\n".join(["Only a preview:", *preview_lines(facts)]))
             return None if params["only_preview"] else facts
 
         @task(doc_md="Records the backfill in the ledger; its chunks never change after that.")
@@ -155,8 +167,8 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 chunks = backfills.finish(record.backfill, promote, by)
             return [c.to_json() for c in chunks]
 
-        previewed, ended = preview(), cancel()
-        choose() >> [previewed, ended]
+        previewed = preview()
+        choose() >> [previewed, cancel(), discard()]
         keys = plan()
         previewed >> keys
         chunks = MergeTask.partial(

@@ -15,7 +15,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.types import DagRunProtocol
 from lakemark_first_come import FIRST_COME
-from lakemark_names import PROBLEM_KEY, SPARK_POOL
+from lakemark_names import ANSWER_KEY, PROBLEM_KEY, SPARK_POOL
 from structlog.contextvars import bind_contextvars
 
 from include.jobs.report import told
@@ -67,6 +67,12 @@ def this_try() -> str:
     mapped = f"/mapped/{ti.map_index}" if ti.map_index is not None and ti.map_index >= 0 else ""
     place = f"dags/{ti.dag_id}/runs/{quote(ti.run_id, safe='')}/tasks/{ti.task_id}{mapped}"
     return f"airflow {place}?try_number={ti.try_number}"
+
+
+def answer(text: str) -> None:
+    """Says something to the person who started the run: it becomes the run's note (lakemark_run_notes.py)."""
+    log.info("%s", text)
+    get_current_context()["ti"].xcom_push(ANSWER_KEY, text)
 
 
 def asked_by(dag_run: DagRunProtocol) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from include.participants.participant import POINT
@@ -84,3 +85,21 @@ class AuditReport:
 
     def to_json(self) -> JsonObject:
         return asdict(self)
+
+    def lines(self, not_recorded: str | None) -> Iterator[str]:
+        """The report for people. Findings may name keys of rows.
+
+        Args:
+            not_recorded: why the ledger does not keep what was seen; None: it does.
+        """
+        yield (
+            f"{self.pipeline}: {self.batches} batches, {self.commits_verified} commits compared, "
+            f"{self.records:,} records, {len(self.findings) or 'no'} findings"
+        )
+        if self.recomputed:
+            yield f"  {self.recomputed}"
+        yield from (f"  {table}" for table in self.tables if table.role != "target" or table.not_recomputed)
+        yield from (f"  on record: {loss}" for loss in self.on_record)
+        yield from (f"  {finding}" for finding in self.findings)
+        if not_recorded is not None:
+            yield f"  the ledger does not keep what this audit has seen: {not_recorded}"

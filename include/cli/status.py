@@ -52,22 +52,8 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
         found = audit_of(settings, pipeline, options.deep)
         told.append((found, record(settings, pipeline, found, who())))
     facts = [{**found.to_json(), "not_recorded": why} for found, why in told]
-    report(options, facts, (line for found, why in told for line in _audit_lines(found, why)))
+    report(options, facts, (line for found, why in told for line in found.lines(why)))
     return 1 if not good or any(found.findings for found, _ in told) else 0
-
-
-def _audit_lines(found: AuditReport, not_recorded: str | None) -> Iterable[str]:
-    yield (
-        f"{found.pipeline}: {found.batches} batches, {found.commits_verified} commits compared, "
-        f"{found.records:,} records, {len(found.findings) or 'no'} findings"
-    )
-    if found.recomputed:
-        yield f"  {found.recomputed}"
-    yield from (f"  {table}" for table in found.tables if table.role != "target" or table.not_recomputed)
-    yield from (f"  on record: {loss}" for loss in found.on_record)
-    yield from (f"  {finding}" for finding in found.findings)
-    if not_recorded is not None:
-        yield f"  the ledger does not keep what this audit has seen: {not_recorded}"
 
 
 def _status_lines(facts: JsonObject) -> Iterable[str]:

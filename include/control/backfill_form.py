@@ -7,18 +7,20 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from include.control.backfill_request import BackfillRequest, Source
+from include.control.quarantine import Chosen
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import OffsetRange
 
 T = TypeVar("T")
-RANGES, TIMES, BATCHES, QUARANTINE, ARCHIVE, NEW_TABLE, CANCEL = (
+RANGES, TIMES, BATCHES, QUARANTINE, ARCHIVE, NEW_TABLE, DISCARD, CANCEL = (
     "offset ranges",
     "a time span",
     "batches",
     "the quarantine",
     "all of the archive",
     "everything, into a new table",
+    "discard quarantined records",
     "cancel a backfill",
 )
 HELP = {
@@ -28,6 +30,7 @@ HELP = {
     QUARANTINE: "pending records are judged again; the good ones are merged",
     ARCHIVE: "every record in it, also those that Kafka has deleted",
     NEW_TABLE: "every record that was ever applied; at the end the new table takes the target's place",
+    DISCARD: "pending records are marked as not wanted; the quarantine keeps them",
     CANCEL: "no more chunks of it can land; what has landed stays",
 }
 
@@ -62,6 +65,14 @@ def number_to_cancel(form: JsonMapping) -> int:
     if form["backfill"] is None:
         raise _wrong("Backfill to cancel", "its number", "nothing")
     return form["backfill"]
+
+
+def discarded_by(form: JsonMapping) -> tuple[Chosen, str]:
+    """The pending records that a person gives up, and why. Raises TerminalError if no reason is given."""
+    if not (form["reason"] or "").strip():
+        raise _wrong("Reason", "why nobody needs these records", "nothing")
+    ranges = [_read("Offset ranges", OffsetRange.parse, text) for text in form["ranges"] or ()]
+    return Chosen(ranges, form.get("rule")), form["reason"].strip()
 
 
 def batch_ids(text: str) -> tuple[int, int]:

@@ -279,4 +279,4 @@ class _Decision:
         started: list[Event] = [self.started] if self.started else []
         if not isinstance(self.plan, NewBatch):
             return started
-        return [*started, BatchPlanned(self.plan.batch, self.plan.stands_on)]
+        return [*started, BatchPlanned(self.plan.batch, self.plan.stands_on, self.plan.lag_records)]

@@ -172,7 +172,8 @@ class Quarantine:
             batch: a replay's chunk, whose marker the commit carries, so that it lands once.
         """
         about = {"resolution": resolution, "replay": replay, "reason": reason, "resolved_by": resolved_by}
-        rows = [{**record, **about, "resolved_at": datetime.now(UTC)} for record in records]
+        now = datetime.now(UTC)  # one moment for all of them: together they are one action
+        rows = [{**record, **about, "resolved_at": now} for record in records]
         if not rows:
             return
         append(

@@ -207,7 +207,7 @@ class QuarantineStates:
         planned: dict[tuple[int, int], Batch] = {}
         for event in self.events:
             match event:
-                case BatchPlanned(batch, _):
+                case BatchPlanned(batch):
                     planned[batch.key] = batch
                 case BatchCommitted():
                     batch = planned[event.generation, event.batch_id]

@@ -13,7 +13,18 @@ from include.protocol.ledger_records import AttemptRecord
 from include.protocol.proofs import Looks, findings_of
 
 State = Literal[  # worst first
-    "broken", "failed", "findings", "retrying", "stale", "running", "paused", "new", "unproven", "ok", "loading"
+    "broken",
+    "failed",
+    "findings",
+    "retrying",
+    "stale",
+    "quarantine",
+    "running",
+    "paused",
+    "new",
+    "unproven",
+    "ok",
+    "loading",
 ]
 STATES: tuple[State, ...] = get_args(State)
 
@@ -30,6 +41,26 @@ class Scheduler:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """What became of the newest committed batch."""
+
+    batch_id: int
+    read: int
+    quarantined: int
+    waiting: int  # records in the quarantine that nobody has resolved, of any batch
+
+    def problem(self, name: str) -> str | None:
+        """Why that is not good: half of the records, or more, were set aside, and nobody has looked after them."""
+        if self.waiting == 0 or self.quarantined == 0 or 2 * self.quarantined < self.read:
+            return None
+        return (
+            f"batch {self.batch_id} set {self.quarantined:,} of its {self.read:,} records aside. What to do: "
+            f"`lakemark quarantine list {name}` says why; correct the source or the pipeline file, then replay or "
+            "discard them"
+        )
+
+
+@dataclass(frozen=True)
 class Health:
     state: State
     why: str = ""  # the problem, and what to do; empty if there is none
@@ -43,6 +74,7 @@ def judge(
     stale_after_seconds: float | None,
     scheduler: Scheduler,
     proofs: Mapping[str, Looks] = MappingProxyType({}),
+    set_aside: SetAside | None = None,
     name: str = "NAME",
 ) -> Health:
     """The health of one pipeline.
@@ -52,6 +84,7 @@ def judge(
         committed_at: when the newest batch was committed, None if none ever was. waiting_seconds: age of the oldest
         record that is not in the table, None if unknown. stale_after_seconds: the highest age that is not stale; None:
         any age. proofs: what audits have seen of every table of the pipeline; no looks at one that was never audited.
+        set_aside: how much of the newest batch is in the quarantine; None: not known.
         name: the pipeline's, for the advice.
     """
     if problem is not None:
@@ -72,6 +105,8 @@ def judge(
         stale = stale_because(waiting_seconds, stale_after_seconds)
         if stale is not None:
             return Health("stale", stale)
+    if set_aside is not None and (aside := set_aside.problem(name)) is not None:
+        return Health("quarantine", aside)
     if scheduler.running:
         return Health("running")
     if scheduler.paused:

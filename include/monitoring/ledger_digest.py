@@ -30,6 +30,19 @@ from include.protocol.ranges import TopicPartition
 
 
 @dataclass(frozen=True)
+class Sums:
+    """What the batches of a generation have done."""
+
+    commits: int = 0
+    records: Mapping[str, int] = field(default_factory=dict)  # sums of the commits' counts
+
+    def plus(self, commit: BatchCommitted) -> Sums:
+        records = Counter(self.records)
+        records.update(commit.counts.to_json() if commit.counts else {})
+        return Sums(self.commits + 1, records)
+
+
+@dataclass(frozen=True)
 class LedgerDigest:
     """A ledger, up to the event before `sequence`."""
 
@@ -38,12 +51,16 @@ class LedgerDigest:
     last: BatchRecord | None = None  # the batch that was planned last in this generation
     last_event_at: datetime | None = None
     commit: BatchCommitted | None = None  # the newest, of any generation
-    commits: int = 0  # of all generations
-    records: Mapping[str, int] = field(default_factory=dict)  # sums of the commits' counts
+    by_generation: Mapping[int, Sums] = field(default_factory=dict)
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next batch starts
     first_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where reading began
     open_backfills: tuple[int, ...] = ()
     proofs: Proofs = field(default_factory=dict)  # the newest looks of audits
+
+    @property
+    def sums(self) -> Sums:
+        """Of the current generation."""
+        return self.by_generation.get(self.generation, Sums())
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -68,12 +85,12 @@ class LedgerDigest:
 class _Digesting:
     def __init__(self, start: LedgerDigest) -> None:
         self._now = start
-        self._records = Counter(start.records)
+        self._sums = dict(start.by_generation)
         self._next = dict(start.next_offsets)
         self._first = dict(start.first_offsets)
 
     def digest(self) -> LedgerDigest:
-        return replace(self._now, records=dict(self._records), next_offsets=self._next, first_offsets=self._first)
+        return replace(self._now, by_generation=dict(self._sums), next_offsets=self._next, first_offsets=self._first)
 
     def add(self, row: JsonMapping) -> None:
         changes: JsonObject = {"sequence": row["sequence"] + 1, "last_event_at": row["recorded_at"]}
@@ -86,7 +103,7 @@ class _Digesting:
             case TopicsStarted() as started:
                 self._next.update(started.start_offsets)
                 self._first = {**started.start_offsets, **self._first}
-            case BatchPlanned(batch, stands_on):
+            case BatchPlanned(batch, stands_on, _):
                 self._next.update({r.topic_partition: r.end_offset for r in batch.ranges})
                 changes["last"] = BatchRecord(batch, stands_on=stands_on)
             case (AttemptStarted() | AttemptEnded()) as event:
@@ -94,8 +111,8 @@ class _Digesting:
                     changes["last"] = now.last.after(event)
             case BatchCommitted() as commit:
                 if now.last is not None and now.last.batch.key == (commit.generation, commit.batch_id):
-                    changes |= {"last": now.last.after(commit), "commit": commit, "commits": now.commits + 1}
-                    self._records.update(commit.counts.to_json() if commit.counts else {})
+                    changes |= {"last": now.last.after(commit), "commit": commit}
+                    self._sums[commit.generation] = self._sums.get(commit.generation, Sums()).plus(commit)
             case BackfillPlanned(backfill):
                 changes["open_backfills"] = (*now.open_backfills, backfill.number)
             case BackfillEnded() as ended:

@@ -1,7 +1,7 @@
 """All pipelines at a glance, kept up to date in the background while somebody looks.
 
 Ledgers are read when they have changed. Kafka is asked once for all pipelines of the same brokers. The first look at
-500 pipelines takes seconds: until its end callers get what is known so far.
+500 pipelines takes seconds: until its end callers get what is known so far. Everything says when it was seen.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from include.control.coordinator import Coordinator
+from include.control.quarantine import Quarantine
+from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.monitoring.ledger_digest import LedgerDigest
+from include.monitoring.ledger_pages import LedgerPages
 from include.monitoring.ledger_reader import LedgerReader
 from include.pipeline_file import Pipeline, load_pipelines, pipeline_files
 from include.pipeline_file.loading import changed_at
@@ -30,19 +35,40 @@ _LOOK_SECONDS = 2.0  # from the end of a look to the next one
 _WATCHED_SECONDS = 30.0  # without a request for this time, the looking ends
 _KAFKA_TIMEOUT_SECONDS = 5.0
 _KAFKA_AGAIN_SECONDS = 30.0  # brokers that did not answer are left alone for this time
+_COUNTING_SECONDS = 1.0  # of a look, to count quarantines
+_COUNTING_SHARE = 10.0  # a pipeline's quarantine is counted again after ten times as long as it took
+
+
+@dataclass(frozen=True)
+class QuarantineCount:
+    """What the quarantine of a pipeline holds, by record: one that was set aside twice counts once."""
+
+    waiting: int
+    ever: int
+    at: float  # when it was counted
+    of: tuple[object, ...]  # what it was counted from: it holds until that changes
+    again_at: float  # not before
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A pipeline as it was seen last; None for what has not been seen yet, or cannot be."""
+    """A pipeline as it was seen last; None for what has not been seen yet, or cannot be. Times are in seconds since
+    1970."""
 
     pipeline: Pipeline
     digest: LedgerDigest | None = None
+    ledger_at: float | None = None  # when the ledger was looked at
     problem: str | None = None  # why the ledger cannot be read
     extents: Mapping[TopicPartition, PartitionExtent] | None = None  # what Kafka holds
+    kafka_at: float | None = None  # when Kafka said so
     kafka_problem: str | None = None
-    waiting: tuple[OffsetRange, ...] = ()  # what is not in the table
-    oldest_waiting: float | None = None  # timestamp of its first record, in seconds since 1970
+    oldest: tuple[tuple[int, ...], float | None] = ((), None)  # where waiting ranges start; their first record's time
+    quarantine: QuarantineCount | None = None
+
+    @cached_property
+    def waiting(self) -> tuple[OffsetRange, ...]:
+        """The ranges that Kafka holds and no committed batch has read."""
+        return tuple(_waiting(self))
 
     @property
     def lag_records(self) -> int | None:
@@ -54,7 +80,9 @@ class Seen:
         """Age of the oldest record that waits, 0 if none does."""
         if self.lag_records is None:
             return None
-        return max(0.0, now - self.oldest_waiting) if self.oldest_waiting is not None else 0.0
+        starts, oldest = self.oldest
+        is_known = starts == _starts(self.waiting) and oldest is not None
+        return max(0.0, now - oldest) if is_known and oldest is not None else 0.0
 
 
 class Overview:
@@ -85,9 +113,9 @@ class Overview:
         """One pipeline; None if there is no valid file of that name."""
         return next((seen for seen in self.pipelines() if seen.pipeline.name == name), None)
 
-    def reader(self, pipeline: Pipeline) -> LedgerReader:
-        """A reader for pages of the pipeline's ledger. The background thread has its own, for the digest."""
-        return LedgerReader(Tables.of(self._settings, pipeline).ledger)
+    def pages(self, seen: Seen) -> LedgerPages:
+        """Pages of the pipeline's ledger, up to what was seen."""
+        return LedgerPages(Tables.of(self._settings, seen.pipeline).ledger, seen.digest or LedgerDigest())
 
     @property
     def broken(self) -> Sequence[PipelineFileError]:
@@ -104,6 +132,7 @@ class Overview:
             groups.setdefault(client_key(seen.pipeline.source), []).append(name)
         for connection, names in groups.items():
             self._ask_kafka(connection, names)
+        self._count_quarantines()
 
     def _keep_looking(self) -> None:
         while time.monotonic() - self._asked_at < _WATCHED_SECONDS:
@@ -126,11 +155,45 @@ class Overview:
 
     def _with_ledger(self, seen: Seen) -> Seen:
         ledger = Tables.of(self._settings, seen.pipeline).ledger
-        reader = self._readers.setdefault(ledger, LedgerReader(ledger))
+        reader, now = self._readers.setdefault(ledger, LedgerReader(ledger)), time.time()
         try:
-            return replace(seen, digest=reader.digest(), problem=None)
+            return replace(seen, digest=reader.digest(), ledger_at=now, problem=None)
         except LakemarkError as error:
-            return replace(seen, digest=None, problem=str(error))
+            return replace(seen, digest=None, ledger_at=now, problem=str(error))
+
+    def _count_quarantines(self) -> None:
+        """Counts what has changed, the longest known first, until the time for it is up."""
+        until = time.monotonic() + _COUNTING_SECONDS
+        for name, seen in sorted(
+            self._seen.items(), key=lambda item: item[1].quarantine.at if item[1].quarantine else 0
+        ):
+            self._seen[name] = self._with_quarantine(seen)
+            if time.monotonic() > until:
+                return
+
+    def _with_quarantine(self, seen: Seen) -> Seen:
+        """The quarantine is counted again when the ledger or its tables have changed."""
+        tables, before, now = Tables.of(self._settings, seen.pipeline), seen.quarantine, time.time()
+        if seen.digest is None:
+            return seen
+        aside = log_store_of(tables.quarantine).changed_at()
+        of = (seen.digest.sequence, aside, log_store_of(tables.resolutions).changed_at())
+        if before is not None and before.of == of:
+            return replace(seen, quarantine=replace(before, at=now))
+        if before is not None and now < before.again_at:
+            return seen
+        waiting = ever = 0
+        if aside is not None:
+            try:
+                rows = Quarantine.of(Coordinator(self._settings, seen.pipeline), with_bytes=False).summary()
+            except LakemarkError as error:
+                log.warning("the quarantine of %s cannot be counted: %s", seen.pipeline.name, error)
+                return seen  # as it was: the page says how old that is
+            waiting = sum(row["pending"] for row in rows)
+            ever = waiting + sum(row["replayed"] + row["discarded"] + row["applied"] for row in rows)
+        ended = time.time()
+        count = QuarantineCount(waiting, ever, now, of, again_at=ended + _COUNTING_SHARE * (ended - now))
+        return replace(seen, quarantine=count)
 
     def _ask_kafka(self, connection: ClientKey, names: list[str]) -> None:
         source = self._seen[names[0]].pipeline.source
@@ -169,7 +232,7 @@ class _Brokers:
 
 
 def _without_kafka(seen: Seen, error: LakemarkError) -> Seen:
-    return replace(seen, extents=None, kafka_problem=f"{error.what}: {error.found}")
+    return replace(seen, extents=None, kafka_at=time.time(), kafka_problem=f"{error.what}: {error.found}")
 
 
 def _with_extents(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent]) -> Seen:
@@ -177,23 +240,24 @@ def _with_extents(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent])
     source = seen.pipeline.source
     missing = sorted(set(source.topics) - {tp.topic for tp in extents})
     problem = f"there is no topic {', '.join(missing)}" if missing else None
-    waiting = tuple(_waiting(seen, extents))
-    oldest = seen.oldest_waiting
-    if not waiting:
-        oldest = None
-    elif [r.start_offset for r in waiting] != [r.start_offset for r in seen.waiting]:
-        try:
-            oldest = oldest_timestamp(seen.pipeline.source, waiting)
-        except LakemarkError as error:
-            oldest, problem = None, f"{error.what}: {error.found}"
-    return replace(seen, extents=extents, kafka_problem=problem, waiting=waiting, oldest_waiting=oldest)
+    found = replace(seen, extents=extents, kafka_at=time.time(), kafka_problem=problem)
+    if _starts(found.waiting) == found.oldest[0]:
+        return found
+    try:
+        first = oldest_timestamp(source, found.waiting) if found.waiting else None
+    except LakemarkError as error:
+        return replace(found, kafka_problem=f"{error.what}: {error.found}")
+    return replace(found, oldest=(_starts(found.waiting), first))
 
 
-def _waiting(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent]) -> Iterable[OffsetRange]:
-    """The ranges that Kafka holds and no committed batch has read."""
+def _starts(waiting: Sequence[OffsetRange]) -> tuple[int, ...]:
+    return tuple(r.start_offset for r in waiting)
+
+
+def _waiting(seen: Seen) -> Iterator[OffsetRange]:
     committed = seen.digest.committed_offsets if seen.digest else {}
     latest = seen.pipeline.source.start == "latest"
-    for tp, extent in sorted(extents.items()):
+    for tp, extent in sorted((seen.extents or {}).items()):
         # A partition that no batch has begun waits from its first record on; with `start: latest` it does not wait yet.
         start = committed.get(tp, extent.end_offset if latest else extent.log_start_offset)
         if start < extent.end_offset:

@@ -56,6 +56,23 @@ def proofs_and_repairs(settings: Settings, pipeline: Pipeline) -> JsonObject:
         return {**facts, "mends": [], "problem": str(error)}
 
 
+def discards(settings: Settings, pipeline: Pipeline, limit: int) -> list[JsonObject]:
+    """The newest times at which a person discarded records: at (ISO 8601), records, reason, resolved_by.
+
+    Raises:
+        TableDamaged: see `open_table`.
+    """
+    table = open_table(Tables.of(settings, pipeline).resolutions)
+    if table is None:
+        return []
+    found = query(
+        table,
+        "select resolved_at, count(*) as records, reason, resolved_by from t where resolution = 'discarded' "
+        f"group by resolved_at, reason, resolved_by order by resolved_at desc limit {int(limit)}",
+    )
+    return [{**row, "at": row.pop("resolved_at").isoformat()} for row in found]
+
+
 def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> JsonObject:
     """The results of suites for the newest batches, oldest first: `judgements` (at, generation and batch_id, or
     table_version where the table was judged, outcome, broken) and the last one's `rules` (rule, policy, success,

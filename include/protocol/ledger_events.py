@@ -79,6 +79,7 @@ class BatchPlanned:
     batch: Batch
     # Where all other tables stood when it was planned; it is landed on top of that. None of its attempts had begun yet.
     stands_on: Positions = field(default_factory=dict)
+    left: int | None = None  # records that the source held beyond it, at most; None: a Lakemark from before planned it
 
 
 @dataclass(frozen=True)

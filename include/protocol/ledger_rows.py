@@ -58,7 +58,7 @@ def to_row(event: Event) -> JsonObject:
             }
             return _row("topics_started", event.generation, event.next_batch_id, details)
         case BatchPlanned(batch):
-            details = {**batch.to_json(), "stands_on": positions_to_json(event.stands_on)}
+            details = {**batch.to_json(), "stands_on": positions_to_json(event.stands_on), "left": event.left}
             return _row("planned", batch.generation, batch.batch_id, details)
         case AttemptStarted():
             details = {"host": event.host, "started_by": event.started_by}
@@ -107,7 +107,8 @@ def from_row(row: JsonMapping) -> Event:
             starts = offsets_from_json(details["start_offsets"])
             return TopicsStarted(*key, **{**details, "start_offsets": starts})
         case "planned":
-            return BatchPlanned(Batch.from_json(details), positions_from_json(details.get("stands_on")) or {})
+            stands_on = positions_from_json(details.get("stands_on")) or {}
+            return BatchPlanned(Batch.from_json(details), stands_on, details.get("left"))
         case "attempt_started":
             return AttemptStarted(*key, row["attempt_id"], **details)
         case "attempt_ended":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from airflow.models.asset import AssetModel, DagScheduleAssetReference
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.utils.state import DagRunState
@@ -28,3 +29,16 @@ def schedulers(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]
     return {
         dag_id: Scheduler(is_paused, dag_id in running, *failed.get(dag_id, ())) for dag_id, is_paused in paused.items()
     }
+
+
+def consumers(session: Session, uris: Sequence[str]) -> dict[str, list[str]]:
+    """The DAGs whose schedule waits for tables, by the table."""
+    waiting = (
+        select(AssetModel.uri, DagScheduleAssetReference.dag_id)
+        .join(DagScheduleAssetReference, DagScheduleAssetReference.asset_id == AssetModel.id)
+        .where(AssetModel.uri.in_(uris))
+    )
+    found: dict[str, list[str]] = {}
+    for uri, dag_id in session.execute(waiting):
+        found.setdefault(uri, []).append(dag_id)
+    return found

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakemark_names import DAG_PREFIX
 
-from include.monitoring.health import Scheduler, judge
+from include.monitoring.health import Scheduler, SetAside, judge
 from include.monitoring.overview import Seen
 from include.participants.catalog import Catalog
 from include.pipeline_file.schedule import in_words
@@ -17,9 +17,9 @@ from include.protocol.ranges import TopicPartition
 
 
 def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
-    """The data of a pipeline in the list."""
-    pipeline, digest = found.pipeline, found.digest
-    lag_seconds = found.lag_seconds(time.time())
+    """The data of a pipeline in the list. `ages` says how old each source's part is; Airflow is asked now."""
+    pipeline, digest, now = found.pipeline, found.digest, time.time()
+    lag_seconds = found.lag_seconds(now)
     last = digest.last if digest else None
     attempt = _last_attempt(found)
     stale = pipeline.stale_after_minutes
@@ -31,10 +31,12 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         stale_after_seconds=None if stale is None else stale * 60,
         scheduler=scheduler,
         proofs={name: digest.proofs.get(name, {}) for name in Catalog.of(pipeline).names} if digest else {},
+        set_aside=_set_aside(found),
         name=pipeline.name,
     )
     # Airflow knows about a failure before the ledger has been read.
     loading = digest is None and health.state != "failed" and found.problem is None
+    quarantine = found.quarantine
     return {
         "name": pipeline.name,
         "description": pipeline.description,
@@ -43,6 +45,7 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         "schedule": in_words(pipeline.schedule),
         "state": "loading" if loading else health.state,
         "why": health.why,
+        "paused": scheduler.paused,
         "failed_run": scheduler.failed_run,
         "kafka_problem": found.kafka_problem,
         "lag_records": found.lag_records,
@@ -52,10 +55,19 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         "pending": bool(digest and digest.pending),
         "committed_at": digest.commit.committed_at if digest and digest.commit else None,
         "table_version": digest.commit.table_version if digest and digest.commit else None,
-        "commits": digest.commits if digest else 0,
-        "quarantined": digest.records.get("quarantined", 0) if digest else 0,
+        "commits": digest.sums.commits if digest else 0,
+        "quarantine": None if quarantine is None else {"waiting": quarantine.waiting, "ever": quarantine.ever},
         "open_backfills": digest.open_backfills if digest else (),
+        "ages": {
+            "ledger": _age(found.ledger_at, now),
+            "kafka": _age(found.kafka_at, now),
+            "quarantine": _age(quarantine.at if quarantine else None, now),
+        },
     }
+
+
+def _age(at: float | None, now: float) -> float | None:
+    return None if at is None else max(0.0, now - at)
 
 
 def _last_attempt(found: Seen) -> AttemptRecord | None:
@@ -66,6 +78,14 @@ def _last_attempt(found: Seen) -> AttemptRecord | None:
 def _committed_at(found: Seen) -> datetime | None:
     commit = found.digest.commit if found.digest else None
     return datetime.fromisoformat(commit.committed_at) if commit and commit.committed_at else None
+
+
+def _set_aside(found: Seen) -> SetAside | None:
+    commit = found.digest.commit if found.digest else None
+    if commit is None or commit.counts is None or found.quarantine is None:
+        return None
+    counts = commit.counts
+    return SetAside(commit.batch_id, counts.read, counts.quarantined, waiting=found.quarantine.waiting)
 
 
 def partition_facts(found: Seen, tp: TopicPartition) -> JsonObject:

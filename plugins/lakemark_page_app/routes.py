@@ -8,7 +8,7 @@ as the user who is logged in).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import lakemark_connections  # noqa: F401, makes them known
 from airflow.api_fastapi.app import get_auth_manager
@@ -23,16 +23,29 @@ from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
 from lakemark_page_app.facts import partition_facts, summary
 from starlette.middleware.base import RequestResponseEndpoint
 
+from include.control.backfill_form import request_of
+from include.control.backfill_preview import preview_lines
+from include.control.backfills import Backfills
+from include.control.coordinator import Coordinator
+from include.monitoring import data_look
 from include.monitoring.health import STATES, Scheduler
 from include.monitoring.overview import Overview, Seen
-from include.monitoring.tables import newest_versions, proofs_and_repairs, quality_over_time, quarantine_by_reason
-from include.protocol.errors import LakemarkError
+from include.monitoring.tables import (
+    discards,
+    newest_versions,
+    proofs_and_repairs,
+    quality_over_time,
+    quarantine_by_reason,
+)
+from include.monitoring.timeline import timeline
+from include.participants.catalog import Catalog
+from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 FILES = Path(__file__).parent / "files"
 BATCHES_MAX = 200  # in one answer
-JUDGEMENTS_MAX = 60
+JUDGEMENTS_MAX, ROWS_MAX, EXAMPLES_MAX, LINES_MAX = 60, 20, 20, 50
 _SETTINGS = Settings.from_environment()
 _OVERVIEW = Overview(_SETTINGS)
 _SAFE = {
@@ -87,7 +100,7 @@ async def safe(request: Request, call_next: RequestResponseEndpoint) -> Response
 @app.exception_handler(LakemarkError)
 async def told(request: Request, error: LakemarkError) -> Response:
     """Answers for a table or a ledger that cannot be read: the page shows the problem in its place."""
-    return JSONResponse({"detail": str(error)}, 503)
+    return JSONResponse({"detail": str(error)}, 400 if isinstance(error, TerminalError) else 503)
 
 
 @app.get("/")
@@ -96,9 +109,9 @@ def page() -> FileResponse:
 
 
 @app.get("/files/{file}")
-def file(
-    file: Literal["page.js", "page.css", "dom.js", "list.js", "pipeline.js", "drawing.js", "actions.js", "icon.svg"],
-) -> FileResponse:
+def file(file: str) -> FileResponse:
+    if file not in {path.name for path in FILES.iterdir()}:
+        raise HTTPException(404, "there is no such file")
     return FileResponse(FILES / file)
 
 
@@ -115,28 +128,78 @@ def pipelines(user: GetUserDep, session: SessionDep) -> JsonObject:
 
 
 @app.get("/api/pipelines/{name}", dependencies=[Depends(may_read)])
-def pipeline(found: SeenDep, session: SessionDep) -> JsonObject:
-    """One pipeline: its summary, every partition's extent, generations and backfills."""
+def pipeline(
+    found: SeenDep,
+    session: SessionDep,
+    before: Annotated[int | None, Query(ge=0)] = None,
+    limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 40,
+) -> JsonObject:
+    """One pipeline, from one snapshot: its summary, every partition's extent, generations, backfills, and the batches
+    of the current generation below `before`, newest first."""
     dag_id = DAG_PREFIX + found.pipeline.name
-    reader, digest = _OVERVIEW.reader(found.pipeline), found.digest
+    pages, digest = _OVERVIEW.pages(found), found.digest
     partitions = sorted({*(found.extents or {}), *(digest.next_offsets if digest else {})})
     return summary(found, airflow_state.schedulers(session, [dag_id]).get(dag_id, Scheduler())) | {
-        "records": digest.records if digest else {},
+        "records": dict(digest.sums.records) if digest else {},
         "partitions": [partition_facts(found, tp) for tp in partitions],
-        "generations": reader.generations(),
-        "backfills": reader.backfills(),
+        "generations": pages.generations(),
+        "backfills": pages.backfills(),
+        "batches": pages.batches(before, limit),
     }
 
 
-@app.get("/api/pipelines/{name}/batches", dependencies=[Depends(may_read)])
-def batches(
-    found: SeenDep,
-    before: Annotated[int | None, Query(ge=0)] = None,
-    limit: Annotated[int, Query(ge=1, le=BATCHES_MAX)] = 40,
-) -> list[JsonObject]:
-    """Batches of the current generation below `before`, newest first."""
-    generation = found.digest.generation if found.digest else 1
-    return _OVERVIEW.reader(found.pipeline).batches(generation, before, limit)
+@app.get("/api/pipelines/{name}/trends", dependencies=[Depends(may_read)])
+def trends(found: SeenDep, hours: Annotated[int, Query(ge=1, le=24 * 30)] = 24) -> JsonObject:
+    """How the pipeline did over time."""
+    return _OVERVIEW.pages(found).trend(hours)
+
+
+@app.get("/api/pipelines/{name}/timeline", dependencies=[Depends(may_read)])
+def history(found: SeenDep) -> list[JsonObject]:
+    """What people did, and what went wrong, newest first."""
+    rows = _OVERVIEW.pages(found).actions_and_errors(LINES_MAX)
+    return timeline(rows, discards(_SETTINGS, found.pipeline, LINES_MAX), LINES_MAX)
+
+
+@app.get("/api/pipelines/{name}/columns", dependencies=[Depends(may_read)])
+def columns(found: SeenDep) -> JsonObject:
+    return data_look.columns_of(_SETTINGS, found.pipeline)
+
+
+@app.get("/api/pipelines/{name}/rows", dependencies=[Depends(may_read_records)])
+def rows(found: SeenDep) -> JsonObject:
+    """The newest rows of the target."""
+    return data_look.newest(_SETTINGS, found.pipeline, ROWS_MAX)
+
+
+@app.get("/api/pipelines/{name}/compare", dependencies=[Depends(may_read_records)])
+def compare(found: SeenDep, before: Annotated[int, Query(ge=0)], after: Annotated[int, Query(ge=0)]) -> JsonObject:
+    """What differs between two versions of the target."""
+    versions = data_look.Versions(before, after)
+    return data_look.compare(_SETTINGS, found.pipeline, versions, EXAMPLES_MAX)
+
+
+@app.get("/api/pipelines/{name}/lineage", dependencies=[Depends(may_read)])
+def lineage(found: SeenDep, session: SessionDep) -> JsonObject:
+    """Where the pipeline's data comes from, which tables it writes, and which DAGs wait for them."""
+    of, written = found.pipeline, Catalog.of(found.pipeline).participants
+    tables = [{"name": p.name, "table": f"lake://{p.path}", "in_words": p.in_words} for p in written]
+    return {
+        "topics": sorted({tp.topic for tp in found.extents or {}}) or list(of.source.topics),
+        "references": dict(of.transform.references) if of.transform else {},
+        "transform": of.transform.file if of.transform else None,
+        "tables": tables,
+        "consumers": airflow_state.consumers(session, [table["table"] for table in tables]),
+    }
+
+
+@app.post("/api/pipelines/{name}/preview", dependencies=[Depends(may_read)])
+def preview(found: SeenDep, form: JsonObject) -> JsonObject:
+    """What a backfill with this form would read. It writes nothing."""
+    fields = ("ranges", "since", "until", "batches", "rule", "records_per_chunk")
+    asked = request_of({"source": "kafka", **dict.fromkeys(fields), **form})
+    facts = Backfills(Coordinator(_SETTINGS, found.pipeline)).preview(asked)
+    return {"lines": list(preview_lines(facts))}
 
 
 @app.get("/api/pipelines/{name}/quarantine", dependencies=[Depends(may_read_records)])

@@ -1,32 +1,55 @@
-// Actions: each starts a DAG through Airflow's API, as the user who is logged in, and opens its run.
+// Actions: each asks Airflow's API, as the user who is logged in. Most start a DAG, and open its run.
 
-import { airflowLink, ask, h, visit } from "./dom.js";
+import { airflowLink, h, send, visit } from "./dom.js";
 
+const AIRFLOW = "../api/v2/dags/";
 const BACKFILL = {
   batches: { what: "batches", label: "Batches", hint: "3-7, first and last inclusive" },
   ranges: { what: "offset ranges", label: "Offset ranges", hint: "orders-0:100-200, END exclusive; one per line" },
-  span: { what: "a time span", label: "A time span", hint: "" },
+  span: { what: "a time span", label: "A time span", hint: "in your own time zone" },
 };
 
-export function actions(facts, batch) {
-  const reset = `${facts.dag_id}__reset`, backfill = `${facts.dag_id}__backfill`;
+export function actions(view) {
+  const { facts, chosen } = view;
+  const button = (key, text, click) => h("button", { type: "button", "data-key": key, click }, text);
   return h("div", { class: "actions" },
-    h("button", { type: "button", "data-key": "backfill", click: () => askBackfill(backfill, batch) },
-      batch ? `Backfill batch ${batch.batch_id} …` : "Backfill …"),
-    h("button", { type: "button", "data-key": "replay", click: () => askReplay(backfill) }, "Replay quarantine …"),
-    h("button", { type: "button", "data-key": "reset", click: () => askReset(reset, facts.name) }, "Reset …"),
+    button("run", "Run now", () => askRun(view)),
+    button("pause", facts.paused ? "Unpause" : "Pause", () => askPause(view)),
+    button("backfill", chosen.batch === null ? "Backfill …" : `Backfill batch ${chosen.batch} …`,
+      () => askBackfill(view, chosen.batch === null ? {} : { batches: `${chosen.batch}-${chosen.batch}` })),
+    button("replay", "Replay quarantine …", () => askReplay(view)),
+    button("discard", "Discard …", () => askDiscard(view)),
+    button("audit", "Audit …", () => askAudit(view)),
+    button("reset", "Reset …", () => askReset(view)),
     airflowLink(`dags/${facts.dag_id}`, { class: "button" }, "Runs"));
 }
 
-function askBackfill(dagId, batch) {
+function askRun(view) {
+  dialog("Run now", "Start", view, {
+    about: [h("p", {}, "Starts a run: it merges all that waits in Kafka now."),
+      view.facts.paused && h("p", { class: "note" }, "The DAG is paused: the run waits until somebody unpauses it.")],
+    dagId: view.facts.dag_id, conf: () => ({}),
+  });
+}
+
+function askPause(view) {
+  const { facts } = view, { paused } = facts;
+  dialog(paused ? "Unpause" : "Pause", paused ? "Unpause" : "Pause", view, {
+    about: [h("p", {}, paused ? "Runs start again by the schedule." : "No run starts by itself any more. A run that is active goes on to its end.")],
+    dagId: facts.dag_id,
+    act: () => send(AIRFLOW + encodeURIComponent(facts.dag_id), "PATCH", { is_paused: !paused }),
+  });
+}
+
+/** Args: given: what the form begins with: `batches`, a text; or `ranges`, texts. */
+export function askBackfill(view, given = {}) {
   const kind = h("select", { name: "kind", change: show }, Object.entries(BACKFILL).map(([value, k]) => h("option", { value }, k.label)));
   const text = h("textarea", { name: "text", rows: 2, required: true, "aria-label": "Which" });
-  if (batch) text.value = `${batch.batch_id}-${batch.batch_id}`;
+  if (given.ranges) kind.value = "ranges";
+  text.value = given.ranges?.join("\n") ?? given.batches ?? "";
   const since = h("input", { type: "datetime-local", name: "since" }), until = h("input", { type: "datetime-local", name: "until" });
   const span = h("div", { hidden: true }, field("From, inclusive", since), field("To, exclusive; empty: now", until));
   const hint = h("p", { class: "quiet" });
-  const preview = h("input", { type: "checkbox", name: "preview" });
-  const reason = h("input", { name: "reason", maxlength: 500 });
 
   function show() {
     const byTime = kind.value === "span";
@@ -37,62 +60,140 @@ function askBackfill(dagId, batch) {
   }
   show();
   const moment = (input) => (input.value ? new Date(input.value).toISOString() : null);
-  dialog("Backfill", "Start", dagId, [field("What", kind), text, span, hint,
-    h("label", { class: "check" }, preview, " Only preview: say what would be read, and stop"), field("Reason, for the ledger", reason)],
-  () => ({
-    what: BACKFILL[kind.value].what,
-    ...(kind.value === "batches" && { batches: text.value.trim() }),
-    ...(kind.value === "ranges" && { ranges: text.value.split(/\s+/).filter(Boolean) }),
-    ...(kind.value === "span" && { since: moment(since), until: moment(until) }),
-    only_preview: preview.checked,
-    reason: reason.value || null,
-  }));
+  dialog("Backfill", "Start", view, {
+    about: [field("What", kind), text, span, hint], reason: {}, preview: true, dagId: `${view.facts.dag_id}__backfill`,
+    conf: () => ({
+      what: BACKFILL[kind.value].what,
+      ...(kind.value === "batches" && { batches: text.value.trim() }),
+      ...(kind.value === "ranges" && { ranges: text.value.split(/\s+/).filter(Boolean) }),
+      ...(kind.value === "span" && { since: moment(since), until: moment(until) }),
+    }),
+  });
 }
 
-function askReplay(dagId) {
-  const rule = h("input", { name: "rule" }), reason = h("input", { name: "reason", maxlength: 500 });
-  const preview = h("input", { type: "checkbox", name: "preview" });
-  dialog("Replay the quarantine", "Start", dagId, [
-    h("p", {}, "Pending records are decoded and judged again, by the current pipeline file and suite. Good records are merged, but never over newer rows. The others stay pending."),
-    field("Only records that broke this rule (empty: all)", rule),
-    h("label", { class: "check" }, preview, " Only preview: say how many records these are, and stop"), field("Reason, for the ledger", reason)],
-  () => ({ what: "the quarantine", rule: rule.value.trim() || null, only_preview: preview.checked, reason: reason.value || null }));
+function askReplay(view) {
+  const rule = h("input", { name: "rule" });
+  dialog("Replay the quarantine", "Start", view, {
+    about: [
+      h("p", {}, "Pending records are decoded and judged again, by the current pipeline file and suite. Good records are merged, but never over newer rows. The others stay pending."),
+      field("Only records that broke this rule (empty: all)", rule)],
+    reason: {}, preview: true, dagId: `${view.facts.dag_id}__backfill`,
+    conf: () => ({ what: "the quarantine", rule: rule.value.trim() || null }),
+  });
 }
 
-function askReset(dagId, name) {
+function askDiscard(view) {
+  const rule = h("input", { name: "rule" });
+  const ranges = h("textarea", { name: "ranges", rows: 2 });
+  dialog("Discard quarantined records", "Discard", view, {
+    about: [
+      h("p", {}, "Pending records are marked as not wanted: nothing replays them. The quarantine keeps them, with your name and reason."),
+      field("Only records that broke this rule (empty: all that wait)", rule),
+      field("Only these offsets, like orders-0:100-200 (empty: all)", ranges)],
+    reason: { required: true }, preview: true, dagId: `${view.facts.dag_id}__backfill`,
+    conf: () => ({ what: "discard quarantined records", rule: rule.value.trim() || null, ranges: ranges.value.split(/\s+/).filter(Boolean) }),
+    previewed: (conf) => ({ ...conf, what: "the quarantine" }), // the same records
+  });
+}
+
+function askAudit(view) {
+  const deep = h("input", { type: "checkbox", name: "deep" });
+  dialog("Audit", "Start", view, {
+    about: [h("p", {}, "Proves from Kafka, the ledger and the tables' logs that every batch was applied once, and adds up. The run's note says what was found."),
+      h("label", { class: "check" }, deep, " Deep: compute the tables again from Kafka's records, and compare every row")],
+    dagId: `${view.facts.dag_id}__audit`, conf: () => ({ deep: deep.checked }),
+  });
+}
+
+function askReset(view) {
+  const { name, dag_id: dagId } = view.facts;
   const from = h("input", { name: "from", value: "committed", required: true, pattern: "committed|earliest|[0-9]+" });
-  const reason = h("input", { name: "reason", required: true, maxlength: 500 });
   const sure = h("input", { name: "sure", required: true, pattern: name.replaceAll(/[^a-z0-9_]/g, "") });
-  dialog("Reset", "Begin a new generation", dagId, [
-    h("p", {}, "Begins a new generation. Nothing of the current generation can land any more. Reading goes on from where you choose. Rows stay."),
-    field("Read on from: committed, earliest, or a batch's id", from), field("Reason, for the ledger", reason), field(`Type ${name} to confirm`, sure)],
-  () => ({ from: from.value, reason: reason.value }));
+  dialog("Reset", "Begin a new generation", view, {
+    about: [
+      h("p", {}, "Begins a new generation. Nothing of the current generation can land any more. Reading goes on from where you choose. Rows stay."),
+      field("Read on from: committed, earliest, or a batch's id", from), field(`Type ${name} to confirm`, sure)],
+    reason: { required: true }, dagId: `${dagId}__reset`, conf: () => ({ from: from.value }),
+  });
 }
 
-function dialog(title, verb, dagId, fields, conf) {
-  const problem = h("p", { class: "problem", role: "alert", hidden: true });
-  const box = h("dialog", { "aria-label": title, close: () => box.remove() });
-  const start = h("button", { class: "primary" }, verb);
-  const form = h("form", { submit: send }, h("h2", {}, title), fields, problem,
-    h("p", { class: "buttons" }, start, h("button", { type: "button", click: () => box.close() }, "Cancel"),
-      airflowLink(`dags/${dagId}`, { class: "quiet" }, "Airflow's own form")));
+export function cancelBackfill(view, backfill) {
+  dialog(`Cancel backfill ${backfill.number}`, "Cancel the backfill", view, {
+    about: [h("p", {}, "No more chunks of it can land. What has landed stays.")],
+    reason: {}, dagId: `${view.facts.dag_id}__backfill`, conf: () => ({ what: "cancel a backfill", backfill: backfill.number }),
+  });
+}
 
-  async function send(event) {
-    event.preventDefault();
-    start.disabled = true;
+/** Runs the chunks that have not landed again: their tasks, of the backfill's own run, and those that follow them. */
+export function resumeBackfill(view, backfill) {
+  const dagId = `${view.facts.dag_id}__backfill`, [by, runId] = backfill.requested_by.split(" ");
+  const isAirflows = by === "airflow" && runId;
+  const waiting = backfill.chunks.flatMap(([landed], n) => (landed ? [] : [["chunk", n]]));
+  dialog(`Resume backfill ${backfill.number}`, "Resume", view, {
+    about: isAirflows
+      ? [h("p", {}, "Runs the chunks that have not landed again. What has landed is not applied twice.")]
+      : [h("p", {}, "A command planned this backfill, so no run of Airflow's has its chunks. This runs the rest:"),
+        h("pre", {}, `lakemark backfill ${view.name} --resume ${backfill.number}`)],
+    dagId, run: isAirflows ? runId : null,
+    act: isAirflows && (() => send(`${AIRFLOW}${encodeURIComponent(dagId)}/clearTaskInstances`, "POST",
+      { dry_run: false, dag_run_id: runId, task_ids: waiting.length ? waiting : ["finish"], only_failed: false,
+        include_downstream: true, reset_dag_runs: true })),
+  });
+}
+
+/** A form in a dialog.
+    Args: about: what stands in it. reason: a field for the ledger's reason, if given. preview: whether what would be read
+    can be seen first. dagId, conf: the DAG that is started, and its form. act: what is done instead; the page stays.
+    run: the run that it opens then. */
+function dialog(title, verb, view, { about, reason, preview, dagId, conf, previewed = (form) => form, act, run }) {
+  const problem = h("p", { class: "problem", role: "alert", hidden: true });
+  const seen = h("pre", { class: "preview", hidden: true, "aria-label": "Preview", "aria-live": "polite" });
+  const box = h("dialog", { "aria-label": title, close: () => box.remove() });
+  const why = reason && h("input", { name: "reason", maxlength: 500, required: reason.required === true });
+  const start = h("button", { class: "primary" }, verb), canAct = act || conf;
+  const look = preview && h("button", { type: "button", click: showPreview }, "Preview");
+  const form = h("form", { submit: go }, h("h2", {}, title), about, why && field("Reason, for the ledger", why), seen, problem,
+    h("p", { class: "buttons" }, canAct && start, look, h("button", { type: "button", click: () => box.close() }, canAct ? "Cancel" : "Close"),
+      conf && airflowLink(`dags/${dagId}`, { class: "quiet" }, "Airflow's own form")));
+
+  async function attempt(button, work) {
+    button.disabled = true;
+    problem.hidden = true;
     try {
-      const run = await ask(`../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`, {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ logical_date: null, conf: conf() }),
-      });
-      visit(new URL(`../dags/${dagId}/runs/${encodeURIComponent(run.dag_run_id)}`, new URL(".", location.href)).href);
+      await work();
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
-      start.disabled = false;
     }
+    button.disabled = false;
   }
+
+  function showPreview() {
+    return attempt(look, async () => {
+      const { lines } = await send(`${view.path}/preview`, "POST", previewed(conf()));
+      seen.textContent = lines.join("\n");
+      seen.hidden = false;
+    });
+  }
+
+  function go(event) {
+    event.preventDefault();
+    return attempt(start, async () => {
+      if (act) {
+        await act();
+        box.close();
+        if (run) open(run);
+        else view.refetch();
+        return;
+      }
+      const given = { ...conf(), ...(why && { reason: why.value || null }) };
+      const started = await send(`${AIRFLOW}${encodeURIComponent(dagId)}/dagRuns`, "POST", { logical_date: null, conf: given });
+      box.close();
+      open(started.dag_run_id);
+    });
+  }
+
+  const open = (id) => visit(new URL(`../dags/${dagId}/runs/${encodeURIComponent(id)}`, new URL(".", location.href)).href);
   box.append(form);
   document.body.append(box);
   box.showModal();

@@ -1,36 +1,71 @@
-// Drawings: a strip for a partition's offsets, bars for a batch's records by disposition and its seconds by phase.
+// Drawings: strips for offsets and batches, bars for a batch's records and seconds, columns for trends.
 
-import { h, number, s } from "./dom.js";
+import { h, iso, number, s } from "./dom.js";
 
 const WIDTH = 1000; // in a strip's own coordinates; the strip fills the width of the page
-const DISPOSITIONS = ["applied", "superseded", "stale", "filtered", "routed", "quarantined"];
-const PHASES = ["session", "read", "archive", "decode", "judge", "quarantine", "history", "routes", "merge", "settle"];
+export const DISPOSITIONS = ["applied", "superseded", "stale", "filtered", "routed", "quarantined"];
+export const PHASES = ["session", "read", "archive", "decode", "judge", "quarantine", "history", "routes", "merge", "settle"];
 
-/** A partition's offsets: expired, committed, planned or failed, and waiting; backfills are below. */
-export function partitionStrip(partition, failed, backfills) {
-  const known = [partition.first, partition.log_start, partition.committed, partition.planned, partition.log_end];
-  const numbers = known.filter((n) => n !== null);
-  if (numbers.length === 0) return h("p", { class: "quiet" }, "no offsets are known yet");
-  const low = Math.min(...numbers), high = Math.max(...numbers, low + 1);
-  const x = (offset) => ((Math.min(Math.max(offset, low), high) - low) / (high - low)) * WIDTH;
-  const piece = (kind, start, end, text, y = 0, height = 18) =>
-    start === null || end === null || end <= start
-      ? null
-      : s("rect", { class: kind, x: x(start), y, width: Math.max(1.5, x(end) - x(start)), height },
-          s("title", {}, `${text}: ${number(start)} to ${number(end)}`));
+/** The pieces of a partition's strip: kind, start, end and text; those of backfills lie below the others. */
+export function pieces(partition, failed, backfills) {
   const { first, log_start: start, log_end: end, committed, planned } = partition;
-  const rest = Math.max(planned ?? committed ?? start ?? low, start ?? low);
-  return s("svg", { class: "strip", viewBox: `0 0 ${WIDTH} 24`, preserveAspectRatio: "none", role: "img",
-      "aria-label": `${partition.topic}-${partition.partition}: committed to ${number(committed)} of ${number(end)}` },
-    piece("committed", first ?? start, committed, "committed"),
-    piece(failed ? "failed" : "planned", committed, planned, failed ? "planned, failed" : "planned"),
-    piece("waiting", rest, end, "waiting"),
-    piece("expired", first ?? start, start, "expired in Kafka", 0, 5),
-    backfills.map((b) => piece(b.landed ? "backfilled" : "backfilling", b.start, b.end,
-      `backfill ${b.number}, ${b.landed ? "landed" : "not landed"}`, 20, 4)));
+  const rest = Math.max(planned ?? committed ?? start ?? 0, start ?? 0);
+  return [
+    { kind: "committed", start: first ?? start, end: committed, text: "committed" },
+    { kind: failed ? "failed" : "planned", start: committed, end: planned, text: failed ? "planned, failed" : "planned" },
+    { kind: "waiting", start: rest, end, text: "waiting" },
+    { kind: "expired", start: first ?? start, end: start, text: "expired in Kafka", y: 0, height: 5 },
+    ...backfills.map((b) => ({ kind: b.landed ? "backfilled" : "backfilling", start: b.start, end: b.end,
+      text: `backfill ${b.number}, ${b.landed ? "landed" : "not landed"}`, y: 20, height: 4 })),
+  ].filter((piece) => piece.start !== null && piece.end !== null && piece.end > piece.start);
 }
 
-/** The listed batches as pieces of the partition: they show which batch read which offsets. */
+/** The lowest and the highest offset of a partition's strip; null if none is known. */
+export function bounds(partition) {
+  const known = [partition.first, partition.log_start, partition.committed, partition.planned, partition.log_end];
+  const numbers = known.filter((n) => n !== null);
+  return numbers.length === 0 ? null : [Math.min(...numbers), Math.max(...numbers, Math.min(...numbers) + 1)];
+}
+
+/** A partition's offsets: expired, committed, planned or failed, and waiting; backfills are below. A range can be chosen
+    by drawing over it. Args: chosen: [start, end] or undefined. choose: gets the range that was drawn. */
+export function partitionStrip(partition, drawn, chosen, choose) {
+  const [low, high] = bounds(partition);
+  const x = (offset) => ((Math.min(Math.max(offset, low), high) - low) / (high - low)) * WIDTH;
+  const box = (kind, start, end, y, height, text) =>
+    s("rect", { class: kind, x: x(start), y, width: Math.max(1.5, x(end) - x(start)), height },
+      s("title", {}, `${text}: ${number(start)} to ${number(end)}`));
+  const marked = s("rect", { class: "chosen", y: 0, height: 24, hidden: !chosen,
+    x: chosen ? x(chosen[0]) : 0, width: chosen ? Math.max(1.5, x(chosen[1]) - x(chosen[0])) : 0 });
+  const strip = s("svg", { class: "strip choosable", viewBox: `0 0 ${WIDTH} 24`, preserveAspectRatio: "none", role: "img",
+      "aria-label": `${partition.topic}-${partition.partition}: committed to ${number(partition.committed)} of ${number(partition.log_end)}` },
+    drawn.map((p) => box(p.kind, p.start, p.end, p.y ?? 0, p.height ?? 18, p.text)), marked);
+  let from = null;
+  const offset = (event) => {
+    const { left, width } = strip.getBoundingClientRect();
+    return low + Math.round(Math.min(1, Math.max(0, (event.clientX - left) / width)) * (high - low));
+  };
+  const range = (event) => [Math.min(from, offset(event)), Math.max(from, offset(event))];
+  strip.addEventListener("pointerdown", (event) => {
+    from = offset(event);
+    strip.setPointerCapture(event.pointerId);
+  });
+  strip.addEventListener("pointermove", (event) => {
+    if (from === null) return;
+    const [start, end] = range(event);
+    marked.removeAttribute("hidden");
+    marked.setAttribute("x", x(start));
+    marked.setAttribute("width", x(end) - x(start));
+  });
+  strip.addEventListener("pointerup", (event) => {
+    const [start, end] = range(event);
+    from = null;
+    if (end > start) choose([start, end]);
+  });
+  return strip;
+}
+
+/** The listed batches as pieces of the partition: they show which batch read which offsets. Null if none did. */
 export function batchStrip(partition, batches, stateOf, selected, select) {
   const mine = batches.flatMap((batch) => batch.ranges
     .filter(([topic, number]) => topic === partition.topic && number === partition.partition)
@@ -38,12 +73,14 @@ export function batchStrip(partition, batches, stateOf, selected, select) {
   if (mine.length === 0) return null;
   const low = Math.min(...mine.map((m) => m.start)), high = Math.max(...mine.map((m) => m.end));
   const x = (offset) => ((offset - low) / (high - low)) * WIDTH;
-  return s("svg", { class: "strip", viewBox: `0 0 ${WIDTH} 16`, preserveAspectRatio: "none", role: "img",
-      "aria-label": `batches ${mine.at(-1).batch.batch_id} to ${mine[0].batch.batch_id}` },
-    mine.map(({ batch, start, end }) =>
-      s("rect", { class: `${stateOf(batch)} cut ${batch.batch_id === selected ? "selected" : ""}`, y: 1, height: 14,
-          x: x(start), width: Math.max(1.5, x(end) - x(start)), click: () => select(batch.batch_id) },
-        s("title", {}, `batch ${batch.batch_id}: ${number(start)} to ${number(end)}`))));
+  const label = `batches ${mine.at(-1).batch.batch_id} to ${mine[0].batch.batch_id}, offsets ${number(low)} to ${number(high)}`;
+  return [
+    s("svg", { class: "strip", viewBox: `0 0 ${WIDTH} 16`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+      mine.map(({ batch, start, end }) =>
+        s("rect", { class: `${stateOf(batch)} cut ${batch.batch_id === selected ? "selected" : ""}`, y: 1, height: 14,
+            x: x(start), width: Math.max(1.5, x(end) - x(start)), click: () => select(batch.batch_id) },
+          s("title", {}, `batch ${batch.batch_id}: ${number(start)} to ${number(end)}`)))),
+    h("div", { class: "scale" }, h("span", {}, label))];
 }
 
 /** The quality suite's verdicts, the newest on the right. A bar is higher if more rules were broken. */
@@ -53,8 +90,9 @@ export function judgementStrip(judgements) {
       "aria-label": `${judgements.filter((j) => j.outcome === "passed").length} of ${judgements.length} judgements passed` },
     judgements.map((j, n) => {
       const height = 6 + (18 * j.broken) / most;
+      const of = j.batch_id === null ? `version ${j.table_version}` : `batch ${j.batch_id}`;
       return s("rect", { class: `cut outcome-${j.outcome}`, x: n * width, y: 24 - height, width, height },
-        s("title", {}, `${j.batch_id === null ? `version ${j.table_version}` : `batch ${j.batch_id}`}: ${j.outcome}, ${number(j.broken)} rules broken, ${new Date(j.at).toLocaleString()}`));
+        s("title", {}, `${of}: ${j.outcome}, ${number(j.broken)} rules broken, ${iso(j.at)}`));
     }));
 }
 
@@ -86,10 +124,26 @@ function bar(parts, whole, title) {
     s("title", {}, title), drawn);
 }
 
-/** What the colours of a drawing mean. */
-export function legend(kinds) {
-  return h("p", { class: "legend" }, kinds.map((kind) =>
-    h("span", {}, s("svg", { viewBox: "0 0 10 10" }, s("rect", { class: kind, width: 10, height: 10 })), kind)));
+/** A figure over time: one column per point; gaps where it is not known. Args: values: a number or null, and a text. */
+export function columns(title, values, unit) {
+  const known = values.map(({ value }) => value).filter((value) => value !== null);
+  const most = Math.max(...known, 0), width = WIDTH / values.length;
+  const newest = known.at(-1);
+  const top = known.length === 0 ? "nothing in this time" : `at most ${shown(most)}${unit}, newest ${shown(newest)}${unit}`;
+  return h("figure", { class: "trend" }, h("figcaption", {}, h("strong", {}, title), " ", h("span", { class: "quiet" }, top)),
+    s("svg", { viewBox: `0 0 ${WIDTH} 60`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${top}` },
+      values.map(({ value, text, kind }, n) => value === null ? null :
+        s("rect", { class: kind ?? "trend", x: n * width, width: width - 2, y: 60 - height(value, most), height: height(value, most) },
+          s("title", {}, text)))),
+    values.length > 0 && h("div", { class: "scale" }, h("span", {}, iso(values[0].at).slice(0, 16)), h("span", {}, "now")));
 }
 
-export { DISPOSITIONS, PHASES };
+const height = (value, most) => (most > 0 ? Math.max(1, (value / most) * 58) : 1);
+const shown = (n) => (Number.isInteger(n) || n >= 100 ? number(Math.round(n)) : n >= 1 ? n.toFixed(1) : n.toPrecision(2));
+
+/** What the colours of a drawing mean, of those that occur in it. */
+export function legend(kinds) {
+  if (kinds.length === 0) return null;
+  return h("p", { class: "legend" }, kinds.map((kind) =>
+    h("span", {}, s("svg", { viewBox: "0 0 10 10" }, s("rect", { class: kind, width: 10, height: 10 })), kind.replace("outcome-", ""))));
+}

@@ -29,10 +29,20 @@ async function refresh() {
     if (shown === view) trouble.hidden = true;
   } catch (error) {
     if (shown !== view) return;
+    if (error.status === 404) return notThere(error);
     trouble.textContent = error.message;
     trouble.hidden = false;
   }
   if (shown === view) timer = setTimeout(refresh, FRESH_MS);
+}
+
+/** A pipeline that is not there, or not any more. It is looked for again: its file may be mended. */
+function notThere(error) {
+  trouble.hidden = true;
+  main.replaceChildren(h("header", {}, h("h1", {}, "No such pipeline")), h("p", {}, `${error.message}.`),
+    h("p", {}, h("a", { href: "#/" }, "All pipelines")));
+  view.forget?.();
+  timer = setTimeout(refresh, FRESH_MS);
 }
 
 /** Keeps the frame's view in Airflow's own address, so that the address can be shared and reloaded. */

@@ -1,241 +1,109 @@
-// One pipeline: the offsets of its partitions, its batches, and what became of their records.
+// One pipeline: fetches what the sections show, and draws them.
 
 import { actions } from "./actions.js";
-import { age, ago, airflowLink, h, mayDraw, number } from "./dom.js";
-import { batchStrip, DISPOSITIONS, dispositions, judgementStrip, legend, partitionStrip, PHASES, phases, total } from "./drawing.js";
-import { heading, stateMark } from "./list.js";
+import { batchSection, batchState } from "./batches.js";
+import { dataSection } from "./data.js";
+import { age, ago, airflowLink, asOf, h, mayDraw, number, plural, saw, stateMark } from "./dom.js";
+import { DISPOSITIONS, dispositions } from "./drawing.js";
+import { offsetSection } from "./offsets.js";
+import { backfills, generations, lineage, proofs, quality, quarantine, versions } from "./tables.js";
+import { timeline, trends } from "./trends.js";
 
 const PAGE = 40; // batches
-const SLOW = 5; // tables, quarantine, versions and quality are fetched at every fifth refresh
-
-const MILD = new Set(["paused", "unproven"]); // states whose reason is no problem
-
-export function batchState(batch) {
-  if (batch.commit) return "committed";
-  const last = batch.attempts.at(-1);
-  return last?.problem ? "failed" : "planned";
-}
+const PAUSE = { least: 5000, share: 5 }; // ms between two fetches of a slow part, and in times of how long one took
+const MILD = new Set(["paused", "unproven", "new"]); // states whose reason is no problem
+const SLOW = ["tables", "quarantine", "versions", "quality", "trends", "timeline", "columns", "rows", "lineage"];
 
 export function pipelineView(root, name) {
   const path = `api/pipelines/${encodeURIComponent(name)}`;
-  let facts = null, batches = [], before = null, selected = null, shown = "", rounds = 0;
-  const slow = { tables: null, quarantine: null, versions: null, quality: null };
+  let facts = null, shown = "";
+  // What a person has chosen. It outlives every drawing.
+  const chosen = { before: null, batch: null, hours: 24, ranges: new Map(), versions: null, compared: null };
+  const slow = Object.fromEntries(SLOW.map((part) => [part, { answer: null, again: 0 }]));
 
-  function select(id) {
-    selected = selected === id ? null : id;
-    draw();
-  }
-
-  function turn(to) {
-    before = to;
-    selected = null;
-    document.dispatchEvent(new Event("lakemark:refresh"));
-  }
-
-  // ---------------------------------------------------------------- sections
+  const view = {
+    name, path, chosen,
+    get facts() { return facts; },
+    part: (part) => slow[part].answer,
+    redraw: () => draw(),
+    refetch(...parts) {
+      for (const part of parts) Object.assign(slow[part], { answer: null, again: 0 });
+      document.dispatchEvent(new Event("lakemark:refresh"));
+    },
+    turn(to) {
+      chosen.before = to;
+      chosen.batch = null;
+      document.dispatchEvent(new Event("lakemark:refresh"));
+    },
+    select(id) {
+      chosen.batch = chosen.batch === id ? null : id;
+      draw();
+    },
+  };
 
   function head() {
-    const f = facts;
     return h("header", {},
       h("nav", {}, h("a", { href: "#/", "data-key": "all" }, "Pipelines"), " / "),
-      h("h1", {}, f.name, " ", stateMark(f.state)),
-      actions(f, batches.find((batch) => batch.batch_id === selected)));
+      h("h1", { "data-figure": "ledger" }, facts.name, " ", stateMark(facts.state), " ", asOf(name, "ledger")),
+      actions(view));
   }
 
   function why() {
-    const f = facts;
-    const text = f.why || (f.kafka_problem && `Kafka: ${f.kafka_problem}`);
+    const text = facts.why || (facts.kafka_problem && `Kafka: ${facts.kafka_problem}`);
     if (!text) return null;
     const [what, todo] = text.split("What to do: ");
-    return h("div", { class: MILD.has(f.state) ? "note" : "problem" }, h("p", {}, what), todo && h("p", {}, h("strong", {}, "What to do: "), todo),
-      f.failed_run && airflowLink(`dags/${f.dag_id}/runs/${encodeURIComponent(f.failed_run)}`, {}, "The run that failed"));
+    return h("div", { class: MILD.has(facts.state) ? "note" : "problem" }, h("p", {}, what), todo && h("p", {}, h("strong", {}, "What to do: "), todo),
+      facts.failed_run && airflowLink(`dags/${facts.dag_id}/runs/${encodeURIComponent(facts.failed_run)}`, {}, "The run that failed"));
   }
 
   function figures() {
-    const f = facts;
+    const f = facts, q = f.quarantine, of = f.generation > 1 ? ` of generation ${number(f.generation)}` : "";
     const cells = [
-      ["Lag", [f.lag_records === null ? "unknown" : `${number(f.lag_records)} records`, f.lag_records ? `, for ${age(f.lag_seconds)}` : ""]],
-      ["Last commit", [ago(f.committed_at)]],
-      ["Table", [f.table, h("br"), "version ", number(f.table_version)], "wide"],
-      ["Batches", [number(f.commits), f.generation > 1 && `, generation ${number(f.generation)}`]],
-      ["Runs", [f.schedule], "wide"],
-      ["Records", [dispositions(f.records), " ", DISPOSITIONS.filter((name) => f.records[name])
-        .map((name) => `${number(f.records[name])} ${name}`).join(", ") || "none yet"], "wide"],
+      ["Lag", "kafka", [f.lag_records === null ? "unknown" : plural(f.lag_records, "record"), f.lag_records ? `, for ${age(f.lag_seconds)}` : ""]],
+      ["Last commit", "ledger", [ago(f.committed_at)]],
+      ["Table", "ledger", [f.table, h("br"), "version ", number(f.table_version)], "wide"],
+      ["Batches" + of, "ledger", [number(f.commits)]],
+      ["Quarantine, by record", "quarantine", q ? [plural(q.waiting, "record"), q.waiting === 1 ? " waits" : " wait", h("br"), `${number(q.ever)} ever`] : ["–"]],
+      ["Runs", null, [f.schedule, f.paused && ", paused"], "wide"],
+      ["Records" + of, "ledger", [dispositions(f.records), " ", DISPOSITIONS.filter((kind) => f.records[kind])
+        .map((kind) => `${number(f.records[kind])} ${kind}`).join(", ") || "none yet"], "wide"],
     ];
-    return h("dl", { class: "figures" }, cells.map(([term, value, width]) =>
-      h("div", { class: width }, h("dt", {}, term), h("dd", {}, value))));
-  }
-
-  function offsets() {
-    const failed = facts.state === "failed" || facts.state === "retrying";
-    const rows = facts.partitions.map((p) => {
-      const again = facts.backfills.filter((b) => b.outcome !== "cancelled").flatMap((b) => b.chunks.flatMap(
-        ([landed, ...ranges]) => ranges.filter(([topic, n]) => topic === p.topic && n === p.partition)
-          .map(([, , start, end]) => ({ number: b.number, landed, start, end }))));
-      return h("div", { class: "partition" },
-        h("div", { class: "name" }, `${p.topic}-${p.partition}`),
-        h("div", {}, partitionStrip(p, failed, again), batchStrip(p, batches, batchState, selected, select)),
-        h("div", { class: "quiet number" }, `${number(p.committed)} of ${number(p.log_end)}`));
-    });
-    return section("Offsets", legend(["committed", "planned", "failed", "waiting", "expired", "backfilled"]), rows,
-      rows.length === 0 && h("p", { class: "quiet" }, "Nothing has been read yet, and Kafka has not named the topics yet."));
-  }
-
-  function look(seen) {
-    if (!seen) return h("td", { class: "quiet" }, "–");
-    const of = seen.generation === facts.generation ? "" : ` of generation ${number(seen.generation)}`;
-    const until = seen.batch_id < 0 ? "before the first batch" : `up to batch ${number(seen.batch_id)}`;
-    return h("td", { class: seen.findings ? "problem" : null },
-      seen.findings ? `${number(seen.findings)} finding${seen.findings === 1 ? "" : "s"} ` : "", ago(seen.at), `, ${until}${of}`);
-  }
-
-  function tables() {
-    return later("Tables", slow.tables, (t) => [
-      t.problem && h("p", { class: "problem" }, t.problem),
-      t.mends.length > 0 && h("p", {}, h("strong", {}, `Repair due: ${t.mends.join(", ")}. `), "The next batch mends it, also without records."),
-      h("table", { class: "tables" },
-        h("thead", {}, h("tr", {}, ["Table", "Proof", "By rows", "By log", ""].map(heading))),
-        h("tbody", {}, Object.entries(t.proofs).map(([name, proof]) => h("tr", { "data-table": name },
-          h("th", { scope: "row" }, name), h("td", {}, stateMark(proof.outcome)), look(proof.rows), look(proof.log),
-          h("td", {}, t.mends.includes(name) && stateMark("repair due")))))),
-      Object.values(t.proofs).some((proof) => proof.outcome !== "proven")
-        && h("p", { class: "quiet" }, h("code", {}, `lakemark audit ${facts.name} --deep`), " proves the tables."),
-    ]);
-  }
-
-  function batchRow(batch, most) {
-    const state = batchState(batch);
-    const landed = batch.attempts.find((a) => a.outcome === "applied") ?? batch.attempts.at(-1);
-    const seconds = landed ? { ...landed.phase_seconds } : {};
-    if (batch.commit?.settle_seconds) seconds.settle = batch.commit.settle_seconds;
-    const open = selected === batch.batch_id;
-    const row = h("tr", { "data-row": String(batch.batch_id), class: open ? "selected" : null },
-      h("th", { scope: "row" }, h("button", { type: "button", class: "link", "aria-expanded": String(open),
-        "data-key": `batch-${batch.batch_id}`, click: () => select(batch.batch_id) }, `batch ${number(batch.batch_id)}`)),
-      h("td", {}, h("span", { class: `state ${state}` }, state)),
-      h("td", {}, ago(batch.commit?.committed_at ?? batch.planned_at)),
-      h("td", { class: "number" }, number(batch.commit?.counts?.read)),
-      h("td", {}, dispositions(batch.commit?.counts)),
-      h("td", { class: "number" }, total(seconds) ? `${total(seconds).toFixed(1)} s` : "–"),
-      h("td", {}, phases(seconds, most)),
-      h("td", { class: "number" }, number(batch.attempts.length)),
-      h("td", { class: "number" }, number(batch.commit?.table_version)));
-    return open ? [row, h("tr", { class: "details" }, h("td", { colspan: 9 }, details(batch)))] : [row];
-  }
-
-  function details(batch) {
-    const counts = batch.commit?.counts;
-    return [
-      h("p", {}, batch.ranges.map(([topic, n, start, end]) => h("code", {}, `${topic}-${n}:${start}-${end}`)).flatMap((c) => [c, " "])),
-      counts && h("p", {}, `${number(counts.read)} read${counts.added ? ` + ${number(counts.added)} added` : ""} = `,
-        DISPOSITIONS.filter((name) => counts[name] || name !== "routed").map((name) => `${number(counts[name])} ${name}`).join(" + ")),
-      h("ol", {}, batch.attempts.map((a) => h("li", {},
-        a.outcome ?? "no result yet: it is running, or was killed", " · ", a.started_by, " on ", a.host, " · ", ago(a.started_at),
-        a.log && [" · ", airflowLink(a.log, {}, "log")],
-        a.problem && h("p", { class: "problem" }, a.problem)))),
-      batch.attempts.length === 0 && h("p", { class: "quiet" }, "No attempt yet."),
-    ];
-  }
-
-  function batchList() {
-    const seconds = batches.map((b) => total((b.attempts.find((a) => a.outcome === "applied") ?? b.attempts.at(-1))?.phase_seconds ?? {}));
-    const columns = ["Batch", "State", "When", "#Records", "By disposition", "#Time", "By phase", "#Attempts", "#Version"];
-    const lowest = batches.at(-1)?.batch_id;
-    return section("Batches",
-      h("p", {}, legend(DISPOSITIONS), legend(PHASES)),
-      batches.length === 0 ? h("p", { class: "quiet" }, "No batch yet.") : h("div", { class: "scroll" }, h("table", { class: "batches" },
-        h("thead", {}, h("tr", {}, columns.map(heading))),
-        h("tbody", {}, batches.flatMap((b) => batchRow(b, Math.max(...seconds)))))),
-      h("p", { class: "turn" },
-        before !== null && h("button", { type: "button", "data-key": "newest", click: () => turn(null) }, "Newest"),
-        lowest > 0 && h("button", { type: "button", "data-key": "older", click: () => turn(lowest) }, "Older")));
-  }
-
-  function backfills() {
-    if (facts.backfills.length === 0) return null;
-    return section("Backfills", h("table", {}, h("tbody", {}, facts.backfills.map((b) => {
-      const landed = b.chunks.filter(([done]) => done).length;
-      return h("tr", {}, h("th", { scope: "row" }, `backfill ${b.number}`),
-        h("td", {}, b.outcome ?? "running, or waiting to be resumed"),
-        h("td", {}, h("progress", { max: b.chunks.length, value: landed }), ` ${landed} of ${b.chunks.length} chunks`),
-        h("td", {}, b.into === "new" ? "into a new table" : "into the table"), h("td", {}, ago(b.at)),
-        h("td", {}, b.reason), h("td", { class: "quiet" }, b.requested_by));
-    }))));
-  }
-
-  function generations() {
-    if (facts.generations.length === 0) return null;
-    return section("Generations", h("table", {}, h("tbody", {}, facts.generations.map((g) =>
-      h("tr", {}, h("th", { scope: "row" }, `generation ${g.generation}`), h("td", {}, `from ${g.origin}`), h("td", {}, ago(g.at)),
-        h("td", {}, g.reason), h("td", { class: "quiet" }, g.started_by),
-        h("td", {}, g.skipped.map(([t, n, a, z]) => `gave up ${t}-${n}:${a}-${z}`).join(", ")))))));
-  }
-
-  function quarantine() {
-    return later("Quarantine", slow.quarantine, (reasons) => reasons.length === 0
-      ? h("p", { class: "quiet" }, "Nothing is quarantined.")
-      : reasons.map((r) => h("details", { "data-open": `q ${r.reason}` },
-          h("summary", {}, h("strong", {}, number(r.records)), ` ${r.reason} · ${becameOf(r)} · newest of `, r.newest ? new Date(r.newest).toLocaleString() : "–"),
-          r.samples.map((sample) => h("figure", {},
-            h("figcaption", { class: "quiet" }, `${sample.topic}-${sample.partition} offset ${number(sample.offset)}, batch ${sample.batch_id}`),
-            h("pre", {}, sample.value ?? "null"))))));
-  }
-
-  const becameOf = (r) => ["pending", "replayed", "discarded", "applied"].filter((name) => r[name])
-    .map((name) => `${number(r[name])} ${name === "applied" ? "applied since" : name}`).join(", ");
-
-  function versions() {
-    return later("Table versions", slow.versions, (list) => list.length === 0
-      ? h("p", { class: "quiet" }, "There is no table yet.")
-      : h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, list.map((v) => h("tr", {},
-          h("th", { scope: "row" }, number(v.version)), h("td", {}, v.operation),
-          h("td", { class: v.foreign ? "foreign" : null }, v.by, v.foreign && " (not by Lakemark)"),
-          h("td", { class: "number" }, v.rows === null ? "" : `${number(v.rows)} rows`), h("td", {}, ago(v.at))))))));
-  }
-
-  function quality() {
-    return later("Quality", slow.quality, (q) => q.judgements.length === 0
-      ? h("p", { class: "quiet" }, q.suite ? `Suite ${q.suite} has judged no batch yet.` : "The pipeline file names no suite.")
-      : [h("p", {}, `Suite ${q.suite}, the newest ${number(q.judgements.length)} judgements:`), judgementStrip(q.judgements),
-        h("div", { class: "scroll" }, h("table", {},
-          h("thead", {}, h("tr", {}, ["Rule", "Policy", "Holds", "Broken", "Observed"].map((name) => h("th", { scope: "col" }, name)))),
-          h("tbody", {}, q.rules.map((r) => h("tr", {},
-            h("th", { scope: "row" }, r.rule), h("td", {}, r.policy),
-            h("td", { class: r.success ? null : "problem" }, r.success ? "yes" : "no"),
-            h("td", { class: "number" }, r.unexpected_count === null ? "" : `${number(r.unexpected_count)} of ${number(r.element_count)}`),
-            h("td", {}, r.observed === null ? "" : String(r.observed)))))))]);
-  }
-
-  function later(title, answer, drawn) {
-    if (answer === null) return section(title, h("p", { class: "quiet" }, "Loading …"));
-    return section(title, answer.problem ? h("p", { class: "problem" }, answer.problem) : drawn(answer.facts));
+    return h("dl", { class: "figures" }, cells.map(([term, source, value, width]) =>
+      h("div", { class: width, "data-figure": source }, h("dt", {}, term, " ", source && asOf(name, source)), h("dd", {}, value))));
   }
 
   function draw() {
     const focused = document.activeElement?.dataset?.key;
     const open = new Set([...root.querySelectorAll("details[open]")].map((d) => d.dataset.open));
-    root.replaceChildren(...[head(), why(), figures(), offsets(), tables(), batchList(), backfills(), quarantine(), quality(), versions(), generations()]
-      .filter(Boolean));
+    root.replaceChildren(...[head(), why(), figures(), offsetSection(view, batchState), trends(view), batchSection(view), quarantine(view),
+      backfills(view), dataSection(view), proofs(view), quality(view), versions(view), lineage(view), timeline(view), generations(view)].filter(Boolean));
     for (const d of root.querySelectorAll("details")) d.open = open.has(d.dataset.open);
     if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
+  async function fetchPart(ask, part) {
+    const began = Date.now();
+    if (began < slow[part].again) return;
+    const query = part === "trends" ? `?hours=${chosen.hours}` : "";
+    const answer = await ask(`${path}/${part}${query}`).then((facts) => ({ facts }), (error) => ({ problem: error.message, status: error.status }));
+    slow[part] = { answer, again: Date.now() + Math.max(PAUSE.least, PAUSE.share * (Date.now() - began)) };
+    saw(name, { [part]: (Date.now() - began) / 1000 });
+  }
+
   return {
+    forget: () => (shown = ""),
     async refresh(ask) {
-      const newest = before === null ? "" : `&before=${before}`;
-      [facts, batches] = await Promise.all([ask(path), ask(`${path}/batches?limit=${PAGE}${newest}`)]);
-      await Promise.all((rounds++ % SLOW ? [] : Object.keys(slow)).map(async (part) => {
-        slow[part] = await ask(`${path}/${part}`).then((facts) => ({ facts }), (error) => ({ problem: error.message }));
-      }));
-      const told = JSON.stringify([facts, batches, slow], (key, value) => (key === "lag_seconds" ? Math.floor(value) : value));
+      const newest = chosen.before === null ? "" : `&before=${chosen.before}`;
+      facts = await ask(`${path}?limit=${PAGE}${newest}`);
+      saw(name, facts.ages);
+      if (shown === "" && mayDraw()) draw();
+      await Promise.all(SLOW.map((part) => fetchPart(ask, part)));
+      const answers = SLOW.map((part) => slow[part].answer);
+      const told = JSON.stringify([facts, answers], (key, value) => (key === "lag_seconds" ? Math.floor(value) : key === "ages" ? null : value));
       if (told !== shown && mayDraw()) {
         draw();
         shown = told;
       }
     },
   };
-}
-
-function section(title, ...children) {
-  return h("section", { "aria-label": title }, h("h2", {}, title), ...children);
 }

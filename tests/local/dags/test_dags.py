@@ -57,7 +57,7 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     names = ("orders", "payments", "big", "after", "refunds")
     assert set(loaded.dags) == {
         *OF_ALL,
-        *(f"lakemark__{n}{kind}" for n in names for kind in ("", "__backfill", "__reset")),
+        *(f"lakemark__{n}{kind}" for n in names for kind in ("", "__audit", "__backfill", "__reset")),
         "lakemark__refunds__checks",
     }
     dag = loaded.dags["lakemark__orders"]
@@ -122,7 +122,7 @@ def test_a_tasks_process_builds_its_own_dag_only(bag, tmp_path: Path, monkeypatc
     for dag_id in ("lakemark__orders", "lakemark__orders__backfill"):
         monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", dag_id)
         loaded = set(bag().dags)
-        assert loaded - OF_ALL == {"lakemark__orders", "lakemark__orders__backfill", "lakemark__orders__reset"}
+        assert loaded - OF_ALL == {f"lakemark__orders{kind}" for kind in ("", "__audit", "__backfill", "__reset")}
 
 
 def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path) -> None:
@@ -130,7 +130,10 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
     pipeline_file(tmp_path, "bad", schedule="now and then")
     pipeline_file(tmp_path, "worse", change={"keys": ["nope"]})
     loaded = bag()
-    assert set(loaded.dags) == {*OF_ALL, *(f"lakemark__good{kind}" for kind in ("", "__backfill", "__reset"))}
+    assert set(loaded.dags) == {
+        *OF_ALL,
+        *(f"lakemark__good{kind}" for kind in ("", "__audit", "__backfill", "__reset")),
+    }
     [(file, text)] = loaded.import_errors.items()
     assert Path(file).name == "lakemark_pipeline_errors.py"
     for told in (
@@ -214,7 +217,10 @@ def test_pipelines_whose_tables_are_not_apart_are_an_import_error_and_harm_no_ot
     pipeline_file(tmp_path, "inner", target={"table": "lake://silver/outer/inner"})
     pipeline_file(tmp_path, "outer")
     loaded = bag()
-    assert set(loaded.dags) == {*OF_ALL, *(f"lakemark__good{kind}" for kind in ("", "__backfill", "__reset"))}
+    assert set(loaded.dags) == {
+        *OF_ALL,
+        *(f"lakemark__good{kind}" for kind in ("", "__audit", "__backfill", "__reset")),
+    }
     [text] = loaded.import_errors.values()
     assert f"{tmp_path}/inner.yaml: target.table" in text
     assert f"{tmp_path}/outer.yaml: target.table" in text

@@ -10,7 +10,9 @@ import pytest
 
 from include.lake.ledger import Ledger
 from include.lake.uri import LakeUri
-from include.monitoring.health import Health, Scheduler, is_terminal, judge
+from include.monitoring.health import Health, Scheduler, SetAside, is_terminal, judge
+from include.monitoring.ledger_digest import Sums
+from include.monitoring.ledger_pages import LedgerPages
 from include.monitoring.ledger_reader import LedgerReader
 from include.protocol.backfill import Backfill
 from include.protocol.ledger_events import (
@@ -47,23 +49,41 @@ def ledger(tmp_path: Path) -> Ledger:
     return ledger
 
 
+def pages(ledger: Ledger) -> LedgerPages:
+    return LedgerPages(ledger.uri, LedgerReader(ledger.uri).digest())
+
+
 def test_a_page_of_batches_has_their_attempts_and_their_commits(ledger: Ledger) -> None:
-    second, first = LedgerReader(ledger.uri).batches(1, before=None, limit=10)
+    second, first = pages(ledger).batches(before=None, limit=10)
     assert (second["batch_id"], second["ranges"], second["commit"]) == (1, [["t", 0, 10, 20]], None)
     [attempt] = second["attempts"]
     assert (attempt["outcome"], attempt["problem"], attempt["log"]) == ("OffsetsExpired", FAILED.problem, None)
     [attempt] = first["attempts"]
     assert (attempt["started_by"], attempt["log"]) == ("airflow", "dags/d/runs/r/tasks/merge?try_number=2")
     assert (attempt["phase_seconds"], first["commit"]["counts"]["read"]) == ({"read": 1.5}, 10)
-    assert [b["batch_id"] for b in LedgerReader(ledger.uri).batches(1, before=1, limit=10)] == [0]
-    assert LedgerReader(ledger.uri).batches(2, before=None, limit=10) == []
+    assert [b["batch_id"] for b in pages(ledger).batches(before=1, limit=10)] == [0]
+    ledger.append(lambda state: [START])
+    assert pages(ledger).batches(before=None, limit=10) == []
+
+
+def test_a_page_shows_nothing_that_its_digest_has_not_seen(ledger: Ledger) -> None:
+    """So the figures and the lists of one answer are from one moment, however long the answer takes."""
+    before = pages(ledger)
+    told = (before.batches(None, 10), before.generations(), before.backfills(), before.actions_and_errors(10))
+    ledger.append(lambda state: [AttemptStarted(1, 1, "z", "h", "cli"), BackfillPlanned(backfill(1)), START])
+    assert (before.batches(None, 10), before.generations(), before.backfills(), before.actions_and_errors(10)) == told
+    assert len(pages(ledger).generations()) == 2
 
 
 def test_a_digest_reads_only_what_is_new(ledger: Ledger) -> None:
     reader = LedgerReader(ledger.uri)
     digest = reader.digest()
     assert digest.pending is not None
-    assert (digest.pending.attempts[-1].outcome, digest.commits, digest.records["applied"]) == ("OffsetsExpired", 1, 4)
+    assert (digest.pending.attempts[-1].outcome, digest.sums.commits, digest.sums.records["applied"]) == (
+        "OffsetsExpired",
+        1,
+        4,
+    )
     assert digest.committed_offsets == {TopicPartition("t", 0): 10}
     ledger.append(
         lambda state: [BackfillPlanned(backfill(1)), BackfillPlanned(backfill(2)), BackfillEnded(1, "applied", "x")]
@@ -71,7 +91,7 @@ def test_a_digest_reads_only_what_is_new(ledger: Ledger) -> None:
     ledger.append(lambda state: [AttemptStarted(-2, 1, "c", "h", "cli"), AttemptEnded(-2, 1, "c", "applied")])
     assert reader.digest() == LedgerReader(ledger.uri).digest()
     assert reader.digest().open_backfills == (2,)
-    two, one = reader.backfills()
+    two, one = pages(ledger).backfills()
     assert (two["number"], two["outcome"], two["chunks"]) == (
         2,
         None,
@@ -79,11 +99,20 @@ def test_a_digest_reads_only_what_is_new(ledger: Ledger) -> None:
     )
     assert (one["number"], one["outcome"], one["reason"]) == (1, "applied", "late fix")
     ledger.append(lambda state: [START])
-    assert (reader.digest().generation, reader.digest().last, reader.digest().commits) == (2, None, 1)
-    assert reader.generations() == [
-        {"generation": 2, "at": reader.generations()[0]["at"], "origin": "committed", "reason": "why"}
-        | {"started_by": "ada", "skipped": []}
-    ]
+    digest = reader.digest()
+    assert (digest.generation, digest.last, digest.sums, digest.by_generation[1].commits) == (2, None, Sums(), 1)
+    second, first = pages(ledger).generations()
+    assert second == {
+        "generation": 2,
+        "at": second["at"],
+        "origin": "committed",
+        "reason": "why",
+        "started_by": "ada",
+        "skipped": [],
+        "commits": 0,
+        "records": {},
+    }
+    assert (first["generation"], first["commits"], first["records"]["applied"]) == (1, 1, 4)
 
 
 def test_a_ledger_that_was_made_anew_is_read_from_its_start(ledger: Ledger) -> None:
@@ -99,10 +128,11 @@ def test_a_long_ledger_is_read_in_pages(tmp_path: Path) -> None:
     write_ledger(tmp_path / "l", even_batches("p", "t", 1000))
     reader = LedgerReader(LakeUri(str(tmp_path / "l")))
     state, digest = fold(Ledger(reader.uri).events()), reader.digest()
-    assert (digest.commits, digest.next_offsets) == (1000, state.next_offsets)
-    assert [b["batch_id"] for b in reader.batches(1, None, 3)] == [999, 998, 997]
-    assert [b["batch_id"] for b in reader.batches(1, 500, 2)] == [499, 498]
-    assert [b["batch_id"] for b in reader.batches(1, 1, 5)] == [0]
+    assert (digest.sums.commits, digest.next_offsets) == (1000, state.next_offsets)
+    found = LedgerPages(reader.uri, digest)
+    assert [b["batch_id"] for b in found.batches(None, 3)] == [999, 998, 997]
+    assert [b["batch_id"] for b in found.batches(500, 2)] == [499, 498]
+    assert [b["batch_id"] for b in found.batches(1, 5)] == [0]
 
 
 PROVEN = {"log": Look(1, 3, "2026-01-01T12:00:00+00:00", findings=0)}
@@ -110,6 +140,11 @@ FOUND = {**PROVEN, "rows": Look(1, 3, "2026-01-01T12:00:00+00:00", findings=2)}
 NEVER_PROVEN = Health("unproven", "never proven: history. What to do: `lakemark audit NAME` proves it")
 FINDINGS = Health(
     "findings", "the last audit has findings: history 2. What to do: `lakemark audit NAME` says what is wrong"
+)
+HALF_ASIDE = Health(
+    "quarantine",
+    "batch 7 set 5 of its 10 records aside. What to do: `lakemark quarantine list NAME` says why; correct the source "
+    "or the pipeline file, then replay or discard them",
 )
 ERROR = AttemptRecord("a", "h", "cli", "RetryableError", problem="Kafka did not answer")
 TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
@@ -129,6 +164,13 @@ TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
         (Health("ok"), {"waiting_seconds": 60.0, "stale_after_seconds": 60.0}),
         (Health("ok"), {"waiting_seconds": 60.0}),
         (Health("ok"), {"stale_after_seconds": 60.0}),
+        (
+            HALF_ASIDE,
+            {"set_aside": SetAside(7, read=10, quarantined=5, waiting=1), "scheduler": Scheduler(running=True)},
+        ),
+        (Health("ok"), {"set_aside": SetAside(7, read=10, quarantined=4, waiting=9)}),
+        (Health("ok"), {"set_aside": SetAside(7, read=10, quarantined=9, waiting=0)}),  # a person has seen to them
+        (Health("ok"), {"set_aside": SetAside(7, read=0, quarantined=0, waiting=5)}),
         (Health("new"), {"committed_at": None, "proofs": {"history": {}}}),
         (Health("ok"), {"proofs": {"history": PROVEN, "target": PROVEN}}),
         (NEVER_PROVEN, {"proofs": {"history": {}, "target": PROVEN}}),

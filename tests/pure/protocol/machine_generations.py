@@ -94,7 +94,7 @@ class Generations:
             self.ledger.append(after.snapshot())
         for event in events:
             match event:
-                case BatchPlanned(batch, _):
+                case BatchPlanned(batch):
                     self.keys.add(batch.key)
                     self.records[batch.fingerprint] = records_in(batch)
                 case TopicsStarted():
