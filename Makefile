@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-pure test-all lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats rooms pictures lock
+.PHONY: help setup setup-dev demo up down test test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-scale bench-ledger bench-formats rooms pictures lock
 
 help:            ## lists every target
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -60,8 +60,14 @@ test: lint       ## runs all that CI runs (20 minutes on two cores)
 	@$(BIN)/pytest -m "not slow" --durations=30
 	@$(BIN)/python -m tests.soak $(SHORT_SOAK)
 
-test-all: lint   ## runs the slow tests, too
+test-all: lint   ## runs the slow tests, too, and those of `make test` on the newest Python of this machine
 	@$(BIN)/pytest
+	@$(MAKE) test-newest
+
+test-newest: setup-dev ## runs what `make test` runs on the newest Python of this machine, if that is another one
+	@set -- $$($(BIN)/python -m tests.support.newest_python); \
+	if [ -z "$$1" ]; then echo "no newer Python is installed here"; \
+	else echo "on Python $$1, $$2"; $(MAKE) test VENV=$(HOME_DIR)/venv-$$1 PYTHON=$$2; fi
 
 soak: setup-dev  ## deals load and faults from a seed: make soak ARGS="--rounds 300 --seed 7"
 	@$(BIN)/python -m tests.soak $(ARGS)

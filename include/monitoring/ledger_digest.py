@@ -59,7 +59,7 @@ class LedgerDigest:
 
     @property
     def sums(self) -> Sums:
-        """Of the current generation."""
+        """The sums of the current generation."""
         return self.by_generation.get(self.generation, Sums())
 
     @property

@@ -23,7 +23,13 @@ def timeline(rows: Iterable[JsonMapping], discarded: Iterable[JsonMapping], limi
     """
     told = [line for row in rows if (line := _line(row)) is not None]
     told += [
-        _told(row["at"], "discard", f"{row['records']:,} records of the quarantine", row["resolved_by"], row["reason"])
+        _told(
+            row["at"],
+            "discard",
+            f"{row['records']:,} records of the quarantine",
+            who=row["resolved_by"],
+            why=row["reason"],
+        )
         for row in discarded
     ]
     return sorted(told, key=lambda line: line["at"], reverse=True)[:limit]
@@ -37,13 +43,13 @@ def _line(row: JsonMapping) -> JsonObject | None:
             what = f"generation {generation} began from {details['origin']}"
             what += f"; {given_up:,} offsets were given up" if given_up else ""
             kind = "promote" if details["origin"].startswith(PROMOTION) else _BY_ITSELF.get(details["origin"], "reset")
-            return _told(at, "skip" if given_up else kind, what, details["started_by"], details["reason"])
+            return _told(at, "skip" if given_up else kind, what, who=details["started_by"], why=details["reason"])
         case "backfill_planned":
             chunks, number = len(details["chunks"]), -generation
             kind = "replay" if details.get("records") else "backfill"
             into = "into a new table" if details["into"] == "new" else "into the table"
             what = f"{kind} {number} was planned: {chunks:,} chunk{'s' if chunks != 1 else ''}, {into}"
-            return _told(at, kind, what, details["requested_by"], details["reason"])
+            return _told(at, kind, what, who=details["requested_by"], why=details["reason"])
         case "backfill_ended":
             return _told(at, "backfill", f"backfill {-generation} ended: {details['outcome']}", details["ended_by"])
         case "tables_left_out":

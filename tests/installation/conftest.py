@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from include.pipeline_file import Pipeline
 from tests.conftest import settings_in
+from tests.support.browser import find_browser
 from tests.support.installed import Installed
+from tests.support.page_browser import Browser, logged_in
 from tests.support.receivers import Lineage, Mail
 from tests.support.s3_server import S3Server, s3_server
+from tests.support.world import changes
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +45,32 @@ def installed(
         yield installed
     finally:
         installed.stack.down()
+
+
+@pytest.fixture(scope="package")
+def browser(installed: Installed) -> Iterator[Browser]:
+    """Chromium, logged in at Airflow. Nothing that it opens may fail, or ask a foreign host."""
+    if find_browser() is None:
+        pytest.skip("no Chromium for this machine: none is pinned for its platform, and it has none of its own")
+    with logged_in(installed, {"width": 1400, "height": 1000}) as page:
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        ours = (installed.stack.airflow.url, "blob:", "data:")
+        page.on("request", lambda r: r.url.startswith(ours) or problems.append(r.url))
+        yield Browser(installed, page, problems)
+        assert problems == []
+
+
+@pytest.fixture(scope="package")
+def shown(installed: Installed) -> Pipeline:
+    """Four batches, records in quarantine, and some that wait."""
+    world = installed.world
+    topic = world.topic()
+    world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
+    limits = {"limits": {"records_per_batch_max": 30}}
+    pipeline = world.pipeline(topic, "shown", source=limits, quality={"suite": "named"})
+    installed.dag(pipeline)
+    world.produce(topic, [*changes(range(100), 1), b"<script>alert(1)</script>", b"no json"])
+    installed.run("lakemark__shown")
+    world.produce(topic, changes(range(5), 2))
+    return pipeline

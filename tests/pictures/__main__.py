@@ -10,18 +10,18 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from include.protocol.errors import RetryableError
 from include.settings import PROJECT_ROOT
-from tests.support.browser import FLAGS, find_browser
+from tests.support.browser import find_browser
 from tests.support.installed import Installed
+from tests.support.page_browser import logged_in
 from tests.support.waiting import wait_until
 
 IMAGES = PROJECT_ROOT / "docs" / "images"
@@ -79,7 +79,7 @@ def main() -> int:
     home = Path(tempfile.mkdtemp(prefix="lakemark-pictures-"))
     installed = Installed(home)
     try:
-        with logged_in(installed) as page:
+        with logged_in(installed, SMALL) as page:
             orders(installed, page)
             refunds(installed, page)
             payments(installed, page)
@@ -89,21 +89,6 @@ def main() -> int:
         installed.stack.down()
         shutil.rmtree(home, ignore_errors=True)
     return 0
-
-
-@contextmanager
-def logged_in(installed: Installed) -> Iterator[Page]:
-    airflow = installed.stack.airflow
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
-        page = chromium.new_context(viewport=SMALL).new_page()
-        page.goto(airflow.url)
-        page.fill("input[name=username]", airflow.user)
-        page.fill("input[name=password]", airflow.password)
-        page.click("button[type=submit]")
-        page.get_by_text("Lakemark", exact=True).wait_for(timeout=30_000)
-        yield page
-        chromium.close()
 
 
 # ---------------------------------------------------------------- scenes
@@ -131,7 +116,14 @@ def orders(installed: Installed, page: Page) -> None:
     pipeline_page(page, installed, "orders", WIDE)
     frame(page).get_by_role("button", name="batch 3", exact=True).click()
     frame(page).locator("tr.details").wait_for()
+    frame(page).get_by_role("heading", name="orders").evaluate("heading => heading.scrollIntoView()")
     take(page, "page_pipeline")
+    frame(page).get_by_role("button", name="What it changed").click()
+    frame(page).locator("#compared table").wait_for(timeout=60_000)
+    frame(page).get_by_text("20 rows, version").click()
+    frame(page).locator("svg.lineage").evaluate("drawing => drawing.scrollIntoView({block: 'end'})")
+    frame(page).get_by_role("heading", name="Data", exact=True).evaluate("heading => heading.scrollIntoView()")
+    take(page, "page_data")
 
 
 def refunds(installed: Installed, page: Page) -> None:
@@ -218,7 +210,8 @@ def backfill(installed: Installed, page: Page) -> None:
 def overview(installed: Installed, page: Page) -> None:
     """All pipelines, in several states."""
     for name in ("customers", "invoices", "returns", "shipments", "visits"):
-        write(installed, name, OTHER.format(name=name, schedule='"@hourly"'))
+        # Without a schedule, the run that is triggered is the only one, and it is seen while it runs.
+        write(installed, name, OTHER.format(name=name, schedule="null" if name == "invoices" else '"@hourly"'))
         installed.world.create_topic(name, 2)
         installed.world.produce(name, [{"id": n, "seq": 1, "customer": "c1", "amount": 1.0} for n in range(90)])
         wait_until(lambda name=name: installed.api.dag_exists(f"lakemark__{name}"), 90)

@@ -10,7 +10,7 @@ import { backfills, generations, lineage, proofs, quality, quarantine, versions 
 import { timeline, trends } from "./trends.js";
 
 const PAGE = 40; // batches
-const PAUSE = { least: 5000, share: 5 }; // ms between two fetches of a slow part, and in times of how long one took
+const PAUSE = { least: 5000, share: 5, refused: 60_000 }; // between two fetches of a part: ms, and times as long as one took
 const MILD = new Set(["paused", "unproven", "new"]); // states whose reason is no problem
 const SLOW = ["tables", "quarantine", "versions", "quality", "trends", "timeline", "columns", "rows", "lineage"];
 
@@ -86,7 +86,8 @@ export function pipelineView(root, name) {
     if (began < slow[part].again) return;
     const query = part === "trends" ? `?hours=${chosen.hours}` : "";
     const answer = await ask(`${path}/${part}${query}`).then((facts) => ({ facts }), (error) => ({ problem: error.message, status: error.status }));
-    slow[part] = { answer, again: Date.now() + Math.max(PAUSE.least, PAUSE.share * (Date.now() - began)) };
+    const pause = answer.status === 403 ? PAUSE.refused : Math.max(PAUSE.least, PAUSE.share * (Date.now() - began));
+    slow[part] = { answer, again: Date.now() + pause };
     saw(name, { [part]: (Date.now() - began) / 1000 });
   }
 
