@@ -77,12 +77,12 @@ class Seen:
         return sum(r.width for r in self.waiting) if known else None
 
     def lag_seconds(self, now: float) -> float | None:
-        """Age of the oldest record that waits, 0 if none does."""
+        """Age of the oldest record that waits, 0 if none does. Since a batch landed and until Kafka is asked again, it
+        is that of a record from before."""
         if self.lag_records is None:
             return None
-        starts, oldest = self.oldest
-        is_known = starts == _starts(self.waiting) and oldest is not None
-        return max(0.0, now - oldest) if is_known and oldest is not None else 0.0
+        _, oldest = self.oldest
+        return max(0.0, now - oldest) if self.waiting and oldest is not None else 0.0
 
 
 class Overview:

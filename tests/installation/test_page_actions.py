@@ -75,6 +75,19 @@ def test_offsets_are_chosen_on_the_strip_and_read_again(
     assert record.backfill.reason == "to see it"
 
 
+def test_a_time_span_is_written_as_iso_8601(shown: Pipeline, browser: Browser) -> None:
+    browser.open("shown")
+    dialog = browser.do("Backfill …", "")
+    dialog.locator("select[name=kind]").select_option("span")
+    dialog.locator("input[name=since]").fill("2020-13-45 08:00")
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text("2020-13-45 08:00 is no time").wait_for(timeout=20_000)
+    dialog.locator("input[name=since]").fill("2020-01-01")
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text(re.compile(r"1\d\d records at most")).wait_for(timeout=20_000)
+    dialog.get_by_role("button", name="Cancel").click()
+
+
 def test_a_preview_only_is_the_runs_answer(installed: Installed, shown: Pipeline, browser: Browser) -> None:
     dag_id = "lakemark__shown__backfill"
     run_id = installed.api.trigger(dag_id, what="batches", batches="2-2", only_preview=True)

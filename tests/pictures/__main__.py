@@ -189,7 +189,7 @@ def backfill(installed: Installed, page: Page) -> None:
     dialog = frame(page).get_by_role("dialog", name="Backfill")
     dialog.locator("select[name=kind]").select_option("span")
     for name, day in (("since", midnight - timedelta(days=1)), ("until", midnight)):
-        dialog.locator(f"input[name={name}]").fill(f"{day:%Y-%m-%dT%H:%M}")
+        dialog.locator(f"input[name={name}]").fill(f"{day:%Y-%m-%d %H:%M}")
     dialog.locator("input[name=reason]").fill("yesterday, with the corrected file")
     take(page, "walk_backfill")
 

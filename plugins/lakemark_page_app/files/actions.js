@@ -2,11 +2,12 @@
 
 import { airflowLink, h, send, visit } from "./dom.js";
 
+const MOMENT = "\\s*\\d{4}-\\d{2}-\\d{2}([ T]\\d{2}:\\d{2}(:\\d{2})?)?\\s*"; // browsers' own fields do not write ISO 8601
 const AIRFLOW = "../api/v2/dags/";
 const BACKFILL = {
   batches: { what: "batches", label: "Batches", hint: "3-7, first and last inclusive" },
   ranges: { what: "offset ranges", label: "Offset ranges", hint: "orders-0:100-200, END exclusive; one per line" },
-  span: { what: "a time span", label: "A time span", hint: "in your own time zone" },
+  span: { what: "a time span", label: "A time span", hint: "like 2026-11-25 or 2026-11-25 08:00, in your own time zone" },
 };
 
 export function actions(view) {
@@ -47,7 +48,7 @@ export function askBackfill(view, given = {}) {
   const text = h("textarea", { name: "text", rows: 2, required: true, "aria-label": "Which" });
   if (given.ranges) kind.value = "ranges";
   text.value = given.ranges?.join("\n") ?? given.batches ?? "";
-  const since = h("input", { type: "datetime-local", name: "since" }), until = h("input", { type: "datetime-local", name: "until" });
+  const [since, until] = ["since", "until"].map((name) => h("input", { name, placeholder: "2026-11-25 08:00", pattern: MOMENT }));
   const span = h("div", { hidden: true }, field("From, inclusive", since), field("To, exclusive; empty: now", until));
   const hint = h("p", { class: "quiet" });
 
@@ -59,7 +60,7 @@ export function askBackfill(view, given = {}) {
     hint.textContent = BACKFILL[kind.value].hint;
   }
   show();
-  const moment = (input) => (input.value ? new Date(input.value).toISOString() : null);
+  const moment = (input) => (input.value ? localMoment(input.value.trim()).toISOString() : null);
   dialog("Backfill", "Start", view, {
     about: [field("What", kind), text, span, hint], reason: {}, preview: true, dagId: `${view.facts.dag_id}__backfill`,
     conf: () => ({
@@ -197,6 +198,13 @@ function dialog(title, verb, view, { about, reason, preview, dagId, conf, previe
   box.append(form);
   document.body.append(box);
   box.showModal();
+}
+
+/** A time in the reader's zone; midnight if only a day is given. Throws an Error if there is no such time. */
+function localMoment(text) {
+  const found = new Date(text.length > 10 ? text.replace(" ", "T") : `${text}T00:00`);
+  if (Number.isNaN(found.getTime())) throw new Error(`${text} is no time: write it like 2026-11-25 08:00`);
+  return found;
 }
 
 const field = (label, input) => h("label", {}, label, input);

@@ -63,8 +63,8 @@ export function listView(root) {
         [n ? "; " : "As of now: ", `${words} `, h("span", {}, asOf("", source))]), ". Airflow was asked for this page."),
     ].filter(Boolean));
     filter();
-    if (typing) input.focus();
-    else if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    if (typing) input.focus({ preventScroll: true });
+    else if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   return {

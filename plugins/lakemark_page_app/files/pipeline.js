@@ -78,7 +78,7 @@ export function pipelineView(root, name) {
     root.replaceChildren(...[head(), why(), figures(), offsetSection(view, batchState), trends(view), batchSection(view), quarantine(view),
       backfills(view), dataSection(view), proofs(view), quality(view), versions(view), lineage(view), timeline(view), generations(view)].filter(Boolean));
     for (const d of root.querySelectorAll("details")) d.open = open.has(d.dataset.open);
-    if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   async function fetchPart(ask, part) {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from include.monitoring.overview import Overview
 from include.pipeline_file import Source
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import TopicPartition
+from include.sources.kafka_options import librdkafka_options
 from tests.conftest import settings_in
 
 TOPICS = ["orders", "a" * 200 + "!"]
@@ -57,3 +60,47 @@ def test_one_pipelines_pattern_and_one_broken_file_hide_no_other(
     }
     assert "cannot be matched in a reasonable time" in (seen["endless"][1] or "")
     assert [error.where for error in overview.broken] == [f"{folder / 'nowhere.yaml'}, field file"]
+
+
+def test_a_connection_that_nobody_knows_is_the_problem_of_its_own_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Guarded(Brokers):
+        def __init__(self, source: Source) -> None:
+            librdkafka_options(source)
+
+    monkeypatch.setattr(include.monitoring.overview, "KafkaSource", Guarded)
+    monkeypatch.setattr(include.monitoring.overview, "oldest_timestamp", lambda *_: None)
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    pipeline_file(folder, "orders", topics=["orders"])
+    security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "connection": "none_such"}
+    pipeline_file(folder, "guarded", topics=["orders"], security=security)
+    overview = Overview(settings_in(tmp_path / "home", LAKEMARK_PIPELINES=str(folder)))
+    overview.look()
+    seen = overview._seen
+    assert (seen["orders"].lag_records, seen["orders"].kafka_problem) == (7, None)
+    assert (seen["guarded"].lag_records, seen["guarded"].kafka_problem) == (None, "a connection is not known: none")
+
+
+def test_everything_says_when_it_was_seen_and_the_lag_follows_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(include.monitoring.overview, "KafkaSource", Brokers)
+    monkeypatch.setattr(include.monitoring.overview, "oldest_timestamp", lambda *_: 1.0)
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    pipeline_file(folder, "orders", topics=["orders"])
+    overview = Overview(settings_in(tmp_path / "home", LAKEMARK_PIPELINES=str(folder)))
+    began = time.time()
+    overview.look()
+    seen = overview._seen["orders"]
+    assert seen.quarantine is not None
+    times = (seen.ledger_at, seen.kafka_at, seen.quarantine.at)
+    assert all(at is not None and began <= at <= time.time() for at in times)
+    assert (seen.quarantine.waiting, seen.quarantine.ever) == (0, 0)
+    assert (seen.lag_records, seen.lag_seconds(now=11.0)) == (7, 10.0)
+    # A newer ledger and an older answer of Kafka's: the lag is what both say together.
+    assert seen.digest is not None
+    later = replace(seen, digest=replace(seen.digest, next_offsets={TopicPartition("orders", 0): 7}))
+    assert (later.lag_records, later.lag_seconds(now=11.0)) == (0, 0.0)
