@@ -44,6 +44,8 @@ def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
 
 
 def _loaded(path: Path, environment: Mapping[str, str]) -> tuple[Pipeline | None, list[Problem]]:
+    if path.suffix != ".yaml":
+        return None, [Problem("file", f"the name {path.stem}.yaml", shown(path.name))]
     try:
         data = read_yaml(read_users_file(path, path.parent))
     except FileNotFoundError:
@@ -78,7 +80,7 @@ def pipeline_files(folder: Path, name: str = "*") -> list[Path]:
             found=str(folder),
             action="make the folder, or set the variable where Airflow and the command get their environment",
         )
-    return sorted(folder.glob(f"{name}.yaml"))
+    return sorted((*folder.glob(f"{name}.yaml"), *folder.glob(f"{name}.yml")))  # the latter is refused, not ignored
 
 
 def load_pipelines(
@@ -134,7 +136,8 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
 def _clashes(folder: Path) -> Mapping[str, set[str]]:
     """The files whose tables may not be apart, by name. It only skims them, so that a job, which needs one pipeline,
     does not pay for a check of all files."""
-    return clashes({path.stem: _skimmed(path, changed_at(path)) for path in pipeline_files(folder)})
+    files = [path for path in pipeline_files(folder) if path.suffix == ".yaml"]
+    return clashes({path.stem: _skimmed(path, changed_at(path)) for path in files})
 
 
 def changed_at(path: Path) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, LiteralString
+from typing import Annotated, Any, Literal, LiteralString, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from include.pipeline_file.schema_ddl import SchemaError, parse_ddl
 from include.protocol.errors import Problem
@@ -30,12 +30,26 @@ FILE = r"(?!.*://).*"
 URL = rf"https?://{_HOST}(/[\w.~\-/]*)?"
 
 
+_NUMBERS: dict[type, Literal["int_type", "float_type"]] = {int: "int_type", float: "float_type"}
+
+
 class Section(BaseModel):
     """A section. Errors and logs show none of its values, since a variable may bring a secret to any place."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, str_strip_whitespace=True, hide_input_in_errors=True, allow_inf_nan=False
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+        """Without this, pydantic would take `true` for 1."""
+        if isinstance(value, bool) and info.field_name is not None:
+            allowed = cls.model_fields[info.field_name].annotation
+            for number, kind in _NUMBERS.items():
+                if allowed is number or number in get_args(allowed):
+                    raise PydanticKnownError(kind)
+        return value
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         yield from ((None, name) for name in sorted(self.model_fields_set))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from include.pipeline_file import Pipeline, load_pipeline, variables_of
+from include.pipeline_file import Pipeline, load_pipeline, load_pipelines, variables_of
 from include.pipeline_file.in_words import IN_WORDS
 from include.protocol.errors import PipelineFileError, error_from_facts
 from tests.pure.pipeline_file.test_pipeline_file import changed, written
@@ -185,3 +185,31 @@ def test_a_connection_is_the_only_login(tmp_path: Path, section: str, fields: di
     assert list(map(str, failure.value.problems)) == [f"source.{section}.{problem}"]
     with pytest.raises(PipelineFileError, match="the id of an Airflow connection: letters"):
         load_pipeline(written(tmp_path, changed(f"source.{section}", {**good, "connection": "a b"})), environment)
+
+
+@pytest.mark.parametrize(
+    ("field", "allowed"),
+    [
+        ("source.limits", "source.limits.records_per_batch_max: expected a whole number; found true"),
+        ("maintenance", "maintenance.small_files_max: expected a whole number; found true"),
+        ("stale_after_minutes", "stale_after_minutes: expected a number; found true"),
+        ("merge_every", "merge_every: expected a whole number; found true"),
+    ],
+)
+def test_true_is_no_number(tmp_path: Path, field: str, allowed: str) -> None:
+    inner = {"source.limits": {"records_per_batch_max": True}, "maintenance": {"small_files_max": True}}
+    file = written(tmp_path, changed(field, inner.get(field, True)))
+    with pytest.raises(PipelineFileError) as failure:
+        load_pipeline(file, {"KAFKA_BROKERS": "k"})
+    assert allowed in list(map(str, failure.value.problems))
+
+
+def test_a_file_with_another_ending_is_refused_and_not_ignored(tmp_path: Path) -> None:
+    written(tmp_path, changed("description", "x"))
+    written(tmp_path, changed("description", "y")).rename(tmp_path / "orders.yml")
+    written(tmp_path, changed("description", "x"))
+    pipelines, errors = load_pipelines(tmp_path, {"KAFKA_BROKERS": "k"})
+    assert [pipeline.name for pipeline in pipelines] == ["orders"]
+    assert [str(problem) for error in errors for problem in error.problems] == [
+        "file: expected the name orders.yaml; found 'orders.yml'"
+    ]
