@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 from include.audit.report import NotRecomputed
-from include.audit.spark_sql import translated
+from include.audit.spark_sql import Types, translated
 from include.jobs.runner import run_answers
 from include.lake.shared_folder import shared_folder
 from include.lake.sql import spark_name, sql_name, sql_text
@@ -45,16 +45,17 @@ class Conditions:
         """
         if not asked:
             return rows
-        ours = {name: sql for name, text in asked.items() if (sql := self._as_duckdb(rows, text)) is not None}
+        types = {column.name.lower(): column.type for column in columns}
+        ours = {name: sql for name, text in asked.items() if (sql := self._as_duckdb(rows, text, types)) is not None}
         theirs = {name: text for name, text in asked.items() if name not in ours}
         said = ", ".join(f"coalesce({sql}, false) AS {name}" for name, sql in ours.items())
         rows = f"SELECT *, {said} FROM ({rows})" if ours else rows
         return self._by_spark(rows, columns, theirs) if theirs else rows
 
-    def _as_duckdb(self, rows: str, text: str) -> str | None:
+    def _as_duckdb(self, rows: str, text: str, types: Types) -> str | None:
         """The condition for DuckDB; None if it may mean something else there, or fails on a record."""
         try:
-            sql = translated(text, "the condition")
+            sql = translated(text, "the condition", types)
             self.database.execute(f"SELECT count(*) FILTER ({sql}) FROM ({rows})")
         except (NotRecomputed, duckdb.Error):
             return None

@@ -1,11 +1,14 @@
-"""Translates what users write in Spark's SQL, conditions and transforms, to DuckDB's."""
+"""Translates users' conditions and transforms from Spark's SQL to DuckDB's: only what means the same there."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 import sqlglot
 from sqlglot import exp
 
 from include.audit.report import NotRecomputed
+from include.pipeline_file.schema_ddl import WHOLE, word_of
 
 # What means the same to Spark and to DuckDB. Nothing else is translated: a function that exists in both may round, cut
 # or count in another way, and right rows would be called wrong.
@@ -16,13 +19,23 @@ _SHARED: tuple[type[exp.Expression], ...] = (
     *(exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Case, exp.If, exp.Coalesce, exp.Nullif),
     *(exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Explode, exp.Lateral, exp.Concat, exp.DPipe),
 )
+# And its operands must be of one kind, or one of the engines would cast them: 'a' = 1, or a FLOAT = 0.1.
+_SAME_KIND = (
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between),
+    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif),
+)
+_OF_WHOLE, _OF_TEXT = (exp.Add, exp.Sub, exp.Mul, exp.Neg), (exp.Concat, exp.DPipe)
+_TRUTH = (exp.And, exp.Or, exp.Not, exp.Is, *_SAME_KIND[:10], exp.Boolean)
+_WHOLE_KIND, _TEXT_KIND, _TRUTH_KIND, _NO_KIND = "whole", "STRING", "BOOLEAN", "null"
+
+Types = Mapping[str, str]  # of columns, as Spark's DDL has them, by their names in lower case
 
 
-def translated(text: str, what: str) -> str:
+def translated(text: str, what: str, types: Types) -> str:
     """A condition, or a transform's SELECT.
 
     Args:
-        what: where it is from, for the reason.
+        what: where it is from, for the reason. types: of the columns that it may name.
 
     Raises:
         NotRecomputed: it has an expression that may mean something else to DuckDB.
@@ -30,13 +43,68 @@ def translated(text: str, what: str) -> str:
     try:
         parsed = sqlglot.parse_one(text.strip().rstrip(";"), read="spark")
         for node in parsed.walk():
-            if type(node) not in _SHARED or node.args.get("outer"):
+            if type(node) not in _SHARED or node.args.get("outer") or not _is_of_one_kind(node, types):
                 raise NotRecomputed(f"{what}: only Spark is known to compute {_named(node)} as Spark does")
         for node in parsed.walk():
             node.pop_comments()
         return parsed.sql("duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)
     except sqlglot.errors.SqlglotError as error:
         raise NotRecomputed(f"{what} cannot be computed outside Spark: {_first(error)}") from error
+
+
+def _is_of_one_kind(node: exp.Expression, types: Types) -> bool:
+    if not isinstance(node, (*_SAME_KIND, *_OF_WHOLE, *_OF_TEXT)):
+        return True
+    found = {_kind(part, types) for part in _operands(node)} - {_NO_KIND}
+    if isinstance(node, exp.Case) and node.this is not None:
+        compared = {_kind(part, types) for part in (node.this, *(branch.this for branch in node.args["ifs"]))}
+        if len(compared - {_NO_KIND}) > 1 or None in compared:
+            return False
+    if isinstance(node, _OF_WHOLE):
+        return found <= {_WHOLE_KIND}
+    if isinstance(node, _OF_TEXT):
+        return found <= {_TEXT_KIND}
+    return len(found) <= 1 and None not in found
+
+
+def _operands(node: exp.Expression) -> Iterable[exp.Expression]:
+    """What is compared, or computed with; of a CASE, what it may answer."""
+    if isinstance(node, exp.Case):
+        answers = [branch.args["true"] for branch in node.args["ifs"]]
+        return [*answers, *([node.args["default"]] if node.args.get("default") else [])]
+    if isinstance(node, exp.If):
+        return [part for part in (node.args.get("true"), node.args.get("false")) if part is not None]
+    return [part for part in node.iter_expressions() if isinstance(part, exp.Expression)]
+
+
+def _kind(node: exp.Expression, types: Types) -> str | None:
+    """The kind of a value; None if it is not known, or if the engines may not agree on it."""
+    match node:
+        case exp.Paren():
+            return _kind(node.this, types)
+        case exp.Null():
+            return _NO_KIND
+        case exp.Literal():
+            return _TEXT_KIND if node.is_string else _WHOLE_KIND if node.name.isdecimal() else None
+        case exp.Column():
+            if node.table.lower() in types:  # a field of a struct
+                return None
+            return _kind_of_type(types.get(node.name.lower()))
+        case exp.Case() | exp.If() | exp.Coalesce() | exp.Nullif():
+            found = {_kind(part, types) for part in _operands(node)} - {_NO_KIND}
+            return next(iter(found), _NO_KIND) if len(found) <= 1 else None
+        case _ if isinstance(node, _TRUTH):
+            return _TRUTH_KIND
+        case _ if isinstance(node, _OF_WHOLE):
+            return _WHOLE_KIND
+        case _:
+            return _TEXT_KIND if isinstance(node, _OF_TEXT) else None
+
+
+def _kind_of_type(of: str | None) -> str | None:
+    if of is None or "COLLATE" in of.upper():
+        return None
+    return _WHOLE_KIND if word_of(of) in WHOLE else of.upper()
 
 
 def _named(node: exp.Expression) -> str:

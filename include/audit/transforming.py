@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -75,7 +76,7 @@ def transformed(
     """
     assert pipeline.transform is not None, "the caller has checked it"
     what = f"transform.file {pipeline.transform.file}"
-    statement = translated(read_transform(settings, pipeline), what)
+    statement = translated(read_transform(settings, pipeline), what, _types(settings, pipeline))
     columns = ", ".join(sql_name(column.name) for column in pipeline.source.columns)
     order = [*pipeline.order, *([pipeline.valid_from] if pipeline.keeps_history else [])]
     own = [*_OWN, *dict.fromkeys(field.name for field in order if field.of in ("kafka", "position"))]
@@ -107,6 +108,19 @@ def transformed(
     bypass = ", ".join([*map(sql_name, kept), *map(sql_name, own)])
     made.append(f"SELECT {bypass} FROM {_ROOM}._decoded WHERE _kind <> 'upsert' AND NOT {is_none(pipeline)}")
     return " UNION ALL BY NAME ".join(made)
+
+
+def _types(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
+    """The types of the columns that a transform may read, by name; without those that differ between tables."""
+    assert pipeline.transform is not None, "the caller has checked it"
+    tables = [{column.name.lower(): column.type for column in pipeline.source.columns}]
+    for place in pipeline.transform.references.values():
+        if (table := open_table(table_uri(settings, place))) is not None:
+            fields = json.loads(table.schema().to_json())["fields"]
+            tables.append({field["name"].lower(): str(field["type"]) for field in fields})
+    names = {name for table in tables for name in table}
+    found = {name: {table[name] for table in tables if name in table} for name in names}
+    return {name: types.pop() for name, types in found.items() if len(types) == 1}
 
 
 def _is_readable(settings: Settings, table: str, pin: Pin) -> bool:

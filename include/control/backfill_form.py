@@ -34,6 +34,7 @@ HELP = {
     CANCEL: "no more chunks of it can land; what has landed stays",
 }
 
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _SOURCES: dict[str, Source] = {QUARANTINE: "quarantine", ARCHIVE: "archive"}  # of the choices that name one
 
 
@@ -89,7 +90,10 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise ValueError(f"expected a time like 2026-11-20T08:00; found {text!r}") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    found = found if found.tzinfo else found.replace(tzinfo=UTC)
+    if found < _FIRST:
+        raise ValueError(f"expected a time from 1970 on, as Kafka counts; found {text!r}")
+    return found
 
 
 def _read(field: str, parse: Callable[[str], T], text: str) -> T:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from include.lake.delta_tables import OpenedTable, open_table
 from include.lake.file_rows import differing_rows, newest_rows
-from include.lake.sql import sql_name
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.json_data import JsonObject, JsonValue
@@ -19,7 +18,6 @@ from include.settings import Settings
 
 _TEXT_MAX = 200  # characters of a value that are shown
 _KINDS = ("inserted", "updated", "deleted")
-_AGE = "_age"  # column: the place of a row's file, the newest first
 
 
 def columns_of(settings: Settings, pipeline: Pipeline) -> JsonObject:
@@ -44,17 +42,20 @@ def newest(settings: Settings, pipeline: Pipeline, rows: int) -> JsonObject:
     table = open_table(Tables.of(settings, pipeline).target)
     if table is None:
         return {"version": None, "columns": [], "rows": []}
+    names = _names(table)
     aged = [
-        part.append_column(_AGE, pa.array([n] * len(part), pa.int64()))
+        _positional(part, names, age=pa.array([n] * len(part), pa.int64()))
         for n, part in enumerate(newest_rows(table, rows))
     ]
-    database = _database(newest=pa.concat_tables(aged))
-    names = _names(table)
-    found = database.execute(
-        f"SELECT {LINEAGE}.generation, {LINEAGE}.batch_id, {LINEAGE}.topic, {LINEAGE}.partition, "
-        f'{LINEAGE}."offset", {LINEAGE}.deleted, {_texts(names, "newest")} FROM newest '
-        f"ORDER BY {_AGE}, {LINEAGE}.generation DESC, {LINEAGE}.batch_id DESC LIMIT {int(rows)}"
-    ).fetchall()
+    texts = ", ".join(_text(f"c{n}") for n in range(len(names)))
+    found = (
+        _database(newest=pa.concat_tables(aged))
+        .execute(
+            f'SELECT of.generation, of.batch_id, of.topic, of.partition, of."offset", of.deleted, {texts} FROM newest '
+            f"ORDER BY age, of.generation DESC, of.batch_id DESC LIMIT {int(rows)}"
+        )
+        .fetchall()
+    )
     shown = [
         {"place": dict(zip(("generation", "batch_id", "topic", "partition", "offset", "deleted"), row, strict=False))}
         | {"values": row[6:]}
@@ -78,36 +79,43 @@ def compare(settings: Settings, pipeline: Pipeline, versions: Versions, rows: in
     """
     before, after = differing_rows(Tables.of(settings, pipeline).target, *versions)
     names = [name for name in after.column_names if name != LINEAGE]
-    database = _database(before=_padded(before, after.schema), after=after)
-    keys = [*pipeline.change.keys]
-    if pipeline.keeps_history:  # a row is a change
-        identity = ", ".join([*map(sql_name, keys), f"{LINEAGE}.change_order"])
-    else:
-        identity = ", ".join(map(sql_name, keys))
+    database = _database(before=_positional(before, names), after=_positional(after, names))
+    numbers = range(len(names))
+    key = ", ".join(f"c{names.index(name)}" for name in _identity(names, pipeline))
+    # In history a row is a change.
+    identity = f"row({key}, of.change_order)" if pipeline.keeps_history else f"row({key})"
+    shown, whole = ", ".join(_text(f"c{n}") for n in numbers), ", ".join(f"c{n}" for n in numbers)
     for side in ("before", "after"):
         database.execute(
-            f"CREATE TABLE {side}_rows AS SELECT row({identity}) AS _id, {_texts(names, side)}, "
-            f"row({', '.join(map(sql_name, names))}) AS _all FROM {side} WHERE NOT coalesce({LINEAGE}.deleted, false)"
+            f"CREATE TABLE {side}_rows AS SELECT {identity} AS id, {shown}, row({whole}) AS whole FROM {side} "
+            "WHERE NOT coalesce(of.deleted, false)"
         )
+    texts = ", ".join(f"{side}.c{n} AS {side}{n}" for side in ("b", "a") for n in numbers)
     database.execute(
-        "CREATE TABLE compared AS SELECT CASE WHEN b._id IS NULL THEN 'inserted' WHEN a._id IS NULL THEN 'deleted' "
-        "WHEN a._all IS DISTINCT FROM b._all THEN 'updated' END AS kind, b, a "
-        "FROM before_rows b FULL JOIN after_rows a ON a._id = b._id"
+        "CREATE TABLE compared AS SELECT CASE WHEN b.id IS NULL THEN 'inserted' WHEN a.id IS NULL THEN 'deleted' "
+        f"WHEN a.whole IS DISTINCT FROM b.whole THEN 'updated' END AS kind, {texts} "
+        "FROM before_rows b FULL JOIN after_rows a ON a.id = b.id"
     )
-    counted = dict(database.execute("SELECT kind, count(*) FROM compared WHERE kind IS NOT NULL GROUP BY 1").fetchall())
+    counted = dict(database.execute("SELECT kind, count(*) FROM compared GROUP BY kind").fetchall())
     return {
         "versions": list(versions),
         **{kind: counted.get(kind, 0) for kind in _KINDS},
         "columns": names,
-        "examples": [example for kind in _KINDS for example in _examples(database, kind, names, rows)],
+        "examples": [example for kind in _KINDS for example in _examples(database, kind, len(names), rows)],
     }
 
 
-def _examples(database: duckdb.DuckDBPyConnection, kind: str, names: Sequence[str], rows: int) -> Iterator[JsonObject]:
-    fields = ", ".join(f"{side}.{sql_name(name)}" for side in ("b", "a") for name in names)
+def _identity(names: Sequence[str], pipeline: Pipeline) -> list[str]:
+    """The table's key columns, as it writes them."""
+    keys = {name.lower() for name in pipeline.change.keys}
+    return [name for name in names if name.lower() in keys]
+
+
+def _examples(database: duckdb.DuckDBPyConnection, kind: str, columns: int, rows: int) -> Iterator[JsonObject]:
+    fields = ", ".join(f"{side}{n}" for side in ("b", "a") for n in range(columns))
     found = database.execute(f"SELECT {fields} FROM compared WHERE kind = ? LIMIT {int(rows)}", [kind]).fetchall()
     for row in found:
-        before, after = row[: len(names)], row[len(names) :]
+        before, after = row[:columns], row[columns:]
         yield {
             "kind": kind,
             "before": None if kind == "inserted" else before,
@@ -148,15 +156,16 @@ def _database(**tables: pa.Table) -> duckdb.DuckDBPyConnection:
     return database
 
 
-def _padded(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table of an older schema with the columns of a newer one."""
+def _positional(table: pa.Table, names: Sequence[str], **more: pa.Array) -> pa.Table:
+    """The columns `c0`, `c1` ... for these names (null where an older table lacks one), and `of`, the lineage. A user's
+    own names could mean something in the SQL around them."""
     columns = [
-        table.column(field.name) if field.name in table.column_names else pa.nulls(len(table), field.type)
-        for field in schema
+        table.column(name) if name in table.column_names else pa.nulls(len(table), pa.string()) for name in names
     ]
-    return pa.table(columns, names=schema.names)
+    own = {f"c{n}": column for n, column in enumerate(columns)}
+    return pa.table({**own, "of": table.column(LINEAGE), **more})
 
 
-def _texts(names: Sequence[str], table: str) -> str:
-    """SQL for the values as texts of bounded length."""
-    return ", ".join(f"left({table}.{sql_name(name)}::VARCHAR, {_TEXT_MAX}) AS {sql_name(name)}" for name in names)
+def _text(column: str) -> str:
+    """SQL for a value as a text of bounded length."""
+    return f"left({column}::VARCHAR, {_TEXT_MAX}) AS {column}"

@@ -69,8 +69,8 @@ def _login_in(name: str) -> Login:
     text = _found(name)
     if text is None:
         raise RetryableError(
-            what="a connection is not known",
-            where=f"the Airflow connection {name}, which the pipeline file names",
+            what=f"the Airflow connection {name} is not known",
+            where="source.security or source.registry of the pipeline file",
             expected="a connection with that id",
             found="none",
             action=f"add it in Airflow (Admin, Connections); or, for commands, set {variable_of_connection(name)}",
@@ -84,8 +84,8 @@ def _login_in(name: str) -> Login:
     password = connection.get("password") or extra.get("sasl.password")
     if not username or not password:
         raise TerminalError(
-            what="a connection holds no login",
-            where=f"the Airflow connection {name}, which the pipeline file names",
+            what=f"the Airflow connection {name} holds no login",
+            where="source.security or source.registry of the pipeline file",
             expected="login and password; or sasl.username and sasl.password in its extra fields",
             found="neither" if not username and not password else "no password" if username else "no login",
             action="complete the connection in Airflow (Admin, Connections), or where its variable is set",

@@ -8,7 +8,7 @@ as the user who is logged in).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import lakemark_connections  # noqa: F401, makes them known
 from airflow.api_fastapi.app import get_auth_manager
@@ -21,6 +21,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from lakemark_names import DAG_PREFIX
 from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
 from lakemark_page_app.facts import partition_facts, summary
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.middleware.base import RequestResponseEndpoint
 
 from include.control.backfill_form import request_of
@@ -193,12 +194,24 @@ def lineage(found: SeenDep, session: SessionDep) -> JsonObject:
     }
 
 
+class Form(BaseModel):
+    """The fields of the backfill DAG's form that a preview needs."""
+
+    model_config = ConfigDict(strict=True)
+    what: Literal["offset ranges", "a time span", "batches", "the quarantine", "all of the archive"]
+    ranges: list[str] | None = None
+    since: str | None = None
+    until: str | None = None
+    batches: str | None = None
+    rule: str | None = None
+    source: Literal["kafka", "archive"] = "kafka"
+    records_per_chunk: Annotated[int, Field(ge=1)] | None = None
+
+
 @app.post("/api/pipelines/{name}/preview", dependencies=[Depends(may_read)])
-def preview(found: SeenDep, form: JsonObject) -> JsonObject:
+def preview(found: SeenDep, form: Form) -> JsonObject:
     """What a backfill with this form would read. It writes nothing."""
-    fields = ("ranges", "since", "until", "batches", "rule", "records_per_chunk")
-    asked = request_of({"source": "kafka", **dict.fromkeys(fields), **form})
-    facts = Backfills(Coordinator(_SETTINGS, found.pipeline)).preview(asked)
+    facts = Backfills(Coordinator(_SETTINGS, found.pipeline)).preview(request_of(form.model_dump()))
     return {"lines": list(preview_lines(facts))}
 
 

@@ -28,22 +28,37 @@ _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied|AccessContr
 _APPEND_ONLY = re.compile(r"DELTA_CANNOT_MODIFY_APPEND_ONLY")
 _FILE_MISSING = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_TRUNCATED|DELTA_VERSIONS_NOT_CONTIGUOUS")
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]{3,99}\]")  # Spark's own name of an error
+# Names of errors that are about files, the cluster or the table. All others may quote what a record holds.
+_ABOUT_NO_RECORD = re.compile(
+    r"\[(DELTA_|KAFKA_|LAKEMARK_|TASK_WRITE_FAILED|FAILED_(READ|RENAME|WRITE|CREATE|CLEAR)|UNABLE_TO_ACQUIRE_MEMORY|"
+    r"INTERNAL_ERROR|STREAM_FAILED|PATH_|FILE_|SPARK_JOB_CANCELLED|_LEGACY_)"
+)
+_OF_PYTHON = re.compile(r"PythonException|Traceback \(most recent call last\)")  # a transform's own code has failed
 _DATA_LOSS = re.compile(r"OffsetOutOfRangeException|KAFKA_DATA_LOSS|failOnDataLoss|Some data may have been lost")
+
+
+def _said(error: Exception) -> str:
+    """What Spark, Delta or Kafka themselves say; empty if the error may quote a record, or a transform's own words. A
+    record that says "No space left on device" must not make a full disk of its error."""
+    text = str(error)
+    names = _CONDITION.findall(text)
+    quotes = any(not _ABOUT_NO_RECORD.match(name) for name in names) or _OF_PYTHON.search(text)
+    return "" if quotes else text
 
 
 def is_same_marker(error: Exception) -> bool:
     """Whether another attempt committed this batch while this one was about to (I5)."""
-    return bool(_SAME_MARKER.search(str(error)))
+    return bool(_SAME_MARKER.search(_said(error)))
 
 
 def is_conflict(error: Exception) -> bool:
     """Whether other work on the table was faster; then nothing landed."""
-    return bool(_CONFLICT.search(str(error)))
+    return bool(_CONFLICT.search(_said(error)))
 
 
 def is_short_of_memory(error: Exception) -> bool:
     """Whether a join did not fit into memory; then nothing landed. A join that sorts uses the disk."""
-    return bool(_MEMORY.search(str(error)))
+    return bool(_MEMORY.search(_said(error)))
 
 
 def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_landed: bool) -> LakemarkError:
@@ -66,7 +81,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
         if may_have_landed
         else "nothing landed in the target; the next attempt starts again from the same plan"
     )
-    if _DATA_LOSS.search(str(error)):
+    if _DATA_LOSS.search(_said(error)):
         return OffsetsExpired(
             what="Kafka lost records of a planned range while they were read",
             where=where,
@@ -82,23 +97,25 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             found=evidence,
             action="the next attempt reads the new version; if it persists, find the other writer",
         )
-    if full := _NO_SPACE.search(str(error)):
+    if full := _NO_SPACE.search(_said(error)):
         return tried_again(
             what="the disk is full",
             where=f"{where}, while it did {phase}",
             expected="room for the batch's files, or for Spark's scratch files",
-            found=f"{full.group()}; {_first_lines(error)}",
+            found=full.group(),
             action=f"free some space; {then}",
+            evidence=evidence,
         )
-    if _NOT_WRITABLE.search(str(error)):
+    if closed := _NOT_WRITABLE.search(_said(error)):
         return TerminalError(
             what="a folder is not writable",
             where=f"{where}, while it did {phase}",
             expected="a lake that the user of the Spark server may write to",
-            found=_first_lines(error),
-            action=f"make it writable, then rerun the task; {then}",
+            found=closed.group(),
+            action=f"make it writable (the task's log says which), then rerun the task; {then}",
+            evidence=evidence,
         )
-    if _APPEND_ONLY.search(str(error)):
+    if _APPEND_ONLY.search(_said(error)):
         return TerminalError(
             what="a table may only be appended to, and holds rows of a batch that never landed",
             where=f"{where}, while it did {phase}",
@@ -107,7 +124,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             action="`ALTER TABLE ... UNSET TBLPROPERTIES ('delta.appendOnly')` on the table that this phase writes, "
             f"then rerun the task; {then}",
         )
-    if _FILE_MISSING.search(str(error)):
+    if _FILE_MISSING.search(_said(error)):
         return TableDamaged(
             what="a file of the table is missing",
             where=f"{where}, while it did {phase}",

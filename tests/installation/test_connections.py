@@ -29,7 +29,9 @@ def test_a_login_comes_from_an_airflow_connection(installed: Installed, tmp_path
         def on_page() -> dict[str, object]:
             return next(p for p in api.session.get(page, timeout=30).json()["pipelines"] if p["name"] == pipeline.name)
 
-        wait_until(lambda: "a connection is not known" in str(on_page()), 60)  # and the page stays up
+        wait_until(
+            lambda: f"the Airflow connection {CONNECTION} is not known" in str(on_page()), 60
+        )  # and the page stays up
         run_id = api.trigger(dag_id)
         wait_until(lambda: installed.states(dag_id, run_id).get("plan") == "up_for_retry", 60)
         assert f"AIRFLOW_CONN_{CONNECTION.upper()}" in log_of(installed, dag_id, run_id, "plan", 1)

@@ -118,3 +118,27 @@ def test_no_asset_of_it_is_of_a_foreign_host() -> None:
     found = [(file.name, word) for file in files for word in ("http:", "https:", "//cdn") if word in file.read_text()]
     assert [f for f in found if f not in [("icon.svg", "http:"), ("dom.js", "http:")]] == []  # names of XML namespaces
     assert sum(file.stat().st_size for file in files) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ({}, "what"),
+        ({"what": ["batches"]}, "what"),
+        ({"what": "batches"}, "ids of batches"),
+        ({"what": "batches", "batches": 3}, "batches"),
+        ({"what": "batches", "batches": "3-1"}, ""),
+        ({"what": "offset ranges", "ranges": [{"a": 1}]}, "ranges"),
+        ({"what": "offset ranges", "ranges": ["x"]}, "Offset ranges"),
+        ({"what": "a time span", "since": "0001-01-01"}, "a time from 1970 on"),
+        ({"what": "the quarantine", "rule": "none_such"}, "no record in the quarantine has broken a rule"),
+        ({"what": "batches", "batches": "0", "records_per_chunk": "5"}, "records_per_chunk"),
+    ],
+)
+def test_a_preview_of_nonsense_says_what_is_wrong(
+    installed: Installed, pipeline: Pipeline, form: dict[str, Any], says: str
+) -> None:
+    url = f"{installed.stack.airflow.url}/lakemark/api/pipelines/paged/preview"
+    answer = installed.api.session.post(url, json=form, timeout=30)
+    assert answer.status_code in (400, 422)
+    assert says in answer.text

@@ -80,7 +80,10 @@ def test_a_connection_that_nobody_knows_is_the_problem_of_its_own_pipeline(
     overview.look()
     seen = overview._seen
     assert (seen["orders"].lag_records, seen["orders"].kafka_problem) == (7, None)
-    assert (seen["guarded"].lag_records, seen["guarded"].kafka_problem) == (None, "a connection is not known: none")
+    assert (seen["guarded"].lag_records, seen["guarded"].kafka_problem) == (
+        None,
+        "the Airflow connection none_such is not known: none",
+    )
 
 
 def test_everything_says_when_it_was_seen_and_the_lag_follows_the_ledger(

@@ -30,10 +30,15 @@ from spark_jobs.attempt.attempt import Attempt
 from spark_jobs.attempt.content import Content, Part
 from spark_jobs.attempt.work import Work
 from spark_jobs.changes.records import Volume
-from spark_jobs.engine.failures import classed
+from spark_jobs.engine.failures import classed, is_conflict, is_same_marker, is_short_of_memory
 from spark_jobs.tables.contract import Write
 from tests.support.batches import landed
 
+SAID = [
+    *("No space left on device", "Permission denied", "DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_TRANSACTION"),
+    *("KAFKA_DATA_LOSS", "FILE_NOT_EXIST", "DELTA_CANNOT_MODIFY_APPEND_ONLY", "UNABLE_TO_ACQUIRE_MEMORY"),
+]
+PYTHON = "org.apache.spark.api.python.PythonException: Traceback (most recent call last): ValueError: {}"
 PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "a"}
 LOST = ConnectionError("the answer was lost")
 BATCH = Batch("p__landing", 1, 0, (OffsetRange("orders", 0, 0, 3),), {"orders": "id-1"}, "c")
@@ -56,6 +61,26 @@ def test_i6_once_the_commit_may_be_there_no_error_says_that_nothing_landed(error
     assert isinstance(before, RetryableError | TerminalError)
     assert isinstance(after, OutcomeUnknownError | TerminalError)
     assert "nothing landed" not in str(after)
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("frame", ["[USER_RAISED_EXCEPTION] {}", "[CAST_INVALID_INPUT] '{}' is no BIGINT", PYTHON])
+def test_what_a_record_says_makes_no_other_error(said: str, frame: str) -> None:
+    """A transform or a cast quotes the record on which it fails. It may quote Spark's and Delta's own words, too."""
+    error = RuntimeError("Job aborted: [TASK_WRITE_FAILED] " + frame.format(f"{said} SECRET"))
+    found = classed(error, pipeline="p", where="w", phase="merge", may_have_landed=False)
+    assert (type(found), found.what) == (RetryableError, "the attempt failed while it did merge")
+    assert "SECRET" not in str(found)
+    assert "SECRET" in found.evidence
+    assert not (is_same_marker(error) or is_conflict(error) or is_short_of_memory(error))
+
+
+@pytest.mark.parametrize("said", ["No space left on device", "Disk quota exceeded", "Read-only file system"])
+def test_the_error_of_a_disk_says_only_that(said: str) -> None:
+    """Around these words there may be anything. The task's log has all of it."""
+    found = classed(OSError(f"{said}: /lake/SECRET"), pipeline="p", where="w", phase="merge", may_have_landed=False)
+    assert found.found == said
+    assert "SECRET" in found.evidence
 
 
 def test_a_commit_that_delta_refuses_has_not_landed() -> None:

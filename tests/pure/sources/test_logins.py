@@ -74,7 +74,7 @@ def test_a_changed_password_counts_from_the_next_client_on(asked: dict[str, str]
 
 
 def test_an_unknown_connection_is_an_error_that_says_where_to_add_it() -> None:
-    with pytest.raises(RetryableError, match=f"Airflow connection kafka_prod.*Admin, Connections.*{VARIABLE}"):
+    with pytest.raises(RetryableError, match=f"connection kafka_prod is not known.*Admin, Connections.*{VARIABLE}"):
         librdkafka_options(source())
 
 
