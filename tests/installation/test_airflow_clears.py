@@ -41,3 +41,24 @@ def test_tasks_are_cleared_alone_and_in_any_order(installed: Installed) -> None:
     assert state == "success"
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     assert installed.lakemark("audit", "cleared", "--deep")
+
+
+def test_the_tasks_of_a_landing_are_cleared_alone_and_in_any_order(installed: Installed) -> None:
+    """With `merge_every` a run has six tasks, in two ledgers."""
+    world, api = installed.world, installed.api
+    topic = world.topic()
+    pipeline = world.pipeline(topic, "cleared_landing", merge_every=2, archive="lake://bronze/cleared_landing")
+    dag_id = installed.dag(pipeline)
+    world.produce(topic, changes(range(30), 1))
+    run_id, state = installed.run(dag_id)
+    assert state == "success"
+    tasks = ["plan_landing", "settle_landing", "land", "plan", "settle_landing", "merge", "plan_landing", "settle"]
+    for seq, task in enumerate(tasks, start=2):
+        if task.startswith("plan"):
+            world.produce(topic, changes(range(seq, 30 + seq), seq))  # which the run did not know of
+        api.clear(dag_id, run_id, task, alone=True)
+        assert installed.ended(dag_id, run_id, SECONDS) == "success", task
+        assert {*installed.states(dag_id, run_id).values()} <= {"success", "skipped"}, task
+    installed.lakemark("run", "cleared_landing", "--until-caught-up")
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    assert installed.lakemark("audit", "cleared_landing", "--deep")
