@@ -15,7 +15,8 @@ from include.protocol.ranges import OffsetRange
 from include.sources.duckdb_records import duckdb_type
 
 PLACE = ("_topic", "_partition", "_offset")
-WANTED, SAYS, TAKES = "_wanted", "_says", "_takes_"  # columns of conditions' answers; TAKES goes before a route's place
+# Columns of conditions' answers; TAKES goes before a route's place.
+WANTED, SAYS, TAKES = f"{LINEAGE}_wanted", f"{LINEAGE}_says", f"{LINEAGE}_takes_"
 ALL_TABLES, TARGET = -1, -2  # as a route; others are places in the file's list
 _DELETES = "('delete', 'truncate', 'tombstone')"
 

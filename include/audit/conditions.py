@@ -17,12 +17,12 @@ from include.audit.spark_sql import Types, translated
 from include.jobs.runner import run_answers
 from include.lake.shared_folder import shared_folder
 from include.lake.sql import spark_name, sql_name, sql_text
-from include.pipeline_file import Pipeline
+from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
-ROW = "_row"  # column that counts the rows which Spark is asked about
+ROW = f"{LINEAGE}_row"  # column that counts the rows which Spark is asked about
 
 
 @dataclass(frozen=True)

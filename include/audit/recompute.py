@@ -49,6 +49,12 @@ from include.sources.duckdb_records import decoded, load, same_json, unreadable
 from include.sources.kafka import source_extent
 from include.sources.kafka_records import records_of
 
+_OWN_NAMES = {  # of columns in the audit's SQL
+    *("_topic", "_partition", "_offset", "_timestamp", "_kind", "_absent", "_old", "_at", "_tombstone"),
+    *("_undecodable", "_v", "_k", "_bare", "_deleted", "_kept", "_route", "_order", "_valid_at"),
+    *("_keys", "_present", "_doubles", "_newest", "_any", "_forgotten", "_truncated", "_own", "_a"),
+    *("_nth"),
+}
 Logs = Mapping[str, TableLog | str | None]  # by participant; a text says why its rows are not read; None: no table
 
 
@@ -119,6 +125,9 @@ def _listed(pipeline: Pipeline, logs: Logs) -> Iterator[tuple[Participant, Recom
 
 def verify_computable(pipeline: Pipeline) -> None:
     """Raises NotRecomputed, before any record is read, if only Spark can make this pipeline's changes."""
+    columns = (*pipeline.source.columns, *pipeline.columns)
+    if taken := [column.name for column in columns if column.name.lower() in _OWN_NAMES]:
+        raise NotRecomputed(f"a column is called {taken[0]}, as one that the audit computes with")
     if (why := unreadable(pipeline)) is not None:
         raise NotRecomputed(why)
     if pipeline.transform is not None:

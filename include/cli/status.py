@@ -62,7 +62,8 @@ def _status_lines(facts: JsonObject) -> Iterable[str]:
         lag = f"{facts['lag_records']:,} records"
         lag += f", the oldest {facts['lag_seconds']:,.0f} s old" if facts["lag_records"] else ""
     through = facts["committed_through"]
-    progress = "nothing is committed yet" if through < 0 else f"committed through batch {through}"
+    of = f" of generation {facts['generation']}" if facts["generation"] > 1 else ""
+    progress = f"nothing{of} is committed yet" if through < 0 else f"committed through batch {through}{of}"
     yield f"{facts['pipeline']}: {progress}, lag {lag}"
     if facts["problem"]:
         yield f"  stopped: {facts['problem']}"

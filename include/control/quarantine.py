@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from include.control.quarantine_states import RESOLUTIONS, QuarantineStates
 from include.control.settling import Settler
-from include.lake.delta_tables import Row, append, replace_rows
+from include.lake.delta_tables import Row, append, open_table, query, replace_rows
 from include.lake.sql import sql_text
 from include.lake.uri import LakeUri
 from include.pipeline_file.tables import Tables
@@ -145,6 +145,15 @@ class Quarantine:
         found = self._rows(f"{query} AND {self._condition(chosen)}")
         self._resolve(found, "discarded", reason, discarded_by)
         return len(found)
+
+    def discarded_by(self, person: str) -> int:
+        """How many records a person, or a run, has discarded so far."""
+        table = open_table(self.tables.resolutions)
+        if table is None:
+            return 0
+        who = sql_text(person)
+        [row] = query(table, f"select count(*) as n from t where resolution = 'discarded' and resolved_by = {who}")
+        return int(row["n"])
 
     def settle_replay(self, replay: Backfill, resolved_by: str) -> int:
         """Marks as replayed every record of the replay's landed chunks that was not set aside again. Each is marked

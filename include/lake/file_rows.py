@@ -95,10 +95,14 @@ class _Look:
                     start += group.num_rows
                     if part.any() and self.bytes_left > 0:
                         self.bytes_left -= group.total_byte_size
-                        yield self._as_declared(opened.read_row_group(n, use_threads=False).filter(pa.array(part)))
+                        rows = self._as_declared(opened.read_row_group(n, use_threads=False))
+                        yield rows.filter(pa.array(part))  # Arrow cannot filter all of the types that files may have
         except FileNotFoundError as error:
             action = "choose newer versions (maintenance.vacuum_after_hours in the pipeline file: how long files stay)"
             raise _not_shown(self.uri, f"the file {name}", "none: VACUUM has removed it", action) from error
+        except pa.ArrowNotImplementedError as error:
+            found = f"{name}: {first_line(error)}"
+            raise _not_shown(self.uri, "types that Arrow converts", found, "query it with Spark") from error
         except (OSError, pa.ArrowException) as error:
             raise damaged(self.uri, f"{name}: {first_line(error)}") from error
 

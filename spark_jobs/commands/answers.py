@@ -12,14 +12,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from include.pipeline_file import LINEAGE
 from spark_jobs.changes.conditions import asked
 from spark_jobs.engine.failures import classed
 
-_ROW = "_row"  # as `include.audit.conditions` names it
+_ROW = f"{LINEAGE}_row"  # as `include.audit.conditions` names it
 
 
 def answer(spark: SparkSession, pipeline: str, folder: Path) -> None:
-    """Writes the answers beside the question: `answers/*.parquet`, `_row` and a string per condition (see `asked`).
+    """Writes the answers beside the question: `answers/*.parquet`, `_ROW` and a string per condition (see `asked`).
 
     Args:
         folder: a folder of the lake, with `asked.json` (`schema` of the rows in Spark's DDL; `conditions`, texts by

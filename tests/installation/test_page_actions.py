@@ -39,6 +39,9 @@ def test_half_a_batch_in_quarantine_is_not_ok_and_is_counted_by_record(installed
     assert state == "success"
     note = installed.api.run_note("lakemark__half__backfill", run_id)
     assert note == "10 records of the quarantine were discarded"
+    installed.api.clear("lakemark__half__backfill", run_id, "discard")  # none is discarded twice, and the answer stays
+    assert installed.ended("lakemark__half__backfill", run_id) == "success"
+    assert installed.api.run_note("lakemark__half__backfill", run_id) == note
     frame = browser.open("half")
     wait_until(lambda: "0 records wait" in tile("Quarantine") and "10 ever" in tile("Quarantine"), 30)
     line = frame.locator("table.timeline tr", has_text="discard").first

@@ -9,6 +9,8 @@ from typing import Any, cast
 import duckdb
 import pytest
 
+from include.audit.changes import WANTED
+from include.audit.recompute import verify_computable
 from include.audit.report import NotRecomputed
 from include.audit.spark_sql import translated
 from include.audit.transforming import Pinned, transformed, verify_sql
@@ -43,7 +45,7 @@ def made(folder: Path, sql: str, **transform: str) -> list[tuple[Any, ...]]:
         database,
         settings,
         pipeline,
-        decoded=f"SELECT *, true AS _wanted FROM ({decoded(pipeline, 'records')})",
+        decoded=f"SELECT *, true AS {WANTED} FROM ({decoded(pipeline, 'records')})",
         pinned=pinned,
     )
     return database.execute(f"SELECT id, tag, seq, _offset FROM ({query}) ORDER BY ALL NULLS LAST").fetchall()
@@ -124,3 +126,10 @@ def test_a_condition_on_operands_of_one_kind_is_translated(same: str) -> None:
 def test_a_condition_that_one_of_the_engines_casts_is_left_to_spark(other: str) -> None:
     with pytest.raises(NotRecomputed):
         translated(other, "c", TYPES)
+
+
+def test_a_column_that_is_called_like_one_of_the_audits_own_is_named() -> None:
+    source = {**PIPELINE["source"], "schema": "id BIGINT, seq BIGINT, _Kind STRING, _id STRING"}
+    pipeline = Pipeline.model_validate({**PIPELINE, "source": source, "change": {"keys": ["id"]}, "transform": None})
+    with pytest.raises(NotRecomputed, match="a column is called _Kind"):
+        verify_computable(pipeline)

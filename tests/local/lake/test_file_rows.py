@@ -64,3 +64,14 @@ def test_what_cannot_be_shown_says_why(table: str, monkeypatch: pytest.MonkeyPat
 
 def _little(self: file_rows._Look, uri: LakeUri, schema: pa.Schema) -> None:
     self.uri, self.schema, self.bytes_left = uri, schema, 1
+
+
+def test_texts_may_be_of_any_kind_that_arrow_has(tmp_path: Path) -> None:
+    """delta-rs writes views where others write texts, and Arrow cannot filter those."""
+    path = str(tmp_path / "views")
+    for number in (1, 2):
+        texts = pa.array([f"a{number}", "b"], pa.string_view())
+        write_deltalake(path, pa.table({"id": [number, -number], "name": texts}), mode="append")
+    before, after = differing_rows(LakeUri(path), 0, 1)
+    assert (ids(before), ids(after)) == ([], [-2, 2])
+    assert after.column("name").to_pylist() == ["a2", "b"]

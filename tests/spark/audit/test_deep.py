@@ -212,6 +212,8 @@ TYPES = {
     "local": "TIMESTAMP_NTZ",
     "tags": "ARRAY<STRUCT<name: STRING, weight: DECIMAL(5, 2)>>",
     "more": "MAP<STRING, TIMESTAMP>",
+    "_row": "STRING",
+    "_wanted": "BOOLEAN",
 }
 VALUES: dict[str, list[Any]] = {
     "whole": [-(2**63), 2**63 - 1],
@@ -225,6 +227,8 @@ VALUES: dict[str, list[Any]] = {
     "at": ["0001-01-01T00:00:00.000001Z", "1582-10-10T12:00:00+14:00", "2026-03-29T02:30:00+01:00"],
     "local": ["0001-01-01T00:00:00.000001", "9999-12-31T23:59:59.999999"],
     "tags": [[], [{"name": "a\u00df", "weight": 1.5}, None]],
+    "_row": ["r"],
+    "_wanted": [False, True],
     "more": [{}, {"x": "1969-12-31T23:59:59.999999Z", "y": None}],
 }
 
