@@ -104,9 +104,9 @@ def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> Jso
 
 
 def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -> list[JsonObject]:
-    """What was quarantined: reason, records, newest (ISO 8601, UTC), pending, replayed, discarded, applied (as
-    `Quarantine.summary`), samples (topic, partition, offset, at, generation, batch_id, key, value, as text), most
-    records first.
+    """What was quarantined, each record once, by its newest reason: reason, records, newest (ISO 8601, UTC), pending,
+    replayed, discarded, applied (as `Quarantine.summary`), samples (topic, partition, offset, at, generation, batch_id,
+    key, value, as text), most records first.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -126,12 +126,14 @@ def quarantine_by_reason(settings: Settings, pipeline: Pipeline, samples: int) -
     found = [
         {
             "reason": reason,
-            "records": sum(row["records"] for row in counted),
-            "newest": max((row["newest"].isoformat() for row in counted if row["newest"]), default=None),
-            **became.get(reason, {}),
+            "records": sum(states.values()),
+            "newest": max(
+                (row["newest"].isoformat() for row in by_reason.get(reason, ()) if row["newest"]), default=None
+            ),
+            **states,
             "samples": [_sample(row) for row in rows if row["reason"] == reason][:samples],
         }
-        for reason, counted in by_reason.items()
+        for reason, states in became.items()
     ]
     return sorted(found, key=lambda one: -one["records"])
 

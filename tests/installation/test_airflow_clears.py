@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.installed import Installed
 from tests.support.world import as_dict, changes, newest_by_key
 
@@ -43,6 +45,7 @@ def test_tasks_are_cleared_alone_and_in_any_order(installed: Installed) -> None:
     assert installed.lakemark("audit", "cleared", "--deep")
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_landing_are_cleared_alone_and_in_any_order(installed: Installed) -> None:
     """With `merge_every` a run has six tasks, in two ledgers."""
     world, api = installed.world, installed.api

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from include.pipeline_file import Pipeline
 from tests.support.installed import Installed
 from tests.support.page_browser import Browser, made
@@ -101,7 +103,8 @@ def test_a_preview_only_is_the_runs_answer(installed: Installed, shown: Pipeline
     assert installed.api.xcom(dag_id, run_id, "preview", "preview")["records_max"] == 30
 
 
-def test_controls_run_pause_audit_cancel_and_resume(installed: Installed, browser: Browser) -> None:
+@pytest.mark.slow
+def test_controls_run_pause_and_audit(installed: Installed, browser: Browser) -> None:
     pipeline = made(installed, "steered", changes(range(20), 1))
     installed.dag(pipeline)
     world, topic = installed.world, pipeline.source.topics[0]
@@ -128,6 +131,7 @@ def test_controls_run_pause_audit_cancel_and_resume(installed: Installed, browse
     frame.locator("h1 .state.ok").wait_for(timeout=30_000)
 
 
+@pytest.mark.slow
 def test_a_backfill_is_resumed_or_cancelled_where_it_is_seen(installed: Installed, browser: Browser) -> None:
     pipeline = made(installed, "again", changes(range(20), 1))
     installed.dag(pipeline)
@@ -163,6 +167,7 @@ def stopped_backfill(installed: Installed, dag_id: str) -> None:
         set_slots(2)
 
 
+@pytest.mark.slow
 def test_the_note_of_an_attempt_that_is_over_goes(installed: Installed) -> None:
     world, api, name = installed.world, installed.api, "gone_wrong"
     pipeline = world.pipeline("t-comes-later", name)

@@ -39,9 +39,9 @@ def test_in_a_browser(installed: Installed, shown: Pipeline, browser: Browser) -
     assert "30 read = " in frame.locator("tr.details").inner_text()
     assert frame.locator("tr.details a", has_text="log").count() == 1
 
-    # legends name only what occurs
+    # legends name only what occurs (another test may have read offsets again)
     told = frame.locator("section[aria-label=Offsets] .legend").inner_text().split()
-    assert told == ["committed", "waiting"]
+    assert {"committed", "waiting"} <= {*told} <= {"committed", "waiting", "backfilled"}
     assert "superseded" not in frame.locator("tr.legends").inner_text()
 
     # what was quarantined is text, never markup

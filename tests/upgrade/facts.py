@@ -7,6 +7,7 @@ people are left out: a later version may word them better.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from datetime import date, datetime
@@ -85,6 +86,9 @@ def ledger_facts(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
     table = open_table(ledger.uri)
     assert table is not None, ledger.uri
     state, recent = state_facts(ledger.state()), state_facts(ledger.recent())
+    records: Counter[str] = Counter()
+    for sums in digest.by_generation.values():
+        records.update(sums.records)
     return {
         "last": table.transaction_version(APP_ID),
         "kept": table.transaction_version(SNAPSHOT_ID),
@@ -94,8 +98,9 @@ def ledger_facts(settings: Settings, pipeline: Pipeline) -> dict[str, Any]:
             "sequence": digest.sequence,
             "generation": digest.generation,
             "pending": digest.pending and digest.pending.batch.to_json(),
-            "commits": digest.commits,
-            "records": dict(digest.records),
+            # Of all generations together, as a Lakemark from before summed them up.
+            "commits": sum(sums.commits for sums in digest.by_generation.values()),
+            "records": dict(records),
             "next_offsets": offsets_to_json(digest.next_offsets),
             "committed_offsets": offsets_to_json(digest.committed_offsets),
             "open_backfills": digest.open_backfills,
