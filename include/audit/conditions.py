@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
 ROW = f"{LINEAGE}_row"  # column that counts the rows which Spark is asked about
+
+_LEFT_SECONDS = 6 * 3600.0  # no audit asks Spark for so long
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,14 @@ def _unused(database: duckdb.DuckDBPyConnection) -> str:
 @contextmanager
 def _folder(settings: Settings) -> Iterator[Path]:
     """A new folder that Spark reaches, too. It is gone at the end."""
-    folder = shared_folder(settings.lake, "audits") / uuid.uuid4().hex
+    audits = shared_folder(settings.lake, "audits")
+    for left in audits.iterdir():  # by an audit that was killed
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
+    folder = audits / uuid.uuid4().hex
     folder.mkdir()
+    folder.chmod(0o770)  # records lie here, and Spark's user may be another one of the group
     try:
         yield folder
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -79,8 +80,8 @@ def discarded_by(form: JsonMapping) -> tuple[Chosen, str]:
 def batch_ids(text: str) -> tuple[int, int]:
     """Parses `A-B` or `A`, ids of batches, both inclusive. Raises ValueError, which says what is wrong."""
     first, dash, last = text.strip().partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
-        raise ValueError(f"expected A-B or A, ids of batches; found {text!r}")
+    if not re.fullmatch(r"\d{1,18}(-\d{1,18})?", text.strip()):
+        raise ValueError(f"expected A-B or A, ids of batches; found {text[:200]!r}")
     return int(first), int(last if dash else first)
 
 
@@ -110,5 +111,5 @@ def _wrong(field: str, expected: str, found: str) -> TerminalError:
         where=f"field {field}",
         expected=expected,
         found=found,
-        action="trigger the DAG again with that field corrected; nothing was changed",
+        action="correct that field and try again; nothing was changed",
     )

@@ -57,7 +57,7 @@ def _preview_of_replay(settler: Settler, request: BackfillRequest) -> JsonObject
 def preview_lines(facts: JsonObject) -> Iterator[str]:
     """A preview as lines for people."""
     seconds = facts["estimated_seconds"]
-    yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunks, " + (
+    yield f"{facts['records_max']:,} records at most, in {facts['chunks']} chunk{'s' * (facts['chunks'] != 1)}, " + (
         "into a new table that takes the target's place" if facts["into"] == "new" else "into the target itself"
     )
     if seconds is None:

@@ -198,7 +198,7 @@ class Quarantine:
         if chosen.rule is not None and chosen.rule not in known:
             raise TerminalError(
                 what="no record in the quarantine has broken a rule of that name",
-                where=f"{self.pipeline}, --rule",
+                where=f"{self.pipeline}, the choice of a rule",
                 expected=f"one of: {', '.join(known)}" if known else "no rule: none was ever broken",
                 found=chosen.rule,
                 action=f"see `lakemark quarantine list {self.pipeline}`; nothing was changed",

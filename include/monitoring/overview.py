@@ -213,7 +213,7 @@ class Overview:
             held = client.partitions(topics, _KAFKA_TIMEOUT_SECONDS)
             brokers.problem = None
         except LakemarkError as error:
-            brokers.problem = f"{error.what}: {error.found}"
+            brokers.problem = _told(error)
             brokers.client = None  # the next one has the login as it is then
             for name in names:
                 self._seen[name] = _without_kafka(self._seen[name], error)
@@ -232,7 +232,11 @@ class _Brokers:
 
 
 def _without_kafka(seen: Seen, error: LakemarkError) -> Seen:
-    return replace(seen, extents=None, kafka_at=time.time(), kafka_problem=f"{error.what}: {error.found}")
+    return replace(seen, extents=None, kafka_at=time.time(), kafka_problem=_told(error))
+
+
+def _told(error: LakemarkError) -> str:
+    return f"{error.what}: {error.found}. What to do: {error.action}"
 
 
 def _with_extents(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent]) -> Seen:
@@ -246,7 +250,7 @@ def _with_extents(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent])
     try:
         first = oldest_timestamp(source, found.waiting) if found.waiting else None
     except LakemarkError as error:
-        return replace(found, kafka_problem=f"{error.what}: {error.found}")
+        return replace(found, kafka_problem=_told(error))
     return replace(found, oldest=(_starts(found.waiting), first))
 
 

@@ -35,7 +35,7 @@ class OffsetRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start_offset < self.end_offset:
-            raise ValueError(f"not a half-open range with something in it: {self}")
+            raise ValueError(f"expected a range with something in it, END exclusive; found {self.as_argument()}")
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -60,9 +60,9 @@ class OffsetRange:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Reads `TOPIC-PARTITION:START-END`, END exclusive. A ValueError says what is wrong."""
-        match = re.fullmatch(r"(.+)-(\d+):(\d+)-(\d+)", text)
+        match = re.fullmatch(r"(.+)-(\d{1,9}):(\d{1,18})-(\d{1,18})", text)
         if match is None:
-            raise ValueError(f"expected TOPIC-PARTITION:START-END, like orders-0:120-150; found {text!r}")
+            raise ValueError(f"expected TOPIC-PARTITION:START-END, like orders-0:120-150; found {text[:200]!r}")
         topic, *numbers = match.groups()
         return cls(topic, *map(int, numbers))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from airflow.models.asset import AssetModel, DagScheduleAssetReference
 from airflow.models.dag import DagModel
@@ -31,8 +31,8 @@ def schedulers(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]
     }
 
 
-def consumers(session: Session, uris: Sequence[str]) -> dict[str, list[str]]:
-    """The DAGs whose schedule waits for tables, by the table."""
+def consumers(session: Session, uris: Sequence[str], readable: Container[str]) -> dict[str, list[str]]:
+    """The DAGs whose schedule waits for tables, by the table. Args: readable: the ids of DAGs that may be named."""
     waiting = (
         select(AssetModel.uri, DagScheduleAssetReference.dag_id)
         .join(DagScheduleAssetReference, DagScheduleAssetReference.asset_id == AssetModel.id)
@@ -40,5 +40,6 @@ def consumers(session: Session, uris: Sequence[str]) -> dict[str, list[str]]:
     )
     found: dict[str, list[str]] = {}
     for uri, dag_id in session.execute(waiting):
-        found.setdefault(uri, []).append(dag_id)
+        if dag_id in readable:
+            found.setdefault(uri, []).append(dag_id)
     return found

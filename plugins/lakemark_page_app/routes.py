@@ -181,8 +181,10 @@ def compare(found: SeenDep, before: Annotated[int, Query(ge=0)], after: Annotate
 
 
 @app.get("/api/pipelines/{name}/lineage", dependencies=[Depends(may_read)])
-def lineage(found: SeenDep, session: SessionDep) -> JsonObject:
-    """Where the pipeline's data comes from, which tables it writes, and which DAGs wait for them."""
+def lineage(found: SeenDep, session: SessionDep, user: GetUserDep) -> JsonObject:
+    """Where the pipeline's data comes from, which tables it writes, and which DAGs wait for them, of those that the
+    user may see."""
+    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET", session=session)
     of, written = found.pipeline, Catalog.of(found.pipeline).participants
     tables = [{"name": p.name, "table": f"lake://{p.path}", "in_words": p.in_words} for p in written]
     return {
@@ -190,7 +192,7 @@ def lineage(found: SeenDep, session: SessionDep) -> JsonObject:
         "references": dict(of.transform.references) if of.transform else {},
         "transform": of.transform.file if of.transform else None,
         "tables": tables,
-        "consumers": airflow_state.consumers(session, [table["table"] for table in tables]),
+        "consumers": airflow_state.consumers(session, [table["table"] for table in tables], readable),
     }
 
 

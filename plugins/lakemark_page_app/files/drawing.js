@@ -129,7 +129,7 @@ export function columns(title, values, unit) {
   const known = values.map(({ value }) => value).filter((value) => value !== null);
   const most = Math.max(...known, 0), width = WIDTH / values.length;
   const newest = known.at(-1);
-  const top = known.length === 0 ? "nothing in this time" : `at most ${shown(most)}${unit}, newest ${shown(newest)}${unit}`;
+  const top = known.length === 0 ? "nothing in this time" : `at most ${shown(most)}${unit}, ${shown(newest)}${unit} in the newest column`;
   return h("figure", { class: "trend" }, h("figcaption", {}, h("strong", {}, title), " ", h("span", { class: "quiet" }, top)),
     s("svg", { viewBox: `0 0 ${WIDTH} 60`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${top}` },
       values.map(({ value, text, kind }, n) => value === null ? null :

@@ -61,7 +61,7 @@ export function pipelineView(root, name) {
     const cells = [
       ["Lag", "kafka", [f.lag_records === null ? "unknown" : plural(f.lag_records, "record"), f.lag_records ? `, for ${age(f.lag_seconds)}` : ""]],
       ["Last commit", "ledger", [ago(f.committed_at)]],
-      ["Table", "ledger", [f.table, h("br"), "version ", number(f.table_version)], "wide"],
+      ["Table", "ledger", [f.table, h("br"), "version ", number(f.table_version), " with the last commit"], "wide"],
       ["Batches" + of, "ledger", [number(f.commits)]],
       ["Quarantine, by record", "quarantine", q ? [plural(q.waiting, "record"), q.waiting === 1 ? " waits" : " wait", h("br"), `${number(q.ever)} ever`] : ["–"]],
       ["Runs", null, [f.schedule, f.paused && ", paused"], "wide"],

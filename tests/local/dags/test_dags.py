@@ -168,7 +168,8 @@ def test_a_dag_that_cannot_be_built_takes_no_other_with_it(
 
 def test_a_broken_file_of_alerts_is_an_import_error(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline_file(tmp_path, "good")
-    alerts = tmp_path / "alerts.yml"
+    alerts = tmp_path / "alerts" / "alerts.yml"
+    alerts.parent.mkdir()
     alerts.write_text("- klass: a.B\n")
     monkeypatch.setenv("LAKEMARK_ALERTS", str(alerts))
     loaded = bag()

@@ -9,7 +9,7 @@ from tests.support.batches import batch
 
 @pytest.mark.parametrize(("start", "end"), [(5, 5), (6, 5), (-1, 5)])
 def test_a_range_is_half_open_and_holds_something(start: int, end: int) -> None:
-    with pytest.raises(ValueError, match="half-open"):
+    with pytest.raises(ValueError, match="with something in it, END exclusive"):
         OffsetRange("t", 0, start, end)
 
 
