@@ -99,7 +99,7 @@ def test_a_preview_only_is_the_runs_answer(installed: Installed, shown: Pipeline
     assert installed.ended(dag_id, run_id) == "success"
     note = installed.api.run_note(dag_id, run_id)
     assert (note or "").splitlines()[:2] == ["Only a preview:", (note or "").splitlines()[1]]
-    assert "30 records at most, in 1 chunks" in (note or "")
+    assert "30 records at most, in 1 chunk, " in (note or "")
     assert installed.api.xcom(dag_id, run_id, "preview", "preview")["records_max"] == 30
 
 
