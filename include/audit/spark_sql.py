@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import sqlglot
 from sqlglot import exp
 
 from include.audit.report import NotRecomputed
-from include.pipeline_file.schema_ddl import WHOLE, word_of
+from include.pipeline_file.schema_ddl import DECIMALS, WHOLE, word_of
 
 # What means the same to Spark and to DuckDB. Nothing else is translated: a function that exists in both may round, cut
 # or count in another way, and right rows would be called wrong.
@@ -26,7 +27,7 @@ _SAME_KIND = (
 )
 _OF_WHOLE, _OF_TEXT = (exp.Add, exp.Sub, exp.Mul, exp.Neg), (exp.Concat, exp.DPipe)
 _TRUTH = (exp.And, exp.Or, exp.Not, exp.Is, *_SAME_KIND[:10], exp.Boolean)
-_WHOLE_KIND, _TEXT_KIND, _TRUTH_KIND, _NO_KIND = "whole", "STRING", "BOOLEAN", "null"
+_EXACT, _TEXT_KIND, _TRUTH_KIND, _NO_KIND = "exact number", "STRING", "BOOLEAN", "null"
 
 Types = Mapping[str, str]  # of columns, as Spark's DDL has them, by their names in lower case
 
@@ -53,15 +54,19 @@ def translated(text: str, what: str, types: Types) -> str:
 
 
 def _is_of_one_kind(node: exp.Expression, types: Types) -> bool:
+    """Whether no engine casts an operand. In a SELECT, what is not known (a field of a struct, a column that it makes)
+    is not looked at: its results must have the declared types (`transforming`)."""
+    unknown = {None} if node.find_ancestor(exp.Select) is None else set()
     if not isinstance(node, (*_SAME_KIND, *_OF_WHOLE, *_OF_TEXT)):
         return True
     found = {_kind(part, types) for part in _operands(node)} - {_NO_KIND}
+    found = found & unknown | (found - {None})
     if isinstance(node, exp.Case) and node.this is not None:
         compared = {_kind(part, types) for part in (node.this, *(branch.this for branch in node.args["ifs"]))}
-        if len(compared - {_NO_KIND}) > 1 or None in compared:
+        if len(compared - {_NO_KIND, None}) > 1 or compared & unknown:
             return False
     if isinstance(node, _OF_WHOLE):
-        return found <= {_WHOLE_KIND}
+        return found <= {_EXACT}
     if isinstance(node, _OF_TEXT):
         return found <= {_TEXT_KIND}
     return len(found) <= 1 and None not in found
@@ -85,7 +90,7 @@ def _kind(node: exp.Expression, types: Types) -> str | None:
         case exp.Null():
             return _NO_KIND
         case exp.Literal():
-            return _TEXT_KIND if node.is_string else _WHOLE_KIND if node.name.isdecimal() else None
+            return _TEXT_KIND if node.is_string else _EXACT if re.fullmatch(r"[\d.]+", node.name) else None
         case exp.Column():
             if node.table.lower() in types:  # a field of a struct
                 return None
@@ -96,7 +101,7 @@ def _kind(node: exp.Expression, types: Types) -> str | None:
         case _ if isinstance(node, _TRUTH):
             return _TRUTH_KIND
         case _ if isinstance(node, _OF_WHOLE):
-            return _WHOLE_KIND
+            return _EXACT
         case _:
             return _TEXT_KIND if isinstance(node, _OF_TEXT) else None
 
@@ -104,7 +109,7 @@ def _kind(node: exp.Expression, types: Types) -> str | None:
 def _kind_of_type(of: str | None) -> str | None:
     if of is None or "COLLATE" in of.upper():
         return None
-    return _WHOLE_KIND if word_of(of) in WHOLE else of.upper()
+    return _EXACT if word_of(of) in (*WHOLE, *DECIMALS) else of.upper()
 
 
 def _named(node: exp.Expression) -> str:
