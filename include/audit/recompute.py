@@ -50,10 +50,10 @@ from include.sources.kafka import source_extent
 from include.sources.kafka_records import records_of
 
 _OWN_NAMES = {  # of columns in the audit's SQL
-    *("_topic", "_partition", "_offset", "_timestamp", "_kind", "_absent", "_old", "_at", "_tombstone"),
-    *("_undecodable", "_v", "_k", "_bare", "_deleted", "_kept", "_route", "_order", "_valid_at"),
-    *("_keys", "_present", "_doubles", "_newest", "_any", "_forgotten", "_truncated", "_own", "_a"),
-    *("_nth"),
+    *("_topic", "_partition", "_offset", "_timestamp", "_kind", "_absent", "_old"),
+    *("_at", "_tombstone", "_undecodable", "_v", "_k", "_bare", "_deleted"),
+    *("_kept", "_route", "_order", "_valid_at", "_keys", "_present", "_doubles"),
+    *("_newest", "_any", "_forgotten", "_truncated", "_own", "_a", "_nth"),
 }
 Logs = Mapping[str, TableLog | str | None]  # by participant; a text says why its rows are not read; None: no table
 
