@@ -5,7 +5,6 @@ It does the same as `lakemark audit`, and fails if there are findings. The ledge
 
 from __future__ import annotations
 
-import logging
 from datetime import datetime
 
 from airflow.sdk import DAG, Param, task
@@ -18,8 +17,6 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
-
-log = logging.getLogger(__name__)
 
 
 def build(pipeline: Pipeline, settings: Settings) -> DAG:

@@ -66,7 +66,7 @@ class Conditions:
 
     def _by_spark(self, rows: str, columns: Sequence[Column], asked: Mapping[str, str]) -> str:
         database, names = self.database, [column.name for column in columns]
-        numbered, answers = _unused(database), _unused(database)
+        numbered, answers = (f"_{part}_{uuid.uuid4().hex}" for part in ("numbered", "answers"))
         database.execute(f"CREATE TABLE {numbered} AS SELECT row_number() OVER () AS {ROW}, * FROM ({rows})")
         with _folder(self.settings) as folder:
             given = ", ".join([ROW, *map(sql_name, names)])
@@ -82,12 +82,6 @@ class Conditions:
             database.execute(f"CREATE TABLE {answers} AS SELECT * FROM read_parquet({found})")
         said = ", ".join(f"coalesce(a.{name} = 'true', false) AS {name}" for name in asked)
         return f"SELECT r.* EXCLUDE ({ROW}), {said} FROM {numbered} r JOIN {answers} a USING ({ROW})"
-
-
-def _unused(database: duckdb.DuckDBPyConnection) -> str:
-    """A name for a new table."""
-    [(tables,)] = database.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
-    return f"_answers_{tables}_{uuid.uuid4().hex}"
 
 
 @contextmanager

@@ -56,14 +56,13 @@ def translated(text: str, what: str, types: Types) -> str:
 def _is_of_one_kind(node: exp.Expression, types: Types) -> bool:
     """Whether no engine casts an operand. In a SELECT, what is not known (a field of a struct, a column that it makes)
     is not looked at: its results must have the declared types (`transforming`)."""
-    unknown = {None} if node.find_ancestor(exp.Select) is None else set()
     if not isinstance(node, (*_SAME_KIND, *_OF_WHOLE, *_OF_TEXT)):
         return True
-    found = {_kind(part, types) for part in _operands(node)} - {_NO_KIND}
-    found = found & unknown | (found - {None})
+    ignored = {_NO_KIND} if node.find_ancestor(exp.Select) is None else {_NO_KIND, None}
+    found = {_kind(part, types) for part in _operands(node)} - ignored
     if isinstance(node, exp.Case) and node.this is not None:
-        compared = {_kind(part, types) for part in (node.this, *(branch.this for branch in node.args["ifs"]))}
-        if len(compared - {_NO_KIND, None}) > 1 or compared & unknown:
+        compared = {_kind(part, types) for part in (node.this, *(branch.this for branch in node.args["ifs"]))} - ignored
+        if len(compared) > 1 or None in compared:
             return False
     if isinstance(node, _OF_WHOLE):
         return found <= {_EXACT}

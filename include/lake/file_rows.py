@@ -30,7 +30,6 @@ Mask = npt.NDArray[np.bool_]  # one per row of a data file: whether it is wanted
 class _File:
     path: str  # as in the log
     written_at: int  # ms since 1970
-    rows: int
     shown: Mask  # what no deletion vector hides
 
 
@@ -139,7 +138,7 @@ def _files(table: OpenedTable) -> dict[str, _File]:
         shown = np.ones(rows or 0, dtype=bool)
         vector = hidden.get(_name(path), shown[:0])
         shown[: len(vector)] = vector  # it may end with the last row that it hides
-        found[_name(path)] = _File(path, at, rows or 0, shown)
+        found[_name(path)] = _File(path, at, shown)
     return found
 
 

@@ -23,7 +23,7 @@ from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 _TEXT_MAX = 2000  # characters of a sample that are shown
-_BY_REASON = "select reason, count(*) as records, max(timestamp) as newest from t where {which} group by reason"
+_BY_REASON = "select reason, max(timestamp) as newest from t where {which} group by reason"
 _NEWEST = (
     "select * from (select *, row_number() over (partition by reason order by generation desc, batch_id desc, "
     '"offset" desc) as place from t where {which}) where place <= {samples}'
