@@ -14,7 +14,7 @@ _settings = Settings.from_environment()
 _, errors = load_pipelines(_settings.pipelines, _settings.environment)
 if errors:
     first = errors[0]
-    files = [error.where.rpartition(", field ")[0] for error in errors]
+    files = [error.file for error in errors]
     raise PipelineFileError(
         what=f"{len(errors)} pipeline file{'s are' if len(errors) > 1 else ' is'} not valid",
         where=", ".join(files),

@@ -16,10 +16,11 @@ from include.cli.output import (
     all_names,
     named_pipeline,
     report,
+    say,
 )
 from include.pipeline_file import Pipeline
 from include.pipeline_file.loading import invalid
-from include.protocol.errors import Problem, TerminalError
+from include.protocol.errors import LakemarkError, Problem, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -67,6 +68,8 @@ def _error_of(check: Check, settings: Settings, pipeline: Pipeline) -> TerminalE
         check(settings, pipeline)
     except TerminalError as error:
         return error
+    except LakemarkError:  # Spark does not answer: that says nothing about the file
+        raise
     except Exception as error:  # whatever a suite or a transform holds, the other files are checked
         return TerminalError(
             what="a file could not be checked",
@@ -104,7 +107,7 @@ def _ask_spark(settings: Settings, pipeline: Pipeline) -> None:
     """Raises PipelineFileError for what Spark refuses."""
     from include.jobs.runner import run_validation
 
-    problems = run_validation(settings, pipeline.name, lambda line: None)
+    problems = run_validation(settings, pipeline.name, say)
     if problems:
         raise invalid(settings.pipelines / f"{pipeline.name}.yaml", problems)
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 
-from include.cli.output import Commands, add_bare_command, add_command, add_json, named_pipeline, report, say
-from include.pipeline_file import load_pipelines
+from include.cli.output import (
+    Commands,
+    add_bare_command,
+    add_command,
+    add_json,
+    named_pipeline,
+    named_pipelines,
+    report,
+    say,
+)
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
@@ -42,8 +50,10 @@ def add_quality_command(commands: Commands) -> None:
 def check(settings: Settings, options: argparse.Namespace) -> int:
     from include.jobs.report import check_line
     from include.jobs.runner import run_check
+    from include.quality.judge import table_judge
 
     pipeline = named_pipeline(settings, options.pipeline)
+    table_judge(settings, pipeline)  # what its files say wrong needs no Spark
     found = run_check(settings, pipeline.name, options.version, listen=lambda fact: None, log=say)
     report(options, found, [check_line(found)])
     return 0
@@ -93,14 +103,11 @@ def suggest(settings: Settings, options: argparse.Namespace) -> int:
 def docs(settings: Settings, options: argparse.Namespace) -> int:
     from include.quality.publish import publish
 
-    if options.pipeline:
-        pipelines = [named_pipeline(settings, name) for name in options.pipeline]
-    else:
-        pipelines = load_pipelines(settings.pipelines, settings.environment)[0]
+    pipelines, good = named_pipelines(settings, options.pipeline)
     place = options.to or settings.data_docs or str(settings.home / "data_docs")
     index = publish(settings, pipelines, place, newest=options.last, say=say)
     report(options, {"index": index}, [index])
-    return 0
+    return 0 if good else 1
 
 
 def _line(row: JsonObject) -> str:

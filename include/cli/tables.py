@@ -6,6 +6,7 @@ import argparse
 import json
 
 from include.cli.output import Commands, add_command, add_command_for_all, named_pipeline, named_pipelines, report, say
+from include.pipeline_file.fresh_view import verify_has_view
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -36,6 +37,8 @@ def maintain(settings: Settings, options: argparse.Namespace) -> int:
 def query(settings: Settings, options: argparse.Namespace) -> int:
     from include.jobs.runner import run_query
 
-    rows = run_query(settings, named_pipeline(settings, options.pipeline).name, options.sql, say)
+    pipeline = named_pipeline(settings, options.pipeline)
+    verify_has_view(pipeline)  # what its file says needs no Spark
+    rows = run_query(settings, pipeline.name, options.sql, say)
     report(options, rows, (json.dumps(row) for row in rows))
     return 0

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 
 from include.lake.delta_tables import OpenedTable, damaged, first_line, open_table, uri_of
 from include.lake.stores import files_at
@@ -68,6 +69,7 @@ def differing_rows(uri: LakeUri, before: int, after: int) -> tuple[pa.Table, pa.
 @dataclass
 class _Look:
     uri: LakeUri
+    version: int
     schema: pa.Schema
     bytes_left: int = field(default=_BYTES_MAX)
 
@@ -79,7 +81,7 @@ class _Look:
         if hinders:
             what = "a table whose files name all columns"
             raise _not_shown(uri, what, f"one with {', '.join(hinders)}", "query it with Spark")
-        return cls(uri, pa.schema(table.schema().to_arrow()))
+        return cls(uri, table.version(), pa.schema(table.schema().to_arrow()))
 
     def rows(self, file: _File, wanted: Mask) -> Iterator[pa.Table]:
         """The wanted rows of a file, with the table's columns; one that the file lacks is null. It reads only the row
@@ -97,8 +99,7 @@ class _Look:
                         rows = self._as_declared(opened.read_row_group(n, use_threads=False))
                         yield rows.filter(pa.array(part))  # Arrow cannot filter all of the types that files may have
         except FileNotFoundError as error:
-            action = "choose newer versions (maintenance.vacuum_after_hours in the pipeline file: how long files stay)"
-            raise _not_shown(self.uri, f"the file {name}", "none: VACUUM has removed it", action) from error
+            raise _gone(self.uri, self.version, name, error) from error
         except pa.ArrowNotImplementedError as error:
             found = f"{name}: {first_line(error)}"
             raise _not_shown(self.uri, "types that Arrow converts", found, "query it with Spark") from error
@@ -128,18 +129,34 @@ def _only(table: OpenedTable, mine: Mapping[str, _File], others: Mapping[str, _F
 
 def _files(table: OpenedTable) -> dict[str, _File]:
     """The data files of a version, by name. Every data file has a name of its own."""
-    hidden = {
-        _name(path): np.asarray(shown, dtype=bool)
-        for path, shown in zip(*(pa.table(table.deletion_vectors()).column(n).to_pylist() for n in (0, 1)), strict=True)
-    }
+    vectors = _vectors(table)
     columns = ("path", "modification_time", "num_records")
     found = {}
     for path, at, rows in zip(*(pa.table(table.get_add_actions()).column(n).to_pylist() for n in columns), strict=True):
         shown = np.ones(rows or 0, dtype=bool)
-        vector = hidden.get(_name(path), shown[:0])
+        vector = vectors.get(_name(path), shown[:0])
         shown[: len(vector)] = vector  # it may end with the last row that it hides
         found[_name(path)] = _File(path, at, shown)
     return found
+
+
+def _vectors(table: OpenedTable) -> dict[str, Mask]:
+    """The rows that stay visible, by the name of the data file that has a deletion vector."""
+    try:
+        found = pa.table(table.deletion_vectors())
+    except (OSError, DeltaError) as error:
+        raise _gone(uri_of(table), table.version(), "of a deletion vector", error) from error
+    paths, shown = (found.column(n).to_pylist() for n in (0, 1))
+    return {_name(path): np.asarray(rows, dtype=bool) for path, rows in zip(paths, shown, strict=True)}
+
+
+def _gone(uri: LakeUri, version: int, name: str, error: Exception) -> TerminalError:
+    """The error for a file that is not there: VACUUM removes those that the newest version does not need."""
+    newest = open_table(uri)
+    if newest is not None and newest.version() == version:
+        return damaged(uri, f"{name}: {first_line(error)}")
+    action = "choose newer versions (maintenance.vacuum_after_hours in the pipeline file: how long files stay)"
+    return _not_shown(uri, f"the file {name}", "none: VACUUM has removed it", action)
 
 
 def _name(path: str) -> str:

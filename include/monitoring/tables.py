@@ -73,10 +73,13 @@ def discards(settings: Settings, pipeline: Pipeline, limit: int) -> list[JsonObj
     return [{**row, "at": row.pop("resolved_at").isoformat()} for row in found]
 
 
-def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> JsonObject:
+def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int, with_values: bool) -> JsonObject:
     """The results of suites for the newest batches, oldest first: `judgements` (at, generation and batch_id, or
     table_version where the table was judged, outcome, broken) and the last one's `rules` (rule, policy, success,
-    element_count, unexpected_count, observed). No values of records.
+    element_count, unexpected_count, observed).
+
+    Args:
+        with_values: whether `observed` is told, which may be the value of a record; null otherwise.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -99,7 +102,7 @@ def quality_over_time(settings: Settings, pipeline: Pipeline, limit: int) -> Jso
     return {
         "suite": newest[0]["suite"],
         "judgements": [{**row, "at": row["at"].isoformat()} for row in reversed(newest)],
-        "rules": [{**row, "observed": json.loads(row["observed"] or "null")} for row in rules],
+        "rules": [{**row, "observed": json.loads(row["observed"] or "null") if with_values else None} for row in rules],
     }
 
 

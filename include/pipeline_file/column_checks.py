@@ -18,6 +18,7 @@ from include.protocol.errors import Problem
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
 _TIES = ("_topic", "_partition", "_offset")  # in `_lakemark.change_order`, after what the file orders by
 _SHOWN_MAX = 100  # columns in a problem
+_CONDITIONS_MAX = 100_000  # characters of one file; they take a fifth of a second to parse
 
 
 @reads({*COLUMNS, "change.track_columns", "change.previous_keys", "target.cluster_by"})
@@ -51,6 +52,11 @@ def _filter_names_columns(declared: Declaration) -> Iterator[Problem]:
 def _conditions_name_columns(declared: Declaration) -> Iterator[Problem]:
     conditions = [("change.delete_when", declared.change.delete_when)]
     conditions += [(f"target.routes.{n}.when", route.when) for n, route in enumerate(declared.target.routes)]
+    length = sum(len(condition or "") for _, condition in conditions)
+    if length > _CONDITIONS_MAX:
+        allowed = f"conditions of at most {_CONDITIONS_MAX:,} characters together"
+        yield Problem("target.routes", allowed, f"{length:,} characters")
+        return
     for field, condition in conditions:
         yield from _names(field, condition, declared.schema_field, declared.columns)
 

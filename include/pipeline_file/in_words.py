@@ -39,6 +39,7 @@ _KINDS = {
     "tuple_type": "a list",
     "dict_type": "a section (NAME: VALUE)",
     "mapping_type": "a section (NAME: VALUE)",
+    "invalid_key": "names that are text, in quotes if they look like something else",
 }
 
 
@@ -59,6 +60,8 @@ def problem_of(details: ErrorDetails, model: type[BaseModel]) -> Problem:
             return Problem(field, allowed, "nothing")
         case "address":
             return Problem(field, allowed, NOT_SHOWN)
+        case "invalid_key":
+            return Problem(".".join(map(str, details["loc"][:-1])) or "file", allowed, shown(found))
     if field.endswith(_SECRETS) and not is_found_by_check and not isinstance(found, list | None):
         return Problem(field, allowed, NOT_SHOWN)
     return Problem(field, allowed, shown(found))

@@ -68,6 +68,6 @@ def transform_error(pipeline: Pipeline, where: str, expected: str, found: str, e
         where=f"{pipeline.name}, {where}",
         expected=expected,
         found=found,
-        action="correct the transform, then clear the merge task; nothing has landed in the target",
+        action="correct the transform, then clear the merge task with what follows it; nothing has landed",
         evidence=evidence,
     )

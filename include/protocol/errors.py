@@ -112,6 +112,10 @@ class PipelineFileError(TerminalError):
         super().__init__(what=what, where=where, expected=expected, found=found, action=action)
         self.problems = tuple(problems)
 
+    @property
+    def file(self) -> str:
+        return self.where.partition(", field ")[0]
+
     def __str__(self) -> str:
         if len(self.problems) < 2:
             return super().__str__()

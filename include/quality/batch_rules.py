@@ -20,16 +20,25 @@ from include.quality.suite import Rule
 
 @dataclass(frozen=True)
 class AggregateRule:
-    """A rule about one figure of the batch; both texts are aggregates over its rows."""
+    """A rule about one figure of the batch."""
 
     rule: Rule
-    observed: str
-    holds: str  # boolean; null counts as false
+    aggregate: str  # over rows
+    condition: str  # on a row: which rows it is about
+
+    def observed(self, among: str | None) -> str:
+        """The figure, an aggregate. Args: among: the column that says which rows it is about; None: all."""
+        return self.aggregate if among is None else f"({self.aggregate} FILTER (WHERE {among}))"
+
+    def holds(self, among: str | None) -> str:
+        """Whether the figure is as expected: a boolean aggregate; null counts as false."""
+        expected = _equals if self.rule.type.endswith("_to_equal") else within
+        return expected(self.observed(among), self.rule.kwargs)
 
     @property
     def sees_every_value(self) -> bool:
         """Whether Spark has to tell all values apart for it, which slows down all figures of the same pass."""
-        return "DISTINCT" in self.observed
+        return "DISTINCT" in self.aggregate
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,8 @@ class QueryRule:
     rule: Rule
     query: str
     references: tuple[Reference, ...]
-    element_count: str  # aggregate: how many rows it is about
-    applies_count: str  # aggregate: of these, how many it can judge
+    condition: str  # on a row: which rows it is about; the query sees no others
+    applies: str  # condition: which of these it can judge
     row_weight: str  # aggregate over the query's rows: how many of the batch's rows they stand for
 
 
@@ -79,13 +88,14 @@ def aggregate_rule(rule: Rule) -> AggregateRule | None:
     """The rule as aggregates; None if it is not about one figure. Raises NotUnderstood."""
     kwargs = rule.kwargs
     if rule.type in _OF_TABLE:
-        observed = _where("count(*)", kwargs)
-        expected = _equals if rule.type.endswith("_to_equal") else within
-        return AggregateRule(rule, observed, expected(observed, kwargs))
-    if rule.type in _OF_COLUMN:
-        observed = _where(_OF_COLUMN[rule.type].format(column=spark_name(kwargs["column"])), kwargs)
-        return AggregateRule(rule, observed, within(observed, kwargs))
-    return None
+        figure = AggregateRule(rule, "count(*)", row_condition(kwargs))
+    elif rule.type in _OF_COLUMN:
+        aggregate = _OF_COLUMN[rule.type].format(column=spark_name(kwargs["column"]))
+        figure = AggregateRule(rule, aggregate, row_condition(kwargs))
+    else:
+        return None
+    figure.holds(None)  # its arguments are looked at now
+    return figure
 
 
 def query_rule(rule: Rule) -> QueryRule | None:
@@ -94,8 +104,7 @@ def query_rule(rule: Rule) -> QueryRule | None:
     if rule.type == "unexpected_rows_expectation":
         text = str(kwargs.get("unexpected_rows_query")).strip().rstrip(";")
         found = [Reference(m[0], m[1], int(m[2]) if m[2] else None) for m in REFERENCE.finditer(text)]
-        every = "count(*)"
-        return QueryRule(rule, text, tuple(found), element_count=every, applies_count=every, row_weight=every)
+        return QueryRule(rule, text, tuple(found), condition="true", applies="true", row_weight="count(*)")
     if rule.type == "expect_column_values_to_be_unique":
         return _duplicates(rule, [kwargs["column"]], f"{spark_name(kwargs['column'])} IS NOT NULL")
     if rule.type == "expect_compound_columns_to_be_unique":
@@ -105,25 +114,18 @@ def query_rule(rule: Rule) -> QueryRule | None:
 
 def _duplicates(rule: Rule, names: Any, applies: str) -> QueryRule:
     columns = ", ".join(map(spark_name, names))
-    domain = row_condition(rule.kwargs)
-    condition = f"{domain} AND {applies}"
     query = (
-        f"SELECT {columns}, count(*) AS _lakemark_rows FROM {BATCH} WHERE {condition} "
+        f"SELECT {columns}, count(*) AS _lakemark_rows FROM {BATCH} WHERE {applies} "
         f"GROUP BY {columns} HAVING count(*) > 1"
     )
     return QueryRule(
         rule,
         query,
         references=(),
-        element_count=f"count_if({domain})",
-        applies_count=f"count_if({condition})",
+        condition=row_condition(rule.kwargs),
+        applies=applies,
         row_weight="coalesce(sum(_lakemark_rows), 0)",
     )
-
-
-def _where(aggregate: str, kwargs: JsonMapping) -> str:
-    condition = row_condition(kwargs)
-    return aggregate if condition == "true" else f"({aggregate} FILTER (WHERE {condition}))"
 
 
 def _equals(observed: str, kwargs: JsonMapping) -> str:

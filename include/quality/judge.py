@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Self
 
 from include.pipeline_file import Pipeline
-from include.protocol.errors import TerminalError
+from include.pipeline_file.condition import names_in
+from include.pipeline_file.in_words import near
+from include.protocol.errors import SuiteError, TerminalError
 from include.quality.batch_rules import (
     AGGREGATE_RULES,
     QUERY_RULES,
@@ -22,7 +24,7 @@ from include.quality.batch_rules import (
     schema_rule,
 )
 from include.quality.row_rules import ROW_RULES, RowRule, row_rule
-from include.quality.sql import NotUnderstood
+from include.quality.sql import NotUnderstood, row_condition
 from include.quality.suite import Rule, RulePolicy, Suite, suite_error
 from include.settings import Settings
 
@@ -55,6 +57,7 @@ class Judge:
     `quarantines` holds the row rules whose policy sets aside the rows that break them.
     """
 
+    path: Path  # of the suite
     suite: Suite
     policies: Mapping[str, RulePolicy]  # by the rule's name
     rows: tuple[RowRule, ...]
@@ -83,8 +86,11 @@ class Judge:
         for rule in suite.rules:
             _verify_columns(path, rule, types)
             try:
+                _verify_condition(path, rule, row_condition(rule.kwargs), types)
                 if row := row_rule(rule, types):
                     rows.append(row)
+                    if rule.type == "unexpected_rows_expectation":
+                        _verify_condition(path, rule, row.broken, types)
                 elif figure := aggregate_rule(rule):
                     figures.append(figure)
                 elif query := query_rule(rule):
@@ -94,8 +100,8 @@ class Judge:
                 elif rule.type in GX_RULES:
                     by_gx.append(rule)
                 else:
-                    near = difflib.get_close_matches(rule.type, (*OWN_RULES, *GX_RULES), n=3)
-                    known = " | ".join(near) or "an expectation of docs/quality.md"
+                    alike = difflib.get_close_matches(rule.type, (*OWN_RULES, *GX_RULES), n=3)
+                    known = " | ".join(alike) or "an expectation of docs/quality.md"
                     raise suite_error(path, f"rule {rule.name}, type", known, rule.type)
             except NotUnderstood as error:
                 raise suite_error(path, f"rule {rule.name}", error.expected, error.found) from error
@@ -104,6 +110,7 @@ class Judge:
             is_row_rule = bool(rows) and rows[-1].rule is rule
             policies[rule.name] = _policy(path, rule, default, is_row_rule)
         return cls(
+            path,
             suite,
             policies,
             rows=tuple(rows),
@@ -176,6 +183,18 @@ def _policy(path: Path, rule: Rule, default: RulePolicy, is_row_rule: bool) -> R
 def _verify_columns(path: Path, rule: Rule, types: Mapping[str, str]) -> None:
     for name in rule.columns:
         if name not in types:
-            near = difflib.get_close_matches(name, types, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise suite_error(path, f"rule {rule.name}", f"a column of {', '.join(types)}{hint}", name)
+            raise _no_column(path, rule, name, types)
+
+
+def _verify_condition(path: Path, rule: Rule, condition: str, types: Mapping[str, str]) -> None:
+    """Spark itself finds what else is wrong with a condition."""
+    if condition == "true":
+        return
+    there = {name.lower() for name in types}
+    for name in names_in(condition) or ():
+        if name.lower() not in there:
+            raise _no_column(path, rule, name, types)
+
+
+def _no_column(path: Path, rule: Rule, name: str, types: Mapping[str, str]) -> SuiteError:
+    return suite_error(path, f"rule {rule.name}", f"a column of {', '.join(types)}{near(name, [*types])}", name)

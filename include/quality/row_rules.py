@@ -206,16 +206,21 @@ ROW_RULES = (*_ONE_COLUMN, *_COLUMN_PAIR, *_COLUMN_LIST)
 def _where(query: Any) -> str | None:
     """The condition of `SELECT * FROM {batch} WHERE ...`; None for a query that is about more than single rows."""
     if not isinstance(query, str) or BATCH not in query:
-        raise NotUnderstood(f"unexpected_rows_query: SELECT ... FROM {BATCH} ...", query)
-    if REFERENCE.search(query):
-        return None
-    text = query.replace(BATCH, _VIEW).strip().rstrip(";")
+        raise NotUnderstood(_QUERY, query)
+    text = REFERENCE.sub(_VIEW, query.replace(BATCH, _VIEW)).strip().rstrip(";")
     try:
         tree = sqlglot.parse_one(text, dialect="spark")
         tokens = sqlglot.tokenize(text, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         raise NotUnderstood("unexpected_rows_query: SQL that Spark understands", str(error).splitlines()[0]) from error
-    if not isinstance(tree, exp.Select) or not tree.is_star or {k for k, v in tree.args.items() if v} - _PLAIN:
+    if not isinstance(tree, exp.Query):
+        raise NotUnderstood(_QUERY, query)
+    if (
+        REFERENCE.search(query)
+        or not isinstance(tree, exp.Select)
+        or not tree.is_star
+        or {k for k, v in tree.args.items() if v} - _PLAIN
+    ):
         return None
     where = tree.args.get("where")
     if where is None or list(where.find_all(exp.AggFunc, exp.Window, exp.Query, exp.Subquery)):
@@ -231,5 +236,6 @@ def _where(query: Any) -> str | None:
     return f"({where.this.sql(dialect='spark')})"
 
 
+_QUERY = f"unexpected_rows_query: SELECT ... FROM {BATCH} ..."
 _VIEW = "lakemark_batch"
 _PLAIN = {"expressions", "from_", "from", "where", "kind"}  # the parts that a query about single rows may have

@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -77,10 +78,9 @@ class Suite:
         expectations = data.get("expectations") if isinstance(data, dict) else None
         if not isinstance(expectations, list):
             raise suite_error(path, "expectations", "a list of expectations, as Great Expectations writes it", "none")
-        rules: list[Rule] = []
-        for number, config in enumerate(expectations):
-            rules.append(_rule(path, number, config, {rule.name for rule in rules}))
-        return cls(path.stem, tuple(rules), data)
+        taken = _Names()
+        rules = tuple(_rule(path, number, config, taken) for number, config in enumerate(expectations))
+        return cls(path.stem, rules, data)
 
 
 def columns_of(kwargs: JsonMapping) -> tuple[str, ...]:
@@ -89,21 +89,52 @@ def columns_of(kwargs: JsonMapping) -> tuple[str, ...]:
     return (*single, *(listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ()))
 
 
-def suite_error(path: Path | str, where: str, expected: str, found: str) -> SuiteError:
+def suite_error(path: Path | str, where: str, expected: str, found: str, evidence: str = "") -> SuiteError:
+    """The error for a suite that is wrong. Args: evidence: see `LakemarkError`."""
     return SuiteError(
         what="the quality suite is not valid",
         where=f"{path}, {where}",
         expected=expected,
         found=found,
         action="fix the suite and check it with `lakemark validate`; docs/quality.md lists the rules",
+        evidence=evidence,
     )
 
 
-def _rule(path: Path, number: int, config: Any, taken: set[str]) -> Rule:
+class _Names:
+    """The names of a suite's rules: no two are the same."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._copies: Counter[str] = Counter()  # how many rules without a name have this type and these columns
+
+    def takes(self, name: str) -> bool:
+        """Takes a name that a rule gives itself; False if another rule has it."""
+        if name in self._taken:
+            return False
+        self._taken.add(name)
+        return True
+
+    def of(self, type_: str, kwargs: JsonMapping) -> str:
+        """A name for a rule that gives none: its type and columns, and a number if that name is taken."""
+        columns = ", ".join(columns_of(kwargs))
+        plain = type_.removeprefix("expect_") + (f"({columns})" if columns else "")
+        while True:
+            self._copies[plain] += 1
+            copy = self._copies[plain]
+            name = plain if copy == 1 else f"{plain} #{copy}"
+            if self.takes(name):
+                return name
+
+
+def _rule(path: Path, number: int, config: Any, names: _Names) -> Rule:
     where = f"expectation {number}"
     if not isinstance(config, dict) or not isinstance(config.get("type"), str):
         raise suite_error(path, where, "an object with type and kwargs", json.dumps(config)[:200])
     kwargs, meta = (_section(path, where, config, name) for name in ("kwargs", "meta"))
+    for argument, (allowed, fits) in _ARGUMENTS.items():
+        if (given := kwargs.get(argument)) is not None and not fits(given):
+            raise suite_error(path, f"{where}, kwargs.{argument}", allowed, json.dumps(given)[:200])
     own = _section(path, f"{where}, meta", meta, _OWN)
     unknown = sorted(set(own) - {"on_fail", "name"})
     if unknown:
@@ -111,10 +142,10 @@ def _rule(path: Path, number: int, config: Any, taken: set[str]) -> Rule:
     policy = own.get("on_fail")
     if not isinstance(policy, str | None) or policy not in (None, *POLICIES):
         raise suite_error(path, f"{where}, meta.{_OWN}.on_fail", " | ".join(POLICIES), repr(policy))
-    name = own.get("name") or _name(config["type"], kwargs, taken)
+    name = own.get("name") or names.of(config["type"], kwargs)
     if not isinstance(name, str):
         raise suite_error(path, f"{where}, meta.{_OWN}.name", "text", json.dumps(name)[:200])
-    if name in taken:
+    if own.get("name") and not names.takes(name):
         raise suite_error(path, f"{where}, meta.{_OWN}.name", "a name that no other rule has", repr(name))
     return Rule(name, config["type"], kwargs, on_fail=policy, config=config)
 
@@ -127,9 +158,26 @@ def _section(path: Path, where: str, config: JsonMapping, name: str) -> JsonMapp
     return found
 
 
-def _name(type_: str, kwargs: JsonMapping, taken: set[str]) -> str:
-    """A rule's name if it gives none: its type and columns, and a number if that name is taken."""
-    columns = ", ".join(columns_of(kwargs))
-    name = type_.removeprefix("expect_") + (f"({columns})" if columns else "")
-    copies = (f"{name} #{n}" for n in range(2, len(taken) + 3))
-    return name if name not in taken else next(copy for copy in copies if copy not in taken)
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_switch(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+# What many rules take, with what it has to be. Each rule checks its own arguments where it becomes SQL.
+_ARGUMENTS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    **dict.fromkeys((*_COLUMN_ARGUMENTS, "ignore_row_if", "match_on"), ("text", _is_text)),
+    **dict.fromkeys(("strict_min", "strict_max", "or_equal"), ("true or false", _is_switch)),
+    "column_list": ("a list of columns", _are_texts),
+    "mostly": ("a number from 0 to 1", _is_share),
+}

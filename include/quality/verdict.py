@@ -179,7 +179,7 @@ def _shut(where: str, expected: str, found: str, values: str) -> QualityGate:
         where=where,
         expected=expected,
         found=found,
-        action="fix the source, the pipeline file or the suite, then clear the merge task or `lakemark run NAME`: the "
-        "same offsets are read and judged again; the task's log has values that broke it",
+        action="fix the source, the pipeline file or the suite, then clear the merge task with what follows it, or "
+        "`lakemark run NAME`: the same offsets are read and judged again; the task's log has values that broke it",
         evidence=values,
     )

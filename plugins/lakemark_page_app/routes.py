@@ -21,7 +21,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from lakemark_names import DAG_PREFIX
 from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
 from lakemark_page_app.facts import partition_facts, summary
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.middleware.base import RequestResponseEndpoint
 
 from include.control.backfill_form import request_of
@@ -40,7 +40,7 @@ from include.monitoring.tables import (
 )
 from include.monitoring.timeline import timeline
 from include.participants.catalog import Catalog
-from include.protocol.errors import LakemarkError, TerminalError
+from include.protocol.errors import LakemarkError, PipelineFileError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -65,10 +65,17 @@ def may_read(name: str, user: GetUserDep) -> None:
     _require(get_auth_manager().is_authorized_dag(method="GET", details=_dag(name), user=user))
 
 
-def may_read_records(name: str, user: GetUserDep) -> None:
-    """Quarantined records are as private as task logs, which may quote them."""
+def reads_records(name: str, user: GetUserDep) -> bool:
+    """Whether the user may see values of records. They are as private as task logs, which may quote them."""
     logs = DagAccessEntity.TASK_LOGS
-    _require(get_auth_manager().is_authorized_dag(method="GET", access_entity=logs, details=_dag(name), user=user))
+    return get_auth_manager().is_authorized_dag(method="GET", access_entity=logs, details=_dag(name), user=user)
+
+
+ReadsRecords = Annotated[bool, Depends(reads_records)]
+
+
+def may_read_records(authorized: ReadsRecords) -> None:
+    _require(authorized)
 
 
 def _dag(name: str) -> DagDetails:
@@ -123,9 +130,15 @@ def pipelines(user: GetUserDep, session: SessionDep) -> JsonObject:
     found = [s for s in _OVERVIEW.pipelines() if DAG_PREFIX + s.pipeline.name in readable]
     schedulers = airflow_state.schedulers(session, [DAG_PREFIX + s.pipeline.name for s in found])
     told = [summary(s, schedulers.get(DAG_PREFIX + s.pipeline.name, Scheduler())) for s in found]
-    may_see_errors = get_auth_manager().is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
-    broken = [{"where": e.where, "problem": str(e)} for e in _OVERVIEW.broken] if may_see_errors else []
+    broken = [{"where": e.where, "problem": str(e)} for e in _OVERVIEW.broken if _may_see(e, user)]
     return {"pipelines": sorted(told, key=lambda p: STATES.index(p["state"])), "broken": broken}
+
+
+def _may_see(error: PipelineFileError, user: GetUserDep) -> bool:
+    """A broken file has no DAG. It is for those who could see its DAG, and Airflow's import errors."""
+    manager = get_auth_manager()
+    sees_errors = manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
+    return sees_errors and manager.is_authorized_dag(method="GET", details=_dag(Path(error.file).stem), user=user)
 
 
 @app.get("/api/pipelines/{name}", dependencies=[Depends(may_read)])
@@ -209,6 +222,15 @@ class Form(BaseModel):
     source: Literal["kafka", "archive"] = "kafka"
     records_per_chunk: Annotated[int, Field(ge=1)] | None = None
 
+    @field_validator("*")
+    @classmethod
+    def _is_text(cls, value: object) -> object:
+        """JSON may hold half of a surrogate pair, which no program after this one takes. Raises ValueError."""
+        for text in value if isinstance(value, list) else (value,):
+            if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
+                raise ValueError("half of a surrogate pair")
+        return value
+
 
 @app.post("/api/pipelines/{name}/preview", dependencies=[Depends(may_read)])
 def preview(found: SeenDep, form: Form) -> JsonObject:
@@ -234,6 +256,7 @@ def tables(found: SeenDep) -> JsonObject:
 
 
 @app.get("/api/pipelines/{name}/quality", dependencies=[Depends(may_read)])
-def quality(found: SeenDep) -> JsonObject:
-    """The suite's verdicts on the newest batches, without values of records."""
-    return quality_over_time(_SETTINGS, found.pipeline, JUDGEMENTS_MAX)
+def quality(found: SeenDep, with_values: ReadsRecords) -> JsonObject:
+    """The suite's verdicts on the newest batches. A figure that was observed, a largest value for instance, may be the
+    value of a record."""
+    return quality_over_time(_SETTINGS, found.pipeline, JUDGEMENTS_MAX, with_values=with_values)

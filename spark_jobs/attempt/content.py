@@ -27,7 +27,9 @@ from spark_jobs.changes.dispositions import dispositions, is_for
 from spark_jobs.changes.quality import BROKEN, judgement
 from spark_jobs.changes.records import Volume
 from spark_jobs.changes.reduction import Reduced, reduce_changes
+from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
+from spark_jobs.engine.failures import is_of_rows
 from spark_jobs.tables.merging import folded
 
 _REASON = "_lakemark_reason"
@@ -121,10 +123,13 @@ class Content:
             F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
         ]
 
-    @property
+    @cached_property
     def _judge(self) -> Judge | None:
         """Judges the batch; None if there is no suite. A batch without ranges holds nothing to judge."""
-        return self._suites_judge if self.work.batch.ranges else None
+        judge = self._suites_judge if self.work.batch.ranges else None
+        if judge is not None:
+            verify_suite(self.spark, judge, self.work.pipeline.columns)
+        return judge
 
     @cached_property
     def _suites_judge(self) -> Judge | None:
@@ -165,7 +170,7 @@ class Content:
             )
             return judged.localCheckpoint(eager=False) if several else judged
         except Exception as error:
-            if transform is not None and transform.is_of_data(error):
+            if transform is not None and is_of_rows(error):
                 raise transform.explained(error) from error
             raise
 

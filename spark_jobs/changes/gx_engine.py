@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonMapping, JsonObject
 from include.quality.gx_context import gx_context, to_expectation
 from include.quality.suite import Rule, RulePolicy
 from include.quality.verdict import RuleResult
+
+_OF_ROWS = ("unexpected_", "partial_unexpected_", "missing_")
 
 
 def validate(rules: Sequence[Rule], policies: Mapping[str, RulePolicy], rows: DataFrame) -> Iterable[RuleResult]:
@@ -27,12 +30,31 @@ def validate(rules: Sequence[Rule], policies: Mapping[str, RulePolicy], rows: Da
     for rule in rules:  # one at a time: it returns the results of a suite in an order of its own
         suite = gx.ExpectationSuite(rule.name, expectations=[to_expectation(rule)])
         [found] = batch.validate(suite, result_format="SUMMARY").results
-        if found.exception_info.get("raised_exception"):
+        if (why := _raised(found.exception_info)) is not None:
+            rows.sparkSession.range(
+                1
+            ).count()  # it hides why: if Spark is gone, this raises, and the attempt is retried
             raise TerminalError(
                 what="Great Expectations could not compute a rule",
                 where=f"rule {rule.name}",
                 expected="a verdict",
-                found=str(found.exception_info.get("exception_message"))[:1000],
-                action="fix the rule in the suite, then rerun the task; nothing landed",
+                found="an error, which the task's log has",
+                action="fix the rule in the suite, then clear the task with what follows it; nothing landed",
+                evidence=why[:1000],  # it may quote a record
             )
-        yield RuleResult(rule, policies[rule.name], bool(found.success), found.to_json_dict()["result"])
+        yield RuleResult(rule, policies[rule.name], bool(found.success), _told(found.to_json_dict()["result"]))
+
+
+def _raised(info: JsonMapping) -> str | None:
+    """What an exception said; None if there was none. The exceptions of metrics stand under the metrics' names."""
+    for one in (info, *(part for part in info.values() if isinstance(part, Mapping))):
+        if one.get("raised_exception"):
+            return str(one.get("exception_message"))
+    return None
+
+
+def _told(result: JsonObject) -> JsonObject:
+    """A result as Lakemark's own rules tell theirs. Some rules about a figure also count values, which are no rows."""
+    if "element_count" in result:
+        return result
+    return {name: value for name, value in result.items() if not name.startswith(_OF_ROWS)}

@@ -18,6 +18,7 @@ from include.quality.batch_rules import QueryRule
 from include.quality.judge import Judge
 from include.quality.row_rules import RowRule
 from include.quality.sql import BATCH
+from include.quality.suite import RulePolicy, suite_error
 from include.quality.verdict import (
     SAMPLES_MAX,
     RuleResult,
@@ -28,6 +29,7 @@ from include.quality.verdict import (
 )
 from include.settings import Settings
 from spark_jobs.changes.conditions import asked, fails, is_true
+from spark_jobs.engine.failures import is_of_rows, kind_of
 from spark_jobs.engine.rows import first_row
 
 _VIEW = "lakemark_batch"
@@ -150,14 +152,18 @@ def _of_schema(judge: Judge) -> Iterable[RuleResult]:
 
 def _of_figures(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
     """One pass computes most figures. A second pass computes figures for which Spark has to tell all values apart."""
+    conditions = sorted({rule.condition for rule in judge.figures if rule.condition != "true"})
+    among = {condition: f"_lakemark_among_{n}" for n, condition in enumerate(conditions)}
+    accepted = accepted.select("*", *(_holds(condition).alias(place) for condition, place in among.items()))
     for costly in (False, True):
         rules = [rule for rule in judge.figures if rule.sees_every_value == costly]
         if not rules:
             continue
+        places = [among.get(rule.condition) for rule in rules]
         found = first_row(
             accepted.agg(
-                *(F.expr(rule.observed).cast("string").alias(f"o{n}") for n, rule in enumerate(rules)),
-                *(F.expr(rule.holds).alias(f"h{n}") for n, rule in enumerate(rules)),
+                *(F.expr(r.observed(places[n])).cast("string").alias(f"o{n}") for n, r in enumerate(rules)),
+                *(F.expr(r.holds(places[n])).alias(f"h{n}") for n, r in enumerate(rules)),
             )
         )
         for n, rule in enumerate(rules):
@@ -165,24 +171,44 @@ def _of_figures(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
 
 
 def _of_queries(spark: SparkSession, settings: Settings, judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
-    if not judge.queries:
-        return
-    accepted.createOrReplaceTempView(_VIEW)
     for query in judge.queries:
-        policy = judge.policies[query.rule.name]
-        text, versions = _pinned(spark, settings, query)
-        unexpected = spark.sql(text)
-        count = first_row(unexpected.agg(F.expr(query.row_weight).alias("n")))["n"]
-        elements, applies = first_row(accepted.agg(F.expr(query.element_count), F.expr(query.applies_count)))
-        missing = elements - applies if query.applies_count != query.element_count else None
-        result = result_of_rows(query.rule, policy, elements, missing=missing, unexpected=count)
-        if count:
-            shown = [c for c in unexpected.columns if not c.startswith("_lakemark")]
-            found = unexpected.limit(SAMPLES_MAX).select(_shown(shown).alias("shown")).collect()
-            result = with_samples(result, [_value(row["shown"], shown) for row in found])
-        # A query over several tables may find more rows than the batch has. It holds if it finds none.
-        result = replace(result, success=count == 0 if query.references else result.success)
-        yield replace(result, result={**result.result, **({"versions": versions} if versions else {})})
+        try:
+            yield _of_query(spark, settings, query, accepted, judge.policies[query.rule.name])
+        except Exception as error:
+            if is_of_rows(error):  # the text may quote a record
+                raise suite_error(
+                    judge.path,
+                    f"rule {query.rule.name}",
+                    "a query that fails on no row: try_divide, try_cast ... give null instead",
+                    kind_of(error),
+                    evidence=str(error).split("\n\nJVM stacktrace")[0][:1500],
+                ) from error
+            raise
+
+
+def _of_query(
+    spark: SparkSession, settings: Settings, query: QueryRule, accepted: DataFrame, policy: RulePolicy
+) -> RuleResult:
+    about = accepted if query.condition == "true" else accepted.where(_holds(query.condition))
+    about.createOrReplaceTempView(_VIEW)
+    text, versions = _pinned(spark, settings, query)
+    unexpected = spark.sql(text)
+    count = first_row(unexpected.agg(F.expr(query.row_weight).alias("n")))["n"]
+    elements, applies = first_row(about.agg(F.count("*"), F.count_if(F.expr(query.applies))))
+    missing = elements - applies if query.applies != "true" else None
+    result = result_of_rows(query.rule, policy, elements, missing=missing, unexpected=count)
+    if count:
+        shown = [c for c in unexpected.columns if not c.startswith("_lakemark")]
+        found = unexpected.limit(SAMPLES_MAX).select(_shown(shown).alias("shown")).collect()
+        result = with_samples(result, [_value(row["shown"], shown) for row in found])
+    # A query over several tables may find more rows than the batch has. It holds if it finds none.
+    result = replace(result, success=count == 0 if query.references else result.success)
+    return replace(result, result={**result.result, **({"versions": versions} if versions else {})})
+
+
+def _holds(condition: str) -> Column:
+    """Whether a rule is about a row: if the condition fails on it, it is not."""
+    return is_true(asked(condition, always=F.monotonically_increasing_id() >= 0))
 
 
 def _pinned(spark: SparkSession, settings: Settings, query: QueryRule) -> tuple[str, Mapping[str, int]]:

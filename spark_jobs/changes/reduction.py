@@ -90,7 +90,7 @@ def reduce_changes(
             expected="changes of rows",
             found="an event that empties the whole table",
             action="decide what that means for the target: in the pipeline file `change.truncates: apply` deletes what "
-            "was there before it, `ignore` goes on without it; clear the merge task afterwards",
+            "was there before it, `ignore` goes on without it; clear the merge task with what follows it afterwards",
         )
     records = made = read.records  # one row each
     if pipeline.transform is not None:

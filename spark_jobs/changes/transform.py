@@ -24,7 +24,7 @@ from include.pipeline_file.transform_file import read_transform, transform_error
 from include.protocol.batch import Batch, Pin
 from include.protocol.errors import LakemarkError, TableDamaged, TransformError
 from include.settings import Settings
-from spark_jobs.engine.failures import kind_of
+from spark_jobs.engine.failures import is_of_rows, kind_of
 from spark_jobs.formats.values import exactly
 
 _LINE = re.compile(r"line (\d+),? pos")
@@ -80,7 +80,7 @@ class Transformation:
         where = str(self._path) if line is None else f"{self._path}, line {line}"
         text = str(error).split("\n\nJVM stacktrace")[0].strip()
         expected, found = "a transform that Spark can run", f"{type(error).__name__}: {text[:1500]}"
-        if isinstance(error, AnalysisException) or not self.is_of_data(error):
+        if isinstance(error, AnalysisException) or not is_of_rows(error):
             return self._error(where, expected, found)
         # The text may quote a record.
         return transform_error(self._pipeline, where, expected, kind_of(error), evidence=found)
@@ -103,13 +103,6 @@ class Transformation:
         if isinstance(error, PySparkException):
             return isinstance(error, AnalysisException)
         return not isinstance(error, LakemarkError) and not type(error).__module__.startswith("grpc")
-
-    @staticmethod
-    def is_of_data(error: Exception) -> bool:
-        """Whether Spark failed in an expression over rows: it fails again at every try, until somebody fixes it."""
-        return isinstance(error, PySparkException) and any(
-            mark in str(error) for mark in ("== SQL", "== DataFrame ==", "PythonException", "SparkArithmeticException")
-        )
 
     def _sql(self, changes: DataFrame) -> DataFrame:
         changes.createOrReplaceTempView(CHANGES)

@@ -21,6 +21,7 @@ from include.quality.judge import table_judge
 from include.quality.verdict import verify_table
 from include.settings import Settings
 from spark_jobs.changes import quality
+from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.engine.failures import classed
 
 
@@ -55,6 +56,7 @@ class TableCheck:
     def _run(self, version: int | None) -> JsonObject:
         began = time.monotonic()
         judge, tables = table_judge(self.settings, self.pipeline), Tables.of(self.settings, self.pipeline)
+        verify_suite(self.spark, judge, self.pipeline.columns)
         version = self._version(tables.target) if version is None else version
         columns = [spark_name(column.name) for column in self.pipeline.columns]
         table = self.spark.read.format("delta").option("versionAsOf", version).load(str(tables.target))

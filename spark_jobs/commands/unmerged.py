@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from include.lake.ledger import Ledger
 from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
+from include.pipeline_file.fresh_view import verify_has_view
 from include.pipeline_file.table_spec import TableSpec
 from include.pipeline_file.tables import Tables
-from include.protocol.errors import TerminalError
 from include.quality.judge import judge_of
 from include.settings import Settings
 from include.sources.landing import LandingSource
@@ -33,7 +33,7 @@ def as_if_merged(spark: SparkSession, settings: Settings, pipeline: Pipeline) ->
         TerminalError: the pipeline merges every batch at once, the target keeps history, its changes are not whole
             rows, or it applies truncates.
     """
-    _verify_within_reach(pipeline)
+    verify_has_view(pipeline)
     tables = Tables.of(settings, pipeline)
     # Read first. A batch that is merged before the next read is in both. Its changes are then not newer than the
     # target's rows.
@@ -53,21 +53,3 @@ def as_if_merged(spark: SparkSession, settings: Settings, pipeline: Pipeline) ->
     newer = F.expr(f"t.{order} IS NULL OR c.{order} > t.{order}")
     kept, come = t.join(c, same & newer, "left_anti"), c.join(t, same & ~newer, "left_anti")
     return kept.union(come).where(pipeline.seen_by_readers)
-
-
-def _verify_within_reach(pipeline: Pipeline) -> None:
-    settings = {
-        "merge_every": None if pipeline.merge_every else "null: the target is never behind",
-        "change.history": pipeline.change.history if pipeline.change.history == "scd2" else None,
-        "change.absent": "keep" if pipeline.partial_columns else None,
-        "change.truncates": "apply" if pipeline.change.truncates == "apply" else None,
-    }
-    beyond = [f"{name}: {value}" for name, value in settings.items() if value]
-    if beyond:
-        raise TerminalError(
-            what="this pipeline's table has no view `fresh`",
-            where=pipeline.name,
-            expected="merge_every, one row per key, and changes that are whole rows",
-            found="; ".join(beyond),
-            action="read the target itself",
-        )

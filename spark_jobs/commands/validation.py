@@ -16,9 +16,11 @@ from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, RESCUED, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.batch import Batch
-from include.protocol.errors import Problem, TerminalError
+from include.protocol.errors import Problem, SuiteError, TerminalError
 from include.protocol.ranges import OffsetRange
+from include.quality.judge import judge_of, table_judge
 from include.settings import Settings
+from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.failures import classed
 
@@ -49,6 +51,7 @@ def _problems(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> It
     yield from _refused_condition("change.delete_when", target, pipeline.change.delete_when)
     for n, route in enumerate(pipeline.target.routes):
         yield from _refused_condition(f"target.routes.{n}.when", target, route.when)
+    yield from _refused_suites(spark, settings, pipeline)
     if pipeline.transform is not None:
         yield from _refused_transform(spark, settings, pipeline, source)
 
@@ -92,6 +95,17 @@ def _refused_transform(spark: SparkSession, settings: Settings, pipeline: Pipeli
         return _refused(lambda: transform(changes).schema, field)
     except TerminalError as error:
         return [Problem(field, error.expected, f"{error.found} ({error.where})")]
+
+
+def _refused_suites(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> Iterator[Problem]:
+    suites = {"quality.suite": judge_of, "quality.table": table_judge if pipeline.quality.table else None}
+    for field, load in suites.items():
+        try:
+            judge = load and load(settings, pipeline)
+            if judge:
+                verify_suite(spark, judge, pipeline.columns)
+        except SuiteError as error:
+            yield Problem(field, error.expected, f"{error.found} ({error.where})")
 
 
 def _refused(ask: Callable[[], object], field: str) -> list[Problem]:

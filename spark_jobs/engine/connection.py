@@ -24,7 +24,7 @@ from include.protocol.errors import RetryableError
 SILENT_SECONDS_MAX = 20.0  # more than any pause of a server that still works
 RESTART_SECONDS_MAX = 600.0  # the client's own retries end then
 _PAUSE_SECONDS, _ANSWER_SECONDS = 1.0, 5.0
-_TOLD_EVERY_SECONDS = 15.0
+_TOLD_FIRST_SECONDS, _TOLD_EVERY_SECONDS = 3.0, 15.0
 _NO_SUCH_METHOD = "/lakemark.Watch/Answers"
 
 
@@ -64,7 +64,8 @@ class Connection(DefaultChannelBuilder):
         options = [("grpc.max_reconnect_backoff_ms", 2_000), ("grpc.use_local_subchannel_pool", 1)]
         with DefaultChannelBuilder(self._url, channelOptions=options).toChannel() as channel:
             ask = channel.unary_unary(_NO_SUCH_METHOD)
-            answered = told = time.monotonic()
+            answered = time.monotonic()
+            told = answered - _TOLD_EVERY_SECONDS + _TOLD_FIRST_SECONDS
             away_since: float | None = None
             while not self._ended.wait(_PAUSE_SECONDS):
                 state, now = self._look(ask), time.monotonic()
@@ -112,7 +113,6 @@ class Connection(DefaultChannelBuilder):
             action="see whether its process hangs or lacks memory, and start it again (here: `lakemark down`, then "
             "`lakemark up`); then run it again: nothing is lost",
         )
-        _say(str(self.problem))
         # From now on no call begins, and those that wait for an answer end. A call that has just begun must have begun
         # in full: gRPC crashes if a channel is closed meanwhile.
         time.sleep(_PAUSE_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from include.protocol.errors import (
     LakemarkError,
@@ -112,7 +112,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             where=f"{where}, while it did {phase}",
             expected="a lake that the user of the Spark server may write to",
             found=closed.group(),
-            action=f"make it writable (the task's log says which), then rerun the task; {then}",
+            action=f"make it writable (the task's log says which), then clear the task with what follows it; {then}",
             evidence=evidence,
         )
     if _APPEND_ONLY.search(_said(error)):
@@ -122,7 +122,7 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             expected="tables without the property `delta.appendOnly`: what never landed is taken back",
             found=evidence,
             action="`ALTER TABLE ... UNSET TBLPROPERTIES ('delta.appendOnly')` on the table that this phase writes, "
-            f"then rerun the task; {then}",
+            f"then clear the task with what follows it; {then}",
         )
     if _FILE_MISSING.search(_said(error)):
         return TableDamaged(
@@ -140,7 +140,8 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             where=f"{where}, while it did {phase}",
             expected="schema and conditions of the pipeline file that fit Spark and the tables",
             found=evidence,  # Spark looks at names and types here, not at records
-            action="fix the pipeline file (`lakemark explain` shows what is built from it), then rerun the task",
+            action="fix the pipeline file (`lakemark explain` shows what is built from it), then clear the task with "
+            "what follows it",
         )
     if may_have_landed:
         return OutcomeUnknownError(
@@ -167,6 +168,12 @@ def kind_of(error: Exception) -> str:
         return _first_lines(error)  # about the connection
     known = _CONDITION.search(str(error))
     return f"{type(error).__name__} {known.group()}" if known else type(error).__name__
+
+
+def is_of_rows(error: Exception) -> bool:
+    """Whether Spark failed in an expression over rows: it fails again at every try, until somebody fixes it."""
+    marks = ("== SQL", "== DataFrame ==", "PythonException", "SparkArithmeticException", "PatternSyntaxException")
+    return isinstance(error, PySparkException) and any(mark in str(error) for mark in marks)
 
 
 def _first_lines(error: Exception) -> str:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from include.installation import spark_classes
@@ -76,7 +77,19 @@ def open_session(
         else:
             spark = _own_driver(settings, master)
         stack.callback(spark.stop)
-        _refuse_unsafe_commits(spark)
+        try:
+            _refuse_unsafe_commits(spark)
+        except PySparkException as error:
+            if "authenticat" not in str(error).lower():
+                raise
+            raise TerminalError(
+                what="the Spark server does not take this client",
+                where=str(remote).partition(";")[0],
+                expected="the token that the server was started with",
+                found="another one" if settings.spark_token else "none",
+                action="set LAKEMARK_SPARK_TOKEN here to the server's token; a server of `lakemark up` has its own in "
+                "$LAKEMARK_HOME/spark/token, and is found there by itself if the variable is not set",
+            ) from error
         configure(spark)
         yield spark
 

@@ -11,6 +11,7 @@ import requests
 
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
+from tests.support.auth_manager import NO_LOGS, ONLY
 from tests.support.installed import Installed
 from tests.support.waiting import wait_until
 from tests.support.world import changes
@@ -38,7 +39,9 @@ def pipeline(installed: Installed) -> Pipeline:
     """Four batches, records in quarantine, and one that waits."""
     world = installed.world
     topic = world.topic()
-    world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
+    largest = {"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "min_value": 0}}
+    named = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}
+    world.write_suite("named", [named, largest])
     limits = {"limits": {"records_per_batch_max": 30}}
     pipeline = world.pipeline(topic, "paged", source=limits, quality={"suite": "named"})
     installed.dag(pipeline)
@@ -48,21 +51,25 @@ def pipeline(installed: Installed) -> Pipeline:
     return pipeline
 
 
-def token(installed: Installed, role: str | None) -> str:
-    """A login token that Airflow itself makes, for a user with this role."""
+def token(installed: Installed, role: str | None, name: str = "somebody") -> str:
+    """A login token that Airflow itself makes, for a user with this role. Args: name: see `auth_manager`."""
     manager = "airflow.api_fastapi.auth.managers.simple"
     code = (
         f"from {manager}.simple_auth_manager import SimpleAuthManager as M\nfrom {manager}.user import "
-        f"SimpleAuthManagerUser as U\nm = M(); m.init()\nprint(m.generate_jwt(U(username='somebody', role={role!r})))"
+        f"SimpleAuthManagerUser as U\nm = M(); m.init()\nprint(m.generate_jwt(U(username={name!r}, role={role!r})))"
     )
     environment = {**installed.stack.settings.child_environment(), **installed.stack.airflow.environment()}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return done.stdout.split()[-1]
 
 
-def status_of(installed: Installed, path: str, login: str | None) -> int:
+def answer(installed: Installed, path: str, login: str | None) -> requests.Response:
     headers = {"Authorization": f"Bearer {login}"} if login else {}
-    return requests.get(f"{installed.stack.airflow.url}/lakemark{path}", headers=headers, timeout=30).status_code
+    return requests.get(f"{installed.stack.airflow.url}/lakemark{path}", headers=headers, timeout=30)
+
+
+def status_of(installed: Installed, path: str, login: str | None) -> int:
+    return answer(installed, path, login).status_code
 
 
 def test_the_page_is_behind_airflows_login_and_permissions(installed: Installed, pipeline: Pipeline) -> None:
@@ -73,6 +80,41 @@ def test_the_page_is_behind_airflows_login_and_permissions(installed: Installed,
     assert {path: status_of(installed, path, viewer) for path in PATHS} == dict.fromkeys(PATHS, 200)
     assert status_of(installed, "/api/pipelines/none_such", viewer) == 404
     assert status_of(installed, "/files/..%2froutes.py", viewer) in (404, 422)
+
+
+def test_without_the_right_to_read_task_logs_no_value_of_a_record_is_told(
+    installed: Installed, pipeline: Pipeline
+) -> None:
+    """The largest id of a batch is a value of a record."""
+    login = token(installed, "viewer", NO_LOGS)
+    quality = "/api/pipelines/paged/quality"
+    private = ("/rows", "/compare?before=0&after=1", "/quarantine")
+    assert [status_of(installed, f"/api/pipelines/paged{path}", login) for path in private] == [403, 403, 403]
+    observed = {rule["rule"]: rule["observed"] for rule in answer(installed, quality, login).json()["rules"]}
+    assert observed == {"column_values_to_not_be_null(name)": None, "column_max_to_be_between(id)": None}
+    [told] = [
+        rule["observed"]
+        for rule in answer(installed, quality, token(installed, "viewer")).json()["rules"]
+        if rule["rule"] == "column_max_to_be_between(id)"
+    ]
+    assert told == 99
+
+
+def test_who_may_read_one_pipeline_sees_nothing_of_another_one(installed: Installed, pipeline: Pipeline) -> None:
+    (installed.pipelines / "salaries.yaml").write_text("name: salaries\ndescription: {private: topic}\n")
+    try:
+        one, other, all_ = (token(installed, "viewer", name) for name in (f"{ONLY}lakemark__paged", f"{ONLY}x", "y"))
+        wait_until(lambda: "salaries" in str(answer(installed, "/api/pipelines", all_).json()["broken"]), 60)
+        told = answer(installed, "/api/pipelines", one).json()
+        assert [found["name"] for found in told["pipelines"]] == ["paged"]
+        assert told["broken"] == []
+        mine, theirs = f"/api/pipelines/{pipeline.name}", "/api/pipelines/salaries"
+        assert (status_of(installed, mine, one), status_of(installed, theirs, one)) == (200, 403)
+        assert {path: status_of(installed, path, other) for path in PATHS if "paged" in path} == dict.fromkeys(
+            (path for path in PATHS if "paged" in path), 403
+        )
+    finally:
+        (installed.pipelines / "salaries.yaml").unlink()
 
 
 def test_what_it_tells_of_a_pipeline(installed: Installed, pipeline: Pipeline) -> None:
@@ -107,7 +149,8 @@ def test_what_it_tells_of_a_pipeline(installed: Installed, pipeline: Pipeline) -
     assert (reason["reason"], reason["records"], reason["pending"]) == ("not a JSON object", 2, 2)
     quality = ask("/paged/quality")
     assert [(j["batch_id"], j["outcome"]) for j in quality["judgements"]] == [(n, "passed") for n in range(4)]
-    assert [(r["rule"], r["success"]) for r in quality["rules"]] == [("column_values_to_not_be_null(name)", True)]
+    rules = ("column_values_to_not_be_null(name)", "column_max_to_be_between(id)")
+    assert [(r["rule"], r["success"]) for r in quality["rules"]] == [(rule, True) for rule in rules]
     assert [v["by"] for v in ask("/paged/versions")[:2]] == ["batch 3", "batch 2"]
     assert not any(v["foreign"] for v in ask("/paged/versions"))
 
@@ -125,6 +168,8 @@ def test_no_asset_of_it_is_of_a_foreign_host() -> None:
     [
         ({}, "what"),
         ({"what": ["batches"]}, "what"),
+        ({"what": "the quarantine", "rule": "\ud800x"}, "rule"),
+        ({"what": "offset ranges", "ranges": ["\ud800"]}, "ranges"),
         ({"what": "batches"}, "ids of batches"),
         ({"what": "batches", "batches": 3}, "batches"),
         ({"what": "batches", "batches": "3-1"}, ""),

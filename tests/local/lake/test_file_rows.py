@@ -62,8 +62,8 @@ def test_what_cannot_be_shown_says_why(table: str, monkeypatch: pytest.MonkeyPat
         differing_rows(uri, 1, 2)
 
 
-def _little(self: file_rows._Look, uri: LakeUri, schema: pa.Schema) -> None:
-    self.uri, self.schema, self.bytes_left = uri, schema, 1
+def _little(self: file_rows._Look, uri: LakeUri, version: int, schema: pa.Schema) -> None:
+    self.uri, self.version, self.schema, self.bytes_left = uri, version, schema, 1
 
 
 def test_texts_may_be_of_any_kind_that_arrow_has(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from include.pipeline_file.in_words import IN_WORDS
 from include.protocol.errors import PipelineFileError, error_from_facts
 from tests.pure.pipeline_file.test_pipeline_file import changed, written
 
+LONG = " OR ".join(f"id = {n:04}" for n in range(700))
+
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     """Each on its own line: also what does not fit together, as far as it does not follow from another mistake."""
@@ -113,6 +115,7 @@ def test_a_name_in_another_case_is_pointed_out(tmp_path: Path) -> None:
         ("change: {keys: [id], order_by: !!set {at, id}}", "plain values"),  # without an order
         ('description: "a\\0b"', "without control characters"),  # which a database of Airflow's refuses
         ('description: "\\e[2J"', "without control characters"),
+        ("[a, b]: x", "valid YAML"),
         ("a: &a [" + "x" * 90_000 + "]\nb: [" + "*a, " * 5_000 + "]", "at most 20,000 values"),
     ],
 )
@@ -131,6 +134,7 @@ def test_what_no_field_takes_is_refused_first(tmp_path: Path, text: str, expecte
         ("source.schema", ", ".join(f"c{n} INT" for n in range(3_000)), "at most 2,000 columns"),
         ("change.order_by", ["at"] * 400, "a list of at most 50"),
         ("target.routes", [{"table": f"lake://a/b{n}", "when": "id > 1"} for n in range(200)], "a list of at most 100"),
+        ("target.routes", [{"table": f"lake://a/b{n}", "when": LONG} for n in range(20)], "at most 100,000 characters"),
         ("schedule", {"tables": [f"lake://a/{'b' * 1_600}"]}, "parts of at most 200 characters"),
         ("schedule", {"tables": ["lake://a/../../b"]}, "inside the lake"),
     ],
@@ -213,3 +217,18 @@ def test_a_file_with_another_ending_is_refused_and_not_ignored(tmp_path: Path) -
     assert [str(problem) for error in errors for problem in error.problems] == [
         "file: expected the name orders.yaml; found 'orders.yml'"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("5", "change: expected names that are text, in quotes if they look like something else; found 5"),
+        ("true", "change: expected names that are text, in quotes if they look like something else; found true"),
+        ("2026-01-01", "found the date 2026-01-01; text stands in quotes: '2026-01-01'"),
+    ],
+)
+def test_a_name_is_text(tmp_path: Path, name: str, problem: str) -> None:
+    text = written(tmp_path, changed("description", "x")).read_text()
+    with pytest.raises(PipelineFileError) as failure:
+        load_pipeline(written(tmp_path, text.replace("change:\n", f"change:\n  {name}: x\n")), {"KAFKA_BROKERS": "k"})
+    assert problem in "".join(map(str, failure.value.problems))

@@ -35,10 +35,12 @@ def judge(folder: Path, *rules: dict[str, Any], default: RulePolicy = "quarantin
 def test_rules_are_named_by_type_and_columns_and_never_twice_the_same(tmp_path: Path) -> None:
     between = a_rule("column_values_to_be_between", column="id", min_value=1)
     named = {**between, "meta": {"lakemark": {"name": "positive id"}}}
-    suite = Suite.load(a_suite(tmp_path, between, between, named))
+    second = {**between, "meta": {"lakemark": {"name": "column_values_to_be_between(id) #2"}}}
+    suite = Suite.load(a_suite(tmp_path, between, second, between, named))
     assert [r.name for r in suite.rules] == [
         "column_values_to_be_between(id)",
         "column_values_to_be_between(id) #2",
+        "column_values_to_be_between(id) #3",
         "positive id",
     ]
 
@@ -60,6 +62,14 @@ def test_a_suite_has_the_same_fingerprint_however_it_is_laid_out(tmp_path: Path)
         ('{"expectations": [{"kwargs": {}}]}', "expectation 0", '{"kwargs": {}}'),
         ('{"expectations": [{"type": "t", "meta": {"lakemark": {"on_fail": "explode"}}}]}', "on_fail", "'explode'"),
         ('{"expectations": [{"type": "t", "meta": {"lakemark": {"onfail": "warn"}}}]}', "meta.lakemark", "onfail"),
+        ('{"expectations": [{"type": "t", "kwargs": {"mostly": "abc"}}]}', "kwargs.mostly", '"abc"'),
+        ('{"expectations": [{"type": "t", "kwargs": {"mostly": true}}]}', "kwargs.mostly", "true"),
+        ('{"expectations": [{"type": "t", "kwargs": {"mostly": NaN}}]}', "kwargs.mostly", "NaN"),
+        ('{"expectations": [{"type": "t", "kwargs": {"mostly": {"$PARAMETER": "now()"}}}]}', "kwargs.mostly", "now()"),
+        ('{"expectations": [{"type": "t", "kwargs": {"column": 5}}]}', "kwargs.column", "5"),
+        ('{"expectations": [{"type": "t", "kwargs": {"column_list": [["id"], "b"]}}]}', "column_list", '[["id"], "b"]'),
+        ('{"expectations": [{"type": "t", "kwargs": {"ignore_row_if": ["x"]}}]}', "ignore_row_if", '["x"]'),
+        ('{"expectations": [{"type": "t", "kwargs": {"strict_min": "yes"}}]}', "strict_min", '"yes"'),
     ],
 )
 def test_what_is_no_suite_is_refused_with_file_and_place(tmp_path: Path, text: str, where: str, found: str) -> None:
@@ -227,3 +237,27 @@ def test_the_gate_says_which_rule_and_its_figures() -> None:
 )
 def test_a_ceiling_is_what_may_still_be(ceiling: Ceiling, quarantined: int, exceeded: bool) -> None:
     assert ceiling.is_exceeded(quarantined, 100) == exceeded
+
+
+def of_rows(query: str) -> dict[str, Any]:
+    return {"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": query}}
+
+
+WHERE_NO_SUCH = {"row_condition": "nosuch > 3", "condition_parser": "spark"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        (a_rule("column_values_to_not_be_null", column="id", **WHERE_NO_SUCH), "nosuch"),
+        (of_rows("SELECT * FROM {batch} WHERE nosuch = 1"), "nosuch"),
+        (of_rows("DROP TABLE {batch}"), "DROP TABLE"),
+        (of_rows("DROP TABLE {batch}; SELECT 1"), "DROP TABLE"),
+    ],
+)
+def test_a_condition_names_columns_that_are_there_and_a_query_is_a_query(
+    tmp_path: Path, rule: dict[str, Any], found: str
+) -> None:
+    with pytest.raises(SuiteError) as refused:
+        judge(tmp_path, rule)
+    assert found in refused.value.found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +10,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from include.installation.stack import Stack
 from include.lake.sql import sql_name
 from include.pipeline_file import Pipeline
 from include.sources import duckdb_records
 from include.sources.kafka_records import Record as KafkaRecord
-from tests.conftest import world_in
 from tests.hostile.generator import CsvRecords, DebeziumRecords, JsonRecords, Record
 from tests.hostile.types import FLAT, SCHEMA
 from tests.support.hostile import FRESH, SEEDS, a_pipeline, decoded
 
 RESCUE = {"on_schema_change": "rescue"}
 FIXED_AND_FRESH = [*SEEDS, pytest.param(FRESH, marks=pytest.mark.slow)]
-
-
-@pytest.fixture(scope="module")
-def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with world_in(tmp_path_factory.mktemp("readers"), stack).session() as session:
-        yield session
 
 
 def read_twice(spark: SparkSession, pipeline: Pipeline, records: list[Record], folder: Path) -> dict[str, list[Any]]:

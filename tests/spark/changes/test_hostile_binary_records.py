@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from random import Random
@@ -11,8 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from include.installation.stack import Stack
-from tests.conftest import world_in
 from tests.hostile import avro, avro_oracle, avro_schemas, oracle
 from tests.hostile.avro import AvroRecords, DebeziumAvroRecords, framed, varint
 from tests.hostile.avro_schemas import AVRO_COLUMNS, row_schema
@@ -25,12 +22,6 @@ from tests.support.hostile import FRESH, SEEDS, a_pipeline, assert_same, decoded
 from tests.support.schema_registry import RegistryServer
 
 _UNKNOWN_IDS = (0, 10**6, 2**31 - 1, 2**31, 2**32 - 1)
-
-
-@pytest.fixture(scope="module")
-def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with world_in(tmp_path_factory.mktemp("hostile"), stack).session() as session:
-        yield session
 
 
 @pytest.fixture(scope="module")

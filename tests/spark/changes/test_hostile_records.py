@@ -6,26 +6,17 @@ an attempt. An oracle that shares no code with Lakemark says what is expected (`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from include.installation.stack import Stack
-from tests.conftest import world_in
 from tests.hostile import csv_oracle, debezium_oracle, json_oracle, oracle
 from tests.hostile.generator import CsvRecords, DebeziumRecords, JsonRecords, Record
 from tests.hostile.oracle import Row
 from tests.hostile.types import FLAT, SCHEMA, Type, decimal
 from tests.support.hostile import FRESH, SEEDS, a_pipeline, assert_same, decoded, differences
-
-
-@pytest.fixture(scope="module")
-def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with world_in(tmp_path_factory.mktemp("hostile"), stack).session() as session:
-        yield session
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -10,7 +10,7 @@ import pytest
 
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
-from include.protocol.errors import QualityGate
+from include.protocol.errors import QualityGate, SuiteError
 from include.protocol.ranges import OffsetRange
 from include.quality.evidence import judgements
 from tests.support.world import World, as_dict
@@ -120,6 +120,32 @@ def test_i1_a_failed_gate_lets_nothing_land_and_the_rerun_after_a_fix_applies_th
     assert [a.outcome for a in state.batches[0].attempts] == ["QualityGate", "applied"]
 
 
+def test_no_record_fails_an_attempt_by_the_condition_of_a_rule(world: World) -> None:
+    """`1 / price` divides by zero on one of them. A condition that fails says that the rule is not about the row."""
+    costly = {"row_condition": "1 / price > 0", "condition_parser": "spark"}
+    pipeline = with_suite(
+        world,
+        rule("expect_column_max_to_be_between", "fail", column="id", max_value=2, **costly),
+        rule("expect_column_sum_to_be_between", "fail", column="id", max_value=3, **costly),
+        rule("expect_table_row_count_to_equal", "fail", value=2, **costly),
+        rule("expect_column_values_to_be_unique", "fail", column="id", **costly),
+    )
+    send(world, pipeline, {"id": 1}, {"id": 2}, {"id": 2, "seq": 2, "price": 0.0, "name": None})
+    world.run_batch(pipeline)
+    assert sorted(as_dict(world.rows(pipeline))) == [1, 2]
+    assert {row["success"] for row in judgements(world.coordinator(pipeline).tables.quality)} == {True}
+
+
+def test_a_query_that_fails_on_a_record_is_the_suites_error_and_shows_no_value(world: World) -> None:
+    query = "SELECT name FROM {batch} GROUP BY name HAVING sum(CAST(name AS INT)) > 3"
+    pipeline = with_suite(world, rule("unexpected_rows_expectation", "warn", unexpected_rows_query=query))
+    send(world, pipeline, {"id": 1, "name": "secret-4711"})
+    with pytest.raises(SuiteError, match="a query that fails on no row") as refused:
+        world.run_batch(pipeline)
+    assert "secret-4711" not in str(refused.value)
+    assert "secret-4711" in refused.value.evidence
+
+
 @pytest.mark.slow
 def test_a_ceiling_stops_a_batch_that_would_mostly_be_set_aside(world: World) -> None:
     pipeline = with_suite(world, NAMED, quarantine_max_percent=50)
@@ -207,7 +233,8 @@ def test_the_table_itself_is_judged_at_a_version(world: World) -> None:
     assert good.stdout.strip() == f"{pipeline.name} version 2: passed, 2 of 2 rules hold"
     bad = world.lakemark("quality", "check", pipeline.name, "--version", "1")
     assert bad.returncode == 1
-    assert "column_values_to_be_between(price): 1 of 2 rows break it, like 500.0" in bad.stderr
+    assert "column_values_to_be_between(price): 1 of 2 rows break it" in bad.stderr
+    assert "Evidence: column_values_to_be_between(price): like 500.0" in bad.stderr
     said = [row for row in judgements(world.coordinator(pipeline).tables.quality) if row["suite"] == "shop_table"]
     assert [(row["table_version"], row["outcome"]) for row in said[::2]] == [(2, "passed"), (1, "failed")]
     assert "held    fail        compound" in world.lakemark("quality", "show", pipeline.name).stdout

@@ -1,0 +1,119 @@
+"""Asks Spark whether a suite makes sense, by one row of usual values.
+
+A rule that fails on a row counts as broken by it: no record may stop a batch. A rule that can only fail (its regular
+expression is none, or its limit is no number) would set every row aside. Then it is the suite that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from include.lake.sql import spark_name
+from include.pipeline_file.schema_ddl import Column, word_of
+from include.protocol.errors import SuiteError
+from include.quality.judge import Judge
+from include.quality.row_rules import row_rule
+from include.quality.sql import BATCH
+from include.quality.suite import Rule, suite_error
+from spark_jobs.changes.conditions import asked, fails
+from spark_jobs.engine.rows import first_row
+
+_USUAL = {
+    **dict.fromkeys(("STRING", "BINARY"), "'2026'"),  # which is a number and a date, too: a rule may read it as one
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"), "'2026-01-01'"),
+    **dict.fromkeys(("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT"), "0"),
+    **dict.fromkeys(("FLOAT", "REAL", "DOUBLE", "DEC", "DECIMAL", "NUMERIC"), "0"),
+    "BOOLEAN": "true",
+}  # of other types the usual value is null
+_VIEW = "lakemark_usual"
+
+
+@dataclass(frozen=True)
+class _Question:
+    rule: Rule
+    sql: str
+    is_aggregate: bool = False
+    may_fail: bool = False  # on some rows: a user's condition, which may divide
+
+
+def verify_suite(spark: SparkSession, judge: Judge, columns: Sequence[Column]) -> None:
+    """Checks that Spark can compute every rule, and that no rule fails by its own values, whatever the row.
+
+    Args:
+        columns: those that the rules may use.
+
+    Raises:
+        SuiteError: it says rule, what is allowed, and what Spark has found.
+    """
+    usual = (f"CAST({_USUAL.get(word_of(c.type), 'NULL')} AS {c.type}) AS {spark_name(c.name)}" for c in columns)
+    row = spark.range(1).selectExpr(*usual)
+    questions = [*_questions(judge, {column.name: column.type for column in columns})]
+    for is_aggregate in (False, True):
+        some = [question for question in questions if question.is_aggregate == is_aggregate]
+        if some:
+            _verify(judge, row, some)
+    for query in judge.queries:
+        if query.rule.type == "unexpected_rows_expectation" and not query.references:
+            row.createOrReplaceTempView(_VIEW)
+            try:
+                _ = spark.sql(query.query.replace(BATCH, _VIEW)).schema
+            except AnalysisException as error:
+                raise _refused(judge, query.rule, error) from error
+
+
+def _questions(judge: Judge, types: Mapping[str, str]) -> Iterator[_Question]:
+    for row in judge.rows:
+        own = None if row.rule.type == "unexpected_rows_expectation" else row_rule(_of_all_rows(row.rule), types)
+        if own is not None:
+            yield _Question(row.rule, own.broken)
+        if own is None or own.broken != row.broken:
+            yield _Question(row.rule, row.broken, may_fail=True)
+    for figure in judge.figures:
+        yield _Question(figure.rule, figure.holds(None), is_aggregate=True)
+        if figure.condition != "true":
+            yield _Question(figure.rule, figure.condition, may_fail=True)
+    for query in judge.queries:
+        if query.condition != "true":
+            yield _Question(query.rule, query.condition, may_fail=True)
+
+
+def _of_all_rows(rule: Rule) -> Rule:
+    """The rule without its `row_condition`."""
+    kwargs = {name: value for name, value in rule.kwargs.items() if name not in ("row_condition", "condition_parser")}
+    return replace(rule, kwargs=kwargs)
+
+
+def _verify(judge: Judge, row: DataFrame, questions: Sequence[_Question]) -> None:
+    """Asks all at once, and only if Spark finds something, one by one."""
+    is_aggregate = questions[0].is_aggregate
+    always = F.count("*") >= 0 if is_aggregate else F.monotonically_increasing_id() >= 0
+    answers = [fails(asked(question.sql, always)).alias(f"f{n}") for n, question in enumerate(questions)]
+    try:
+        found = first_row(row.agg(*answers) if is_aggregate else row.select(*answers))
+        suspects = [q for q, failed in zip(questions, found, strict=True) if failed and not q.may_fail]
+    except PySparkException:
+        suspects = [*questions]
+    for question in suspects:
+        _verify_alone(judge, row, question)
+
+
+def _verify_alone(judge: Judge, row: DataFrame, question: _Question) -> None:
+    condition = F.expr(question.sql)
+    try:
+        frame = row.agg(condition) if question.is_aggregate else row.select(condition)
+        _ = frame.schema if question.may_fail else frame.collect()
+    except PySparkException as error:
+        row.sparkSession.range(1).count()  # if Spark is gone, that is the error
+        raise _refused(judge, question.rule, error) from error
+
+
+def _refused(judge: Judge, rule: Rule, error: Exception) -> SuiteError:
+    """The text quotes the suite, and the usual row, but no record."""
+    found = str(error).split("JVM stacktrace")[0].split("== SQL")[0].partition("\n\tat ")[0]
+    found = found.rpartition("executor driver): ")[2]
+    return suite_error(judge.path, f"rule {rule.name}", "what Spark can compute", " ".join(found.split())[:500])
