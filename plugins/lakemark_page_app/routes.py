@@ -17,6 +17,7 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from lakemark_names import DAG_PREFIX
 from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
@@ -109,6 +110,13 @@ async def safe(request: Request, call_next: RequestResponseEndpoint) -> Response
 async def told(request: Request, error: LakemarkError) -> Response:
     """Answers for a table or a ledger that cannot be read: the page shows the problem in its place."""
     return JSONResponse({"detail": str(error)}, 400 if isinstance(error, TerminalError) else 503)
+
+
+@app.exception_handler(RequestValidationError)
+async def not_understood(request: Request, error: RequestValidationError) -> Response:
+    """Answers for a request that makes no sense, without what it held: that may not even be text."""
+    problems = (f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+    return JSONResponse({"detail": "; ".join(problems)}, 422)
 
 
 @app.get("/")

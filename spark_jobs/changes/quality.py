@@ -173,7 +173,7 @@ def _of_figures(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
 def _of_queries(spark: SparkSession, settings: Settings, judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
     for query in judge.queries:
         try:
-            yield _of_query(spark, settings, query, accepted, judge.policies[query.rule.name])
+            yield _of_query(spark, settings, query, accepted, policy=judge.policies[query.rule.name])
         except Exception as error:
             if is_of_rows(error):  # the text may quote a record
                 raise suite_error(

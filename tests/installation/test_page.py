@@ -101,7 +101,8 @@ def test_without_the_right_to_read_task_logs_no_value_of_a_record_is_told(
 
 
 def test_who_may_read_one_pipeline_sees_nothing_of_another_one(installed: Installed, pipeline: Pipeline) -> None:
-    (installed.pipelines / "salaries.yaml").write_text("name: salaries\ndescription: {private: topic}\n")
+    broken = installed.stack.settings.pipelines / "salaries.yaml"
+    broken.write_text("name: salaries\ndescription: {private: topic}\n")
     try:
         one, other, all_ = (token(installed, "viewer", name) for name in (f"{ONLY}lakemark__paged", f"{ONLY}x", "y"))
         wait_until(lambda: "salaries" in str(answer(installed, "/api/pipelines", all_).json()["broken"]), 60)
@@ -114,7 +115,7 @@ def test_who_may_read_one_pipeline_sees_nothing_of_another_one(installed: Instal
             (path for path in PATHS if "paged" in path), 403
         )
     finally:
-        (installed.pipelines / "salaries.yaml").unlink()
+        broken.unlink()
 
 
 def test_what_it_tells_of_a_pipeline(installed: Installed, pipeline: Pipeline) -> None:

@@ -18,9 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.installation.stack import Stack
-from include.protocol.errors import TerminalError
 from include.quality.gx_context import gx_context, to_expectation
-from include.quality.judge import GX_RULES, Judge
+from include.quality.judge import Judge
 from include.quality.row_rules import RowRule, row_rule
 from include.quality.suite import Rule
 from include.quality.verdict import RuleResult
@@ -256,54 +255,3 @@ def test_rules_that_great_expectations_computes_itself(
     found = ours(tmp_path, spark, world_of_module, rows, rules)
     assert [r.success for r in found] == [True, False]
     assert found[0].result["observed_value"] == pytest.approx(rows.selectExpr("median(m)").first()[0])
-
-
-BROKEN_BY_GX = [
-    e("column_distinct_values_to_be_in_set", column="flag", value_set=[True]),
-    e("column_distinct_values_to_contain_set", column="code", value_set=["neither"]),
-    e("column_distinct_values_to_equal_set", column="flag", value_set=[True]),
-    e(
-        "column_kl_divergence_to_be_less_than",
-        column="name",
-        partition_object={"values": ["x", "y"], "weights": [0.5, 0.5]},
-        threshold=0.1,
-    ),
-    e("column_median_to_be_between", column="m", max_value=-100),
-    e("column_most_common_value_to_be_in_set", column="code", value_set=["neither"]),
-    e("column_proportion_of_non_null_values_to_be_between", column="m", min_value=0.99),
-    e("column_proportion_of_unique_values_to_be_between", column="flag", min_value=0.99),
-    e(
-        "column_quantile_values_to_be_between",
-        column="m",
-        quantile_ranges={"quantiles": [0.5], "value_ranges": [[1000, 2000]]},
-    ),
-    e("column_value_z_scores_to_be_less_than", column="m", threshold=0.1, double_sided=True),
-    e("column_values_to_not_be_outliers", column="m", method="iqr", multiplier=0.01),
-    e("table_column_count_to_be_between", max_value=2),
-    e("table_column_count_to_equal", value=2),
-    e("table_columns_to_match_ordered_list", column_list=["n", "m"]),
-    e("table_columns_to_match_set", column_set=["n", "m"]),
-]
-
-
-def test_a_rule_of_great_expectations_own_that_breaks_is_told_like_any_other(
-    spark: SparkSession, world_of_module: World, rows: DataFrame, tmp_path: Path
-) -> None:
-    assert {rule["type"] for rule in BROKEN_BY_GX} | {"expect_column_to_exist"} == set(GX_RULES)
-    found = ours(tmp_path, spark, world_of_module, rows, BROKEN_BY_GX)
-    assert [result.rule.type for result in found if result.success] == []
-    for result in found:
-        about_rows = "unexpected_count" in result.result
-        assert about_rows == ("element_count" in result.result), result.result
-        assert result.figures.endswith("rows break it") == about_rows
-        assert result.rule.name in result.values
-
-
-def test_a_rule_that_great_expectations_cannot_compute_is_an_error_and_no_verdict(
-    spark: SparkSession, world_of_module: World, rows: DataFrame, tmp_path: Path
-) -> None:
-    rule = e("column_distinct_values_to_contain_set", column="flag", value_set=["neither"])
-    with pytest.raises(TerminalError, match="could not compute a rule") as refused:
-        ours(tmp_path, spark, world_of_module, rows, [rule])
-    assert "CAST_INVALID_INPUT" in refused.value.evidence
-    assert "CAST_INVALID_INPUT" not in refused.value.found
