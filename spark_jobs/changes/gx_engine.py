@@ -31,9 +31,7 @@ def validate(rules: Sequence[Rule], policies: Mapping[str, RulePolicy], rows: Da
         suite = gx.ExpectationSuite(rule.name, expectations=[to_expectation(rule)])
         [found] = batch.validate(suite, result_format="SUMMARY").results
         if (why := _raised(found.exception_info)) is not None:
-            rows.sparkSession.range(
-                1
-            ).count()  # it hides why: if Spark is gone, this raises, and the attempt is retried
+            rows.sparkSession.range(1).count()  # raises if Spark is gone: then the rule is not to blame
             raise TerminalError(
                 what="Great Expectations could not compute a rule",
                 where=f"rule {rule.name}",

@@ -51,12 +51,10 @@ def verify_suite(spark: SparkSession, judge: Judge, columns: Sequence[Column]) -
         SuiteError: it says rule, what is allowed, and what Spark has found.
     """
     usual = (f"CAST({_USUAL.get(word_of(c.type), 'NULL')} AS {c.type}) AS {spark_name(c.name)}" for c in columns)
-    row = spark.range(1).selectExpr(*usual)
+    row = spark.range(0, 1, 1, numPartitions=1).selectExpr(*usual)
     questions = [*_questions(judge, {column.name: column.type for column in columns})]
-    for is_aggregate in (False, True):
-        some = [question for question in questions if question.is_aggregate == is_aggregate]
-        if some:
-            _verify(judge, row, some)
+    if questions:
+        _verify(judge, row, questions)
     for query in judge.queries:
         if query.rule.type == "unexpected_rows_expectation" and not query.references:
             row.createOrReplaceTempView(_VIEW)
@@ -89,13 +87,17 @@ def _of_all_rows(rule: Rule) -> Rule:
 
 
 def _verify(judge: Judge, row: DataFrame, questions: Sequence[_Question]) -> None:
-    """Asks all at once, and only if Spark finds something, one by one."""
-    is_aggregate = questions[0].is_aggregate
-    always = F.count("*") >= 0 if is_aggregate else F.monotonically_increasing_id() >= 0
-    answers = [fails(asked(question.sql, always)).alias(f"f{n}") for n, question in enumerate(questions)]
+    """Asks all in one query, and only if Spark finds something, one by one."""
+    named = {f"_lakemark_fails_{n}": question for n, question in enumerate(questions)}
+    one_row, one_group = F.monotonically_increasing_id() >= 0, F.count("*") >= 0
+    of_row = [fails(asked(q.sql, one_row)).alias(name) for name, q in named.items() if not q.is_aggregate]
+    answers = [
+        fails(asked(q.sql, one_group)).alias(name) if q.is_aggregate else F.first(name).alias(name)
+        for name, q in named.items()
+    ]
     try:
-        found = first_row(row.agg(*answers) if is_aggregate else row.select(*answers))
-        suspects = [q for q, failed in zip(questions, found, strict=True) if failed and not q.may_fail]
+        found = first_row(row.select("*", *of_row).agg(*answers))
+        suspects = [question for name, question in named.items() if found[name] and not question.may_fail]
     except PySparkException:
         suspects = [*questions]
     for question in suspects:

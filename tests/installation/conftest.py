@@ -9,11 +9,11 @@ import pytest
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
 from tests.conftest import settings_in
-from tests.support.auth_manager import AUTH_MANAGER
 from tests.support.browser import find_browser
 from tests.support.installed import Installed
 from tests.support.page_browser import Browser, logged_in
 from tests.support.receivers import Lineage, Mail
+from tests.support.rights import AUTH_MANAGER
 from tests.support.s3_server import S3Server, s3_server
 from tests.support.world import changes
 

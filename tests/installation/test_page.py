@@ -11,8 +11,8 @@ import requests
 
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
-from tests.support.auth_manager import NO_LOGS, ONLY
 from tests.support.installed import Installed
+from tests.support.rights import NO_LOGS, ONLY
 from tests.support.waiting import wait_until
 from tests.support.world import changes
 
@@ -52,7 +52,7 @@ def pipeline(installed: Installed) -> Pipeline:
 
 
 def token(installed: Installed, role: str | None, name: str = "somebody") -> str:
-    """A login token that Airflow itself makes, for a user with this role. Args: name: see `auth_manager`."""
+    """A login token that Airflow itself makes, for a user with this role. Args: name: see `rights`."""
     manager = "airflow.api_fastapi.auth.managers.simple"
     code = (
         f"from {manager}.simple_auth_manager import SimpleAuthManager as M\nfrom {manager}.user import "

@@ -7,9 +7,7 @@ from typing import Any
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 
-AUTH_MANAGER = f"{__name__}.ByName"
-NO_LOGS = "no_logs"  # reads all DAGs, and no task logs
-ONLY = "only_"  # reads the DAGs whose ids begin with what follows, and no others
+from tests.support.rights import NO_LOGS, ONLY
 
 
 class ByName(SimpleAuthManager):
