@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -22,6 +22,7 @@ from include.protocol.json_data import JsonMapping
 RulePolicy = Literal["quarantine", "fail", "warn"]
 POLICIES: tuple[RulePolicy, ...] = get_args(RulePolicy)
 _OWN = "lakemark"  # Lakemark's key in an expectation's meta
+_CONDITION_ARGUMENTS = ("row_condition", "condition_parser")
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
 
 
@@ -39,6 +40,12 @@ class Rule:
     def columns(self) -> tuple[str, ...]:
         """The columns that its arguments name."""
         return columns_of(self.kwargs)
+
+    @property
+    def of_all_rows(self) -> Rule:
+        """The same rule without its `row_condition`."""
+        kwargs = {name: value for name, value in self.kwargs.items() if name not in _CONDITION_ARGUMENTS}
+        return replace(self, kwargs=kwargs, config={**self.config, "kwargs": kwargs})
 
     @property
     def mostly(self) -> float:

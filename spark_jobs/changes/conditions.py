@@ -27,6 +27,11 @@ def asked(condition: str, always: Column | None = None) -> Column:
     return F.try_to_binary(F.coalesce(answer, F.lit(_UNKNOWN)), F.lit("utf-8")).cast("string")
 
 
+def holds(condition: str) -> Column:
+    """Whether a condition is true of a row, in a frame of rows; false if it fails on it."""
+    return is_true(asked(condition, always=F.monotonically_increasing_id() >= 0))
+
+
 def is_true(answer: Column) -> Column:
     return F.coalesce(answer == "true", F.lit(False))
 

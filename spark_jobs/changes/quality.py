@@ -28,7 +28,7 @@ from include.quality.verdict import (
     with_samples,
 )
 from include.settings import Settings
-from spark_jobs.changes.conditions import asked, fails, is_true
+from spark_jobs.changes.conditions import asked, fails, holds, is_true
 from spark_jobs.engine.failures import is_of_rows, kind_of
 from spark_jobs.engine.rows import first_row
 
@@ -154,7 +154,7 @@ def _of_figures(judge: Judge, accepted: DataFrame) -> Iterable[RuleResult]:
     """One pass computes most figures. A second pass computes figures for which Spark has to tell all values apart."""
     conditions = sorted({rule.condition for rule in judge.figures if rule.condition != "true"})
     among = {condition: f"_lakemark_among_{n}" for n, condition in enumerate(conditions)}
-    accepted = accepted.select("*", *(_holds(condition).alias(place) for condition, place in among.items()))
+    accepted = accepted.select("*", *(holds(condition).alias(place) for condition, place in among.items()))
     for costly in (False, True):
         rules = [rule for rule in judge.figures if rule.sees_every_value == costly]
         if not rules:
@@ -189,7 +189,7 @@ def _of_queries(spark: SparkSession, settings: Settings, judge: Judge, accepted:
 def _of_query(
     spark: SparkSession, settings: Settings, query: QueryRule, accepted: DataFrame, policy: RulePolicy
 ) -> RuleResult:
-    about = accepted if query.condition == "true" else accepted.where(_holds(query.condition))
+    about = accepted if query.condition == "true" else accepted.where(holds(query.condition))
     about.createOrReplaceTempView(_VIEW)
     text, versions = _pinned(spark, settings, query)
     unexpected = spark.sql(text)
@@ -204,11 +204,6 @@ def _of_query(
     # A query over several tables may find more rows than the batch has. It holds if it finds none.
     result = replace(result, success=count == 0 if query.references else result.success)
     return replace(result, result={**result.result, **({"versions": versions} if versions else {})})
-
-
-def _holds(condition: str) -> Column:
-    """Whether a rule is about a row: if the condition fails on it, it is not."""
-    return is_true(asked(condition, always=F.monotonically_increasing_id() >= 0))
 
 
 def _pinned(spark: SparkSession, settings: Settings, query: QueryRule) -> tuple[str, Mapping[str, int]]:

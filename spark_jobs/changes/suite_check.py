@@ -7,7 +7,7 @@ expression is none, or its limit is no number) would set every row aside. Then i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +18,7 @@ from include.pipeline_file.schema_ddl import Column, word_of
 from include.protocol.errors import SuiteError
 from include.quality.judge import Judge
 from include.quality.row_rules import row_rule
-from include.quality.sql import BATCH
+from include.quality.sql import BATCH, row_condition
 from include.quality.suite import Rule, suite_error
 from spark_jobs.changes.conditions import asked, fails
 from spark_jobs.engine.rows import first_row
@@ -66,7 +66,7 @@ def verify_suite(spark: SparkSession, judge: Judge, columns: Sequence[Column]) -
 
 def _questions(judge: Judge, types: Mapping[str, str]) -> Iterator[_Question]:
     for row in judge.rows:
-        own = None if row.rule.type == "unexpected_rows_expectation" else row_rule(_of_all_rows(row.rule), types)
+        own = None if row.rule.type == "unexpected_rows_expectation" else row_rule(row.rule.of_all_rows, types)
         if own is not None:
             yield _Question(row.rule, own.broken)
         if own is None or own.broken != row.broken:
@@ -78,12 +78,9 @@ def _questions(judge: Judge, types: Mapping[str, str]) -> Iterator[_Question]:
     for query in judge.queries:
         if query.condition != "true":
             yield _Question(query.rule, query.condition, may_fail=True)
-
-
-def _of_all_rows(rule: Rule) -> Rule:
-    """The rule without its `row_condition`."""
-    kwargs = {name: value for name, value in rule.kwargs.items() if name not in ("row_condition", "condition_parser")}
-    return replace(rule, kwargs=kwargs)
+    for rule in judge.by_gx:
+        if (condition := row_condition(rule.kwargs)) != "true":
+            yield _Question(rule, condition, may_fail=True)
 
 
 def _verify(judge: Judge, row: DataFrame, questions: Sequence[_Question]) -> None:

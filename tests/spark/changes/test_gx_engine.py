@@ -71,6 +71,20 @@ def test_a_rule_of_great_expectations_own_that_breaks_is_told_like_any_other(
         assert result.rule.name in result.values
 
 
+def test_a_condition_that_fails_on_a_row_says_that_the_rule_is_not_about_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    condition = {"row_condition": "1 / n > 0 AND n < 3", "condition_parser": "spark"}  # n is 0 on one row
+    rules = [
+        e("column_median_to_be_between", column="n", min_value=1.5, max_value=1.5, **condition),
+        e("column_values_to_not_be_outliers", column="n", method="iqr", multiplier=100, **condition),
+        e("column_median_to_be_between", column="n", min_value=29.5, max_value=29.5),
+    ]
+    found = verdicts(spark, tmp_path, rules)
+    assert [result.success for result in found] == [True, True, True]
+    assert found[1].result["element_count"] == 2
+
+
 def test_a_rule_that_great_expectations_cannot_compute_is_an_error_and_no_verdict(
     spark: SparkSession, tmp_path: Path
 ) -> None:

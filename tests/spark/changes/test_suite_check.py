@@ -55,6 +55,7 @@ def where(condition: str) -> dict[str, str]:
         (rule("column_values_to_not_be_null", column="id", **where(NONSENSE)), "PARSE_SYNTAX_ERROR"),
         (rule("column_values_to_match_regex", column="name", regex="(", **where("1 / id > 0")), "rlike"),
         (rule("column_min_to_be_between", column="id", min_value=1, **where("nosuch(id)")), "UNRESOLVED_ROUTINE"),
+        (rule("column_median_to_be_between", column="id", min_value=1, **where("nosuch(id)")), "UNRESOLVED_ROUTINE"),
         (of_rows("SELECT * FROM {batch} WHERE name + 1"), "DATATYPE_MISMATCH"),
         (of_rows("SELECT nosuch FROM {batch} GROUP BY nosuch"), "UNRESOLVED_COLUMN"),
     ],
