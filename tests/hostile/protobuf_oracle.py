@@ -48,8 +48,10 @@ class Reader:
     def length(self) -> bytes:
         return self.take(self.varint())
 
-    def tag(self) -> tuple[int, int]:
+    def tag(self, in_group: bool = False) -> tuple[int, int]:
         tag = self.varint()
+        if in_group and tag < 6:
+            raise Unclear  # C++'s own decoder, and so Python's, skips a field without a number; Java's refuses it
         if tag >= 2**32 or tag >> 3 == 0 or tag & 7 > 5:
             raise NoRow("no field")
         return tag >> 3, tag & 7
@@ -67,7 +69,7 @@ class Reader:
                 return self.length()
             case 3:
                 _check(depth)
-                while (inside := self.tag()) != (number, 4):
+                while (inside := self.tag(in_group=True)) != (number, 4):
                     if inside[1] == 4:
                         raise NoRow("the end of another group")
                     self.payload(*inside, depth + 1)

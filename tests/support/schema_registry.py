@@ -44,7 +44,9 @@ def schema_registry(settings: Settings, folder: Path) -> Iterator[RegistryServer
     java = find_java("bundled", settings.home / "java")
     port = free_port(18081)
     command = [str(java.binary), "-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command += ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}", "-jar", "quarkus-run.jar"]
+    command += ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}"]
+    command += ["-Dquarkus.management.host=127.0.0.1", f"-Dquarkus.management.port={free_port(19000)}"]
+    command += ["-jar", "quarkus-run.jar"]
     server = RegistryServer(f"http://127.0.0.1:{port}/apis/ccompat/v7")
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
