@@ -10,6 +10,7 @@ from tests.support.world import as_dict, changes, newest_by_key
 SECONDS = 90  # far below the five minutes of a task's retries
 
 
+@pytest.mark.slow
 def test_tasks_are_cleared_alone_and_in_any_order(installed: Installed) -> None:
     world, api = installed.world, installed.api
     topic = world.topic()
