@@ -103,7 +103,7 @@ def suite_error(path: Path | str, where: str, expected: str, found: str, evidenc
         where=f"{path}, {where}",
         expected=expected,
         found=found,
-        action="fix the suite and check it with `lakemark validate`; docs/quality.md lists the rules",
+        action="fix the suite and check it with `lakemark validate --spark`; docs/quality.md lists the rules",
         evidence=evidence,
     )
 
