@@ -66,6 +66,12 @@ class Verdict:
             return "quarantined"
         return "warned" if broken else "passed"
 
+    @property
+    def breaks_all(self) -> bool:
+        """Whether some rule is broken by every row that it can judge, as by a suite that cannot be right."""
+        about_rows = (r.result for r in self.results if r.unexpected)
+        return any(r["unexpected_count"] >= r["element_count"] - (r.get("missing_count") or 0) for r in about_rows)
+
     def to_json(self) -> JsonObject:
         """The short form for a commit's metadata: the suite, the outcome, and the rules that rows broke."""
         broken = {r.rule.name: r.unexpected for r in self.results if not r.success or r.unexpected}

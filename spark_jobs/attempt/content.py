@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -123,13 +124,15 @@ class Content:
             F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
         ]
 
-    @cached_property
+    @property
     def _judge(self) -> Judge | None:
         """Judges the batch; None if there is no suite. A batch without ranges holds nothing to judge."""
-        judge = self._suites_judge if self.work.batch.ranges else None
-        if judge is not None:
-            verify_suite(self.spark, judge, self.work.pipeline.columns)
-        return judge
+        return self._suites_judge if self.work.batch.ranges else None
+
+    def _verify_suite(self) -> None:
+        """Raises SuiteError if the suite is to blame. It costs a query, which a suite that works does not pay."""
+        if self._judge is not None:
+            verify_suite(self.spark, self._judge, self.work.pipeline.columns)
 
     @cached_property
     def _suites_judge(self) -> Judge | None:
@@ -144,7 +147,11 @@ class Content:
     def _reduced(self) -> Reduced:
         """What the target gets. The suite has judged it, and the gate has let it through."""
         with self.phases.phase("decode"):
-            found = self._reduce(is_for(None), TableSpec.of_target(self.work.pipeline))
+            try:
+                found = self._reduce(is_for(None), TableSpec.of_target(self.work.pipeline))
+            except PySparkException:
+                self._verify_suite()
+                raise
         counts = found.counts
         verify_gate(
             str(self.work.batch), self._verdict, self._ceiling, quarantined=counts.quarantined, read=counts.read
@@ -186,7 +193,13 @@ class Content:
             )
             names = (spark_name(column.name) for column in self.work.pipeline.columns)
             accepted = rows.where(F.col(_REASON).isNull()).select(*names)
-            found = judgement(self.spark, self.settings, judge, rows=rows, accepted=accepted, broken=BROKEN)
+            try:
+                found = judgement(self.spark, self.settings, judge, rows=rows, accepted=accepted, broken=BROKEN)
+            except PySparkException:
+                self._verify_suite()
+                raise
+            if found.breaks_all:
+                self._verify_suite()
             subject = Subject(batch.pipeline, self.attempt_id, batch.generation, batch.batch_id)
             record(Tables.of(self.settings, self.work.pipeline).quality, subject, found)
         fault_point("attempt.judged")

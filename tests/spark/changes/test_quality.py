@@ -136,6 +136,25 @@ def test_no_record_fails_an_attempt_by_the_condition_of_a_rule(world: World) -> 
     assert {row["success"] for row in judgements(world.coordinator(pipeline).tables.quality)} == {True}
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        rule("expect_column_values_to_match_regex", column="name", regex="("),
+        rule("expect_column_values_to_be_between", column="id", min_value="many"),
+        rule("expect_column_max_to_be_between", column="id", max_value="many"),
+        rule("expect_column_values_to_be_unique", column="id", row_condition="id > > 1", condition_parser="spark"),
+    ],
+)
+def test_a_rule_that_can_only_fail_sets_nothing_aside(world: World, wrong: dict[str, Any]) -> None:
+    pipeline = with_suite(world, NAMED, wrong)
+    send(world, pipeline, {"id": 1}, {"id": 2, "name": None})
+    with pytest.raises(SuiteError, match=r"shop\.json, rule column_"):
+        world.run_batch(pipeline)
+    assert world.rows(pipeline) == []
+    assert world.quarantine(pipeline) == []
+    assert judgements(world.coordinator(pipeline).tables.quality) == []
+
+
 def test_a_query_that_fails_on_a_record_is_the_suites_error_and_shows_no_value(world: World) -> None:
     query = "SELECT name FROM {batch} GROUP BY name HAVING sum(CAST(name AS INT)) > 3"
     pipeline = with_suite(world, rule("unexpected_rows_expectation", "warn", unexpected_rows_query=query))
