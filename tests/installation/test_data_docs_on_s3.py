@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import RetryableError, TerminalError
@@ -61,6 +62,8 @@ def test_the_site_takes_the_place_of_the_one_before_and_of_nothing_else(
 
 def test_the_command_uploads_to_where_and_as_who_the_environment_says(store: S3Server, settings: Settings) -> None:
     (settings.home / "pipelines").mkdir()
+    made = a_pipeline("orders").model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    (settings.home / "pipelines" / "orders.yaml").write_text(yaml.safe_dump(made))
     changes = {**store.environment, "AWS_SECRET_ACCESS_KEY": "wrong", "LAKEMARK_DATA_DOCS": "s3://evidence"}
     environment = settings.child_environment(**changes, LAKEMARK_PIPELINES=str(settings.home / "pipelines"))
     command = [LAKEMARK, "quality", "docs"]
