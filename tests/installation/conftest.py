@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from include.pipeline_file import Pipeline
-from include.settings import PROJECT_ROOT
 from tests.conftest import settings_in
 from tests.support.browser import find_browser
 from tests.support.installed import Installed
@@ -42,8 +41,7 @@ def installed(
     home = tmp_path_factory.mktemp("installed")
     published = {"LAKEMARK_DATA_DOCS": "s3://data-docs", "LAKEMARK_DATA_DOCS_URL": "https://docs.example/"}
     receivers = {**mail.environment(home / "alerts.yaml"), **lineage.environment, **store.environment}
-    rights = {"AIRFLOW__CORE__AUTH_MANAGER": AUTH_MANAGER, "PYTHONPATH": str(PROJECT_ROOT)}
-    installed = Installed(home, **receivers, **published, **rights)
+    installed = Installed(home, **receivers, **published, AIRFLOW__CORE__AUTH_MANAGER=AUTH_MANAGER)
     try:
         yield installed
     finally:

@@ -53,7 +53,8 @@ class Installed:
         (home / "pipelines").mkdir(parents=True)
         self.metrics = Metrics()
         self.foreign_hosts = home / "foreign_hosts.txt"  # that any of its Python processes turned to
-        path = os.pathsep.join(filter(None, (str(NETWORK_WATCH), os.environ.get("PYTHONPATH"))))
+        # The project's root, too: Airflow imports the auth manager of the tests.
+        path = os.pathsep.join(filter(None, (str(NETWORK_WATCH), str(PROJECT_ROOT), os.environ.get("PYTHONPATH"))))
         watched = {"PYTHONPATH": path, "LAKEMARK_TEST_FOREIGN_HOSTS": str(self.foreign_hosts)}
         self.places = {"LAKEMARK_PIPELINES": str(home / "pipelines"), **self.metrics.environment, **watched, **settings}
         self.stack = stack_in(home, **self.places)
