@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from include.pipeline_file.change import KAFKA_TIMESTAMP
 from include.pipeline_file.check import COLUMNS, SOURCE_COLUMNS, reads
-from include.pipeline_file.condition import names_in
+from include.pipeline_file.condition import names_beyond
 from include.pipeline_file.debezium import POSITIONS
 from include.pipeline_file.declaration import Declaration
 from include.pipeline_file.in_words import near
@@ -101,10 +101,8 @@ def _order_exists(declared: Declaration) -> Iterator[Problem]:
 def _names(field: str, condition: str | None, schema: str, columns: Sequence[Column]) -> Iterator[Problem]:
     """The columns that a condition names and that are not there."""
     known = [column.name for column in columns]
-    there = {name.lower() for name in (*known, LINEAGE)}
-    for name in names_in(condition or "") or ():
-        if name.lower() not in there:
-            yield _no_column(field, name, schema, known)
+    for name in names_beyond(condition or "", (*known, LINEAGE)):
+        yield _no_column(field, name, schema, known)
 
 
 def _no_column(field: str, name: str, schema: str, columns: Sequence[str]) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _TEXT = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|--[^\n]*|/\*.*?\*/""", re.DOTALL)
@@ -47,6 +48,12 @@ def names_in(condition: str) -> tuple[str, ...] | None:
         if not (isinstance(column.parent, exp.Collate) and column.arg_key == "expression")
     )
     return tuple(dict.fromkeys(name for name in names if name.lower() not in own | _WITHOUT_BRACKETS | _UNITS))
+
+
+def names_beyond(condition: str, known: Iterable[str]) -> list[str]:
+    """The names in a condition that are none of these columns, as written. Empty if only Spark understands it."""
+    there = {name.lower() for name in known}
+    return [name for name in names_in(condition) or () if name.lower() not in there]
 
 
 def _depth(text: str) -> int:

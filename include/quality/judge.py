@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from include.pipeline_file import Pipeline
-from include.pipeline_file.condition import names_in
+from include.pipeline_file.condition import names_beyond
 from include.pipeline_file.in_words import near
 from include.protocol.errors import SuiteError, TerminalError
 from include.quality.batch_rules import (
@@ -188,12 +188,8 @@ def _verify_columns(path: Path, rule: Rule, types: Mapping[str, str]) -> None:
 
 def _verify_condition(path: Path, rule: Rule, condition: str, types: Mapping[str, str]) -> None:
     """Spark itself finds what else is wrong with a condition."""
-    if condition == "true":
-        return
-    there = {name.lower() for name in types}
-    for name in names_in(condition) or ():
-        if name.lower() not in there:
-            raise _no_column(path, rule, name, types)
+    if condition != "true" and (unknown := names_beyond(condition, types)):
+        raise _no_column(path, rule, unknown[0], types)
 
 
 def _no_column(path: Path, rule: Rule, name: str, types: Mapping[str, str]) -> SuiteError:

@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from include.lake.sql import spark_name
+from include.pipeline_file.schema_ddl import WHOLE
 from include.protocol.json_data import JsonMapping
 from include.quality.sql import (
     BATCH,
@@ -29,8 +30,6 @@ from include.quality.sql import (
     within,
 )
 from include.quality.suite import Rule
-
-_INTEGRAL = ("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT")
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ _IGNORED_PAIRS = {
 def _sum_is(names: tuple[str, ...], kwargs: JsonMapping, types: Mapping[str, str]) -> str:
     def operand(name: str) -> str:
         value = f"coalesce({spark_name(name)}, 0)"
-        return f"CAST({value} AS DECIMAL(38, 0))" if types[name].upper() in _INTEGRAL else value
+        return f"CAST({value} AS DECIMAL(38, 0))" if types[name].upper() in WHOLE else value
 
     return f"({' + '.join(map(operand, names))} = {json_literal(kwargs.get('sum_total'))})"
 

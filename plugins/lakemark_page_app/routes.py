@@ -41,7 +41,7 @@ from include.monitoring.tables import (
 )
 from include.monitoring.timeline import timeline
 from include.participants.catalog import Catalog
-from include.protocol.errors import LakemarkError, PipelineFileError, TerminalError
+from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -62,8 +62,13 @@ def may_read_dags(user: GetUserDep) -> None:
     _require(get_auth_manager().is_authorized_dag(method="GET", user=user))
 
 
-def may_read(name: str, user: GetUserDep) -> None:
-    _require(get_auth_manager().is_authorized_dag(method="GET", details=_dag(name), user=user))
+def reads(name: str, user: GetUserDep) -> bool:
+    """Whether the user may read the pipeline's DAG."""
+    return get_auth_manager().is_authorized_dag(method="GET", details=_dag(name), user=user)
+
+
+def may_read(authorized: Annotated[bool, Depends(reads)]) -> None:
+    _require(authorized)
 
 
 def reads_records(name: str, user: GetUserDep) -> bool:
@@ -138,15 +143,11 @@ def pipelines(user: GetUserDep, session: SessionDep) -> JsonObject:
     found = [s for s in _OVERVIEW.pipelines() if DAG_PREFIX + s.pipeline.name in readable]
     schedulers = airflow_state.schedulers(session, [DAG_PREFIX + s.pipeline.name for s in found])
     told = [summary(s, schedulers.get(DAG_PREFIX + s.pipeline.name, Scheduler())) for s in found]
-    broken = [{"where": e.where, "problem": str(e)} for e in _OVERVIEW.broken if _may_see(e, user)]
+    # A broken file has no DAG. It is for those who could see its DAG, and Airflow's import errors.
+    sees_errors = get_auth_manager().is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
+    theirs = [e for e in _OVERVIEW.broken if reads(Path(e.file).stem, user)] if sees_errors else []
+    broken = [{"where": e.where, "problem": str(e)} for e in theirs]
     return {"pipelines": sorted(told, key=lambda p: STATES.index(p["state"])), "broken": broken}
-
-
-def _may_see(error: PipelineFileError, user: GetUserDep) -> bool:
-    """A broken file has no DAG. It is for those who could see its DAG, and Airflow's import errors."""
-    manager = get_auth_manager()
-    sees_errors = manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
-    return sees_errors and manager.is_authorized_dag(method="GET", details=_dag(Path(error.file).stem), user=user)
 
 
 @app.get("/api/pipelines/{name}", dependencies=[Depends(may_read)])

@@ -29,7 +29,7 @@ from include.quality.verdict import (
 )
 from include.settings import Settings
 from spark_jobs.changes.conditions import asked, fails, holds, is_true
-from spark_jobs.engine.failures import is_of_rows, kind_of
+from spark_jobs.engine.failures import is_of_rows, kind_of, text_of
 from spark_jobs.engine.rows import first_row
 
 _VIEW = "lakemark_batch"
@@ -175,15 +175,11 @@ def _of_queries(spark: SparkSession, settings: Settings, judge: Judge, accepted:
         try:
             yield _of_query(spark, settings, query, accepted, policy=judge.policies[query.rule.name])
         except Exception as error:
-            if is_of_rows(error):  # the text may quote a record
-                raise suite_error(
-                    judge.path,
-                    f"rule {query.rule.name}",
-                    "a query that fails on no row: try_divide, try_cast ... give null instead",
-                    kind_of(error),
-                    evidence=str(error).split("\n\nJVM stacktrace")[0][:1500],
-                ) from error
-            raise
+            if not is_of_rows(error):
+                raise
+            allowed = "a query that fails on no row: try_divide, try_cast ... give null instead"
+            where, evidence = f"rule {query.rule.name}", text_of(error)[:1500]
+            raise suite_error(judge.path, where, allowed, kind_of(error), evidence=evidence) from error
 
 
 def _of_query(

@@ -14,20 +14,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.sql import spark_name
-from include.pipeline_file.schema_ddl import Column, word_of
+from include.pipeline_file.schema_ddl import DECIMALS, FLOATS, TIMESTAMPS, WHOLE, Column, word_of
 from include.protocol.errors import SuiteError
 from include.quality.judge import Judge
 from include.quality.row_rules import row_rule
 from include.quality.sql import BATCH, row_condition
 from include.quality.suite import Rule, suite_error
 from spark_jobs.changes.conditions import asked, fails
+from spark_jobs.engine.failures import text_of
 from spark_jobs.engine.rows import first_row
 
 _USUAL = {
     **dict.fromkeys(("STRING", "BINARY"), "'2026'"),  # which is a number and a date, too: a rule may read it as one
-    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"), "'2026-01-01'"),
-    **dict.fromkeys(("BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT"), "0"),
-    **dict.fromkeys(("FLOAT", "REAL", "DOUBLE", "DEC", "DECIMAL", "NUMERIC"), "0"),
+    **dict.fromkeys(("DATE", *TIMESTAMPS), "'2026-01-01'"),
+    **dict.fromkeys((*WHOLE, *FLOATS, *DECIMALS), "0"),
     "BOOLEAN": "true",
 }  # of other types the usual value is null
 _VIEW = "lakemark_usual"
@@ -113,6 +113,6 @@ def _verify_alone(judge: Judge, row: DataFrame, question: _Question) -> None:
 
 def _refused(judge: Judge, rule: Rule, error: Exception) -> SuiteError:
     """The text quotes the suite, and the usual row, but no record."""
-    found = str(error).split("JVM stacktrace")[0].split("== SQL")[0].partition("\n\tat ")[0]
+    found = text_of(error).split("== SQL")[0].partition("\n\tat ")[0]
     found = found.rpartition("executor driver): ")[2]
     return suite_error(judge.path, f"rule {rule.name}", "what Spark can compute", " ".join(found.split())[:500])

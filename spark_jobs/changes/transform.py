@@ -24,7 +24,7 @@ from include.pipeline_file.transform_file import read_transform, transform_error
 from include.protocol.batch import Batch, Pin
 from include.protocol.errors import LakemarkError, TableDamaged, TransformError
 from include.settings import Settings
-from spark_jobs.engine.failures import is_of_rows, kind_of
+from spark_jobs.engine.failures import is_of_rows, kind_of, text_of
 from spark_jobs.formats.values import exactly
 
 _LINE = re.compile(r"line (\d+),? pos")
@@ -78,8 +78,7 @@ class Transformation:
         """The error for what went wrong in the user's code, when Spark planned it or when it ran."""
         line = self._line(error)
         where = str(self._path) if line is None else f"{self._path}, line {line}"
-        text = str(error).split("\n\nJVM stacktrace")[0].strip()
-        expected, found = "a transform that Spark can run", f"{type(error).__name__}: {text[:1500]}"
+        expected, found = "a transform that Spark can run", f"{type(error).__name__}: {text_of(error)[:1500]}"
         if isinstance(error, AnalysisException) or not is_of_rows(error):
             return self._error(where, expected, found)
         # The text may quote a record.

@@ -22,7 +22,7 @@ from include.quality.judge import judge_of, table_judge
 from include.settings import Settings
 from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
-from spark_jobs.engine.failures import classed
+from spark_jobs.engine.failures import classed, text_of
 
 
 def problems_for_spark(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> list[Problem]:
@@ -113,6 +113,6 @@ def _refused(ask: Callable[[], object], field: str) -> list[Problem]:
     try:
         ask()
     except AnalysisException as error:
-        found = str(error).split("\n\nJVM stacktrace")[0].split("== SQL ==")[0].strip()
+        found = text_of(error).split("== SQL ==")[0]
         return [Problem(field, "what Spark takes", " ".join(found.split())[:500])]
     return []

@@ -176,6 +176,11 @@ def is_of_rows(error: Exception) -> bool:
     return isinstance(error, PySparkException) and any(mark in str(error) for mark in marks)
 
 
+def text_of(error: Exception) -> str:
+    """What an error says, without the JVM's stack. It may quote records."""
+    return str(error).split("\n\nJVM stacktrace")[0].strip()
+
+
 def _first_lines(error: Exception) -> str:
-    text = str(error).split("\n\nJVM stacktrace")[0].strip() or type(error).__name__
+    text = text_of(error) or type(error).__name__
     return f"{type(error).__name__}: {text[:1500]}"
