@@ -67,7 +67,9 @@ def shown(installed: Installed) -> Pipeline:
     """Four batches, records in quarantine, and some that wait."""
     world = installed.world
     topic = world.topic()
-    world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
+    largest = {"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "min_value": 0}}
+    named = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}
+    world.write_suite("named", [named, largest])
     limits = {"limits": {"records_per_batch_max": 30}}
     pipeline = world.pipeline(topic, "shown", source=limits, quality={"suite": "named"})
     installed.dag(pipeline)

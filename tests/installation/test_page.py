@@ -14,41 +14,23 @@ from include.settings import PROJECT_ROOT
 from tests.support.installed import Installed
 from tests.support.rights import NO_LOGS, ONLY
 from tests.support.waiting import wait_until
-from tests.support.world import changes
 
 PATHS = (
     "/",
     "/files/page.js",
     "/api/pipelines",
-    "/api/pipelines/paged",
-    "/api/pipelines/paged/trends",
-    "/api/pipelines/paged/timeline",
-    "/api/pipelines/paged/columns",
-    "/api/pipelines/paged/rows",
-    "/api/pipelines/paged/compare?before=0&after=1",
-    "/api/pipelines/paged/lineage",
-    "/api/pipelines/paged/quarantine",
-    "/api/pipelines/paged/versions",
-    "/api/pipelines/paged/quality",
-    "/api/pipelines/paged/tables",
+    "/api/pipelines/shown",
+    "/api/pipelines/shown/trends",
+    "/api/pipelines/shown/timeline",
+    "/api/pipelines/shown/columns",
+    "/api/pipelines/shown/rows",
+    "/api/pipelines/shown/compare?before=0&after=1",
+    "/api/pipelines/shown/lineage",
+    "/api/pipelines/shown/quarantine",
+    "/api/pipelines/shown/versions",
+    "/api/pipelines/shown/quality",
+    "/api/pipelines/shown/tables",
 )
-
-
-@pytest.fixture(scope="module")
-def pipeline(installed: Installed) -> Pipeline:
-    """Four batches, records in quarantine, and one that waits."""
-    world = installed.world
-    topic = world.topic()
-    largest = {"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "min_value": 0}}
-    named = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}
-    world.write_suite("named", [named, largest])
-    limits = {"limits": {"records_per_batch_max": 30}}
-    pipeline = world.pipeline(topic, "paged", source=limits, quality={"suite": "named"})
-    installed.dag(pipeline)
-    world.produce(topic, [*changes(range(100), 1), b"<script>alert(1)</script>", b"no json"])
-    installed.run("lakemark__paged")
-    world.produce(topic, changes(range(5), 2))
-    return pipeline
 
 
 def token(installed: Installed, role: str | None, name: str = "somebody") -> str:
@@ -72,7 +54,7 @@ def status_of(installed: Installed, path: str, login: str | None) -> int:
     return answer(installed, path, login).status_code
 
 
-def test_the_page_is_behind_airflows_login_and_permissions(installed: Installed, pipeline: Pipeline) -> None:
+def test_the_page_is_behind_airflows_login_and_permissions(installed: Installed, shown: Pipeline) -> None:
     nobody, viewer = token(installed, None), token(installed, "viewer")
     assert {path: status_of(installed, path, None) for path in PATHS} == dict.fromkeys(PATHS, 401)
     assert {path: status_of(installed, path, "forged") for path in PATHS} == dict.fromkeys(PATHS, 403)
@@ -83,13 +65,13 @@ def test_the_page_is_behind_airflows_login_and_permissions(installed: Installed,
 
 
 def test_without_the_right_to_read_task_logs_no_value_of_a_record_is_told(
-    installed: Installed, pipeline: Pipeline
+    installed: Installed, shown: Pipeline
 ) -> None:
     """The largest id of a batch is a value of a record."""
     login = token(installed, "viewer", NO_LOGS)
-    quality = "/api/pipelines/paged/quality"
+    quality = "/api/pipelines/shown/quality"
     private = ("/rows", "/compare?before=0&after=1", "/quarantine")
-    assert [status_of(installed, f"/api/pipelines/paged{path}", login) for path in private] == [403, 403, 403]
+    assert [status_of(installed, f"/api/pipelines/shown{path}", login) for path in private] == [403, 403, 403]
     observed = {rule["rule"]: rule["observed"] for rule in answer(installed, quality, login).json()["rules"]}
     assert observed == {"column_values_to_not_be_null(name)": None, "column_max_to_be_between(id)": None}
     [told] = [
@@ -100,30 +82,30 @@ def test_without_the_right_to_read_task_logs_no_value_of_a_record_is_told(
     assert told == 99
 
 
-def test_who_may_read_one_pipeline_sees_nothing_of_another_one(installed: Installed, pipeline: Pipeline) -> None:
+def test_who_may_read_one_pipeline_sees_nothing_of_another_one(installed: Installed, shown: Pipeline) -> None:
     broken = installed.stack.settings.pipelines / "salaries.yaml"
     broken.write_text("name: salaries\ndescription: {private: topic}\n")
     try:
-        one, other, all_ = (token(installed, "viewer", name) for name in (f"{ONLY}lakemark__paged", f"{ONLY}x", "y"))
+        one, other, all_ = (token(installed, "viewer", name) for name in (f"{ONLY}lakemark__shown", f"{ONLY}x", "y"))
         wait_until(lambda: "salaries" in str(answer(installed, "/api/pipelines", all_).json()["broken"]), 60)
         told = answer(installed, "/api/pipelines", one).json()
-        assert [found["name"] for found in told["pipelines"]] == ["paged"]
+        assert [found["name"] for found in told["pipelines"]] == ["shown"]
         assert told["broken"] == []
-        mine, theirs = f"/api/pipelines/{pipeline.name}", "/api/pipelines/salaries"
+        mine, theirs = f"/api/pipelines/{shown.name}", "/api/pipelines/salaries"
         assert (status_of(installed, mine, one), status_of(installed, theirs, one)) == (200, 403)
-        assert {path: status_of(installed, path, other) for path in PATHS if "paged" in path} == dict.fromkeys(
-            (path for path in PATHS if "paged" in path), 403
+        assert {path: status_of(installed, path, other) for path in PATHS if "shown" in path} == dict.fromkeys(
+            (path for path in PATHS if "shown" in path), 403
         )
     finally:
         broken.unlink()
 
 
-def test_what_it_tells_of_a_pipeline(installed: Installed, pipeline: Pipeline) -> None:
+def test_what_it_tells_of_a_pipeline(installed: Installed, shown: Pipeline) -> None:
     def ask(path: str) -> Any:
         return installed.api._call("GET", f"/lakemark/api/pipelines{path}", None)
 
     def facts() -> dict[str, Any] | None:
-        found = ask("/paged")
+        found = ask("/shown")
         return found if found["lag_records"] == 5 else None
 
     told = wait_until(facts, 60)
@@ -141,19 +123,19 @@ def test_what_it_tells_of_a_pipeline(installed: Installed, pipeline: Pipeline) -
     assert sum(p["log_end"] for p in told["partitions"]) == 107
     assert told["quarantine"] == {"waiting": 2, "ever": 2}
     assert {source: age < 10 for source, age in told["ages"].items()} == dict.fromkeys(told["ages"], True)
-    batches = ask("/paged?limit=3")["batches"]
+    batches = ask("/shown?limit=3")["batches"]
     assert [batch["batch_id"] for batch in batches] == [3, 2, 1]
     [attempt] = batches[0]["attempts"]
-    assert attempt["log"].startswith("dags/lakemark__paged/runs/manual__")
+    assert attempt["log"].startswith("dags/lakemark__shown/runs/manual__")
     assert attempt["log"].endswith("/tasks/merge?try_number=1")
-    [reason] = ask("/paged/quarantine")
+    [reason] = ask("/shown/quarantine")
     assert (reason["reason"], reason["records"], reason["pending"]) == ("not a JSON object", 2, 2)
-    quality = ask("/paged/quality")
+    quality = ask("/shown/quality")
     assert [(j["batch_id"], j["outcome"]) for j in quality["judgements"]] == [(n, "passed") for n in range(4)]
     rules = ("column_values_to_not_be_null(name)", "column_max_to_be_between(id)")
     assert [(r["rule"], r["success"]) for r in quality["rules"]] == [(rule, True) for rule in rules]
-    assert [v["by"] for v in ask("/paged/versions")[:2]] == ["batch 3", "batch 2"]
-    assert not any(v["foreign"] for v in ask("/paged/versions"))
+    assert [v["by"] for v in ask("/shown/versions")[:2]] == ["batch 3", "batch 2"]
+    assert not any(v["foreign"] for v in ask("/shown/versions"))
 
 
 def test_no_asset_of_it_is_of_a_foreign_host() -> None:
@@ -182,9 +164,9 @@ def test_no_asset_of_it_is_of_a_foreign_host() -> None:
     ],
 )
 def test_a_preview_of_nonsense_says_what_is_wrong(
-    installed: Installed, pipeline: Pipeline, form: dict[str, Any], says: str
+    installed: Installed, shown: Pipeline, form: dict[str, Any], says: str
 ) -> None:
-    url = f"{installed.stack.airflow.url}/lakemark/api/pipelines/paged/preview"
+    url = f"{installed.stack.airflow.url}/lakemark/api/pipelines/shown/preview"
     answer = installed.api.session.post(url, json=form, timeout=30)
     assert answer.status_code in (400, 422)
     assert says in answer.text

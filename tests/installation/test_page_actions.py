@@ -13,6 +13,7 @@ from tests.support.waiting import wait_until
 from tests.support.world import changes
 
 
+@pytest.mark.slow
 def test_half_a_batch_in_quarantine_is_not_ok_and_is_counted_by_record(installed: Installed, browser: Browser) -> None:
     made(installed, "half", changes(range(20), 1), [*changes(range(10), 2), *[b"no json"] * 10])
     installed.lakemark("audit", "half")
