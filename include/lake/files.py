@@ -38,6 +38,14 @@ class Files(Protocol):
         """
         ...
 
+    def create(self, file: LakeUri, content: bytes) -> None:
+        """Creates a file that no other writer names. When this returns, a loss of power does not lose it.
+
+        Raises:
+            OSError: the store refuses, or there is such a file. Part of the new file may be there.
+        """
+        ...
+
     def make_folder(self, folder: LakeUri) -> None:
         """Makes a folder and those above it. Does nothing if the folder exists, or if the store has no folders."""
         ...

@@ -130,6 +130,18 @@ class PosixFiles:
     def open(self, file: LakeUri) -> BinaryIO:
         return posix_path(file).open("rb")
 
+    def create(self, file: LakeUri, content: bytes) -> None:
+        path = posix_path(file)
+        with path.open("xb") as new:
+            new.write(content)
+            new.flush()
+            os.fsync(new.fileno())
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
     def make_folder(self, folder: LakeUri) -> None:
         posix_path(folder).mkdir(parents=True, exist_ok=True)
 

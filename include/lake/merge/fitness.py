@@ -1,0 +1,51 @@
+"""Which tables this code may write. What is not known to be safe goes by Spark."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlsplit
+
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
+
+_FEATURES = {
+    *("appendOnly", "invariants", "deletionVectors", "clustering", "domainMetadata", "timestampNtz"),
+    *("vacuumProtocolCheck", "variantType"),  # deltalake names the latter for every table
+}
+_SWITCHES = {  # properties that demand more of every commit
+    "delta.appendOnly": "a table that may only be appended to",
+    "delta.enableChangeDataFeed": "a change data feed",
+    "delta.enableRowTracking": "row tracking",
+    "delta.enableInCommitTimestamps": "in-commit timestamps",
+}
+
+
+def verify_fit(table: Snapshot) -> None:
+    """Raises UnfitError: it says what the table has."""
+    features = set(table.protocol.get("writerFeatures") or ())
+    properties = table.metadata.get("configuration") or {}
+    if table.protocol.get("minWriterVersion") != 7 or "deletionVectors" not in features:
+        raise UnfitError("a table without deletion vectors")
+    if properties.get("delta.enableDeletionVectors") != "true":
+        raise UnfitError("deletion vectors that are switched off")
+    if unknown := sorted(features - _FEATURES):
+        raise UnfitError(f"the table feature{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}")
+    for name, words in _SWITCHES.items():
+        if properties.get(name) == "true":
+            raise UnfitError(words)
+    if properties.get("delta.columnMapping.mode", "none") != "none":
+        raise UnfitError("column mapping")
+    if any(name.startswith("delta.constraints.") for name in properties):
+        raise UnfitError("a CHECK constraint")
+    if table.metadata.get("partitionColumns"):
+        raise UnfitError("partitions")
+    for column in json.loads(table.metadata["schemaString"])["fields"]:
+        if not column["nullable"]:
+            raise UnfitError(f"the column {column['name']}, which is NOT NULL")
+        if any(name.startswith("delta.") or "DEFAULT" in name for name in column["metadata"]):
+            raise UnfitError(f"the column {column['name']}, which the table computes, or checks, or fills")
+        if '"variant"' in json.dumps(column["type"]):
+            raise UnfitError(f"the column {column['name']}, which is a variant")
+    for path, _ in table.files:
+        if path.startswith("/") or urlsplit(path).scheme:
+            raise UnfitError("files under absolute paths")

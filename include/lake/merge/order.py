@@ -1,0 +1,49 @@
+"""Compares the orders of changes with those of rows as Spark compares structs: field by field, null before all else, NaN
+after all else, and -0.0 as 0.0."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Flags = npt.NDArray[np.bool_]
+
+
+def is_newer(come: pa.StructArray, there: pa.StructArray, again: bool) -> Flags:
+    """Whether each change comes after the row that it meets.
+
+    Args:
+        come, there: their orders, place by place. A row without an order is from another writer, and older than any.
+        again: an equal order counts, too: the change has made that row, and may be decoded differently today.
+    """
+    greater = np.zeros(len(come), dtype=bool)
+    equal = np.ones(len(come), dtype=bool)
+    for place, part in enumerate(come.type):
+        mine = pc.struct_field(come, place)
+        theirs = pc.struct_field(there, part.name).cast(part.type)
+        field_greater, field_equal = _compared(mine, theirs)
+        greater |= equal & field_greater
+        equal &= field_equal
+    return greater | _flags(pc.is_null(there)) | (equal if again else np.zeros(len(come), dtype=bool))
+
+
+def _compared(mine: pa.Array, theirs: pa.Array) -> tuple[Flags, Flags]:
+    """Whether each value of the first is greater, and whether it is equal."""
+    if pa.types.is_struct(mine.type):
+        raise TypeError(f"an order of the type {mine.type}")
+    if pa.types.is_boolean(mine.type):
+        mine, theirs = mine.cast(pa.int8()), theirs.cast(pa.int8())
+    nothing, other = _flags(pc.is_null(mine)), _flags(pc.is_null(theirs))
+    both = ~nothing & ~other
+    greater, equal = _flags(pc.greater(mine, theirs)), _flags(pc.equal(mine, theirs))
+    if pa.types.is_floating(mine.type):
+        nan, other_nan = _flags(pc.is_nan(mine)), _flags(pc.is_nan(theirs))
+        greater, equal = greater | (nan & ~other_nan), equal | (nan & other_nan)
+    return (both & greater) | (~nothing & other), (both & equal) | (nothing & other)
+
+
+def _flags(found: pa.Array) -> Flags:
+    """As numpy has it; null is false."""
+    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)

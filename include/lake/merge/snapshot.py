@@ -1,0 +1,132 @@
+"""A version of a table, from its log: what a commit after it has to know (Delta protocol, "Action Reconciliation").
+
+deltalake opens tables, too, but it does not hand out the actions as they stand in the log. A commit that gives a file a
+deletion vector has to repeat its action, with every statistic as it was written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+from include.lake.delta_tables import damaged, first_line
+from include.lake.log_store import checkpoint_file, commit_file
+from include.lake.merge.deletion_vectors import vector_id
+from include.lake.merge.unfit import UnfitError
+from include.lake.stores import log_store_of
+from include.lake.uri import LakeUri
+from include.protocol.json_data import JsonObject
+
+FileKey = tuple[str, str | None]  # a file's path, as in the log, and its deletion vector's id
+_COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none
+_OF_ADD = (
+    *("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "stats"),
+    *("deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
+)
+_OF_CHECKPOINT = ("txn", "metaData", "protocol", *(f"add.{name}" for name in _OF_ADD))
+_OF_V2 = ("sidecar", "checkpointMetadata")  # columns that checkpoints of other kinds have, too, without a row
+
+
+@dataclass
+class Snapshot:
+    """A version of a table. `brought_up` reads the commits since then into it."""
+
+    uri: LakeUri
+    version: int
+    protocol: JsonObject = field(default_factory=dict)
+    metadata: JsonObject = field(default_factory=dict)
+    files: dict[FileKey, JsonObject] = field(default_factory=dict)  # their `add` actions
+    markers: dict[str, int] = field(default_factory=dict)  # by appId
+
+    @classmethod
+    def of(cls, uri: LakeUri) -> Self:
+        """The newest version.
+
+        Raises:
+            UnfitError: the table has no checkpoint in one file, or too many commits since. TableDamaged: a file of the
+                log is missing, cut short or not readable.
+        """
+        checkpoint = _checkpoint(uri)
+        found = cls(uri, -1 if checkpoint is None else checkpoint)
+        if checkpoint is not None:
+            for kind, action in _actions_of_checkpoint(uri, checkpoint):
+                found._take(kind, action)
+        found.brought_up()
+        if not found.protocol or not found.metadata:
+            raise UnfitError("a log that does not begin")
+        return found
+
+    def brought_up(self) -> bool:
+        """Reads the commits since this version. Returns whether there were any. Raises as `of`."""
+        log, before = log_store_of(self.uri), self.version
+        while (content := log.read(self.version + 1)) is not None:
+            for action in _actions(self.uri, self.version + 1, content):
+                for kind, value in action.items():
+                    self._take(kind, value)
+            self.version += 1
+            if self.version - before > _COMMITS_MAX:
+                raise UnfitError("a log with many commits since its checkpoint")
+        if log.has(self.version + 2):
+            raise damaged(self.uri, f"{commit_file(self.version + 1)} is missing")
+        return self.version > before
+
+    def _take(self, kind: str, action: JsonObject) -> None:
+        match kind:
+            case "add":
+                self.files[_key(action)] = action
+            case "remove":
+                self.files.pop(_key(action), None)
+            case "txn":
+                self.markers[action["appId"]] = int(action["version"])
+            case "metaData":
+                self.metadata = action
+            case "protocol":
+                self.protocol = action
+
+
+def _key(action: JsonObject) -> FileKey:
+    return action["path"], vector_id(action.get("deletionVector"))
+
+
+def _checkpoint(uri: LakeUri) -> int | None:
+    """The version of the newest checkpoint; None if the log begins with its first commit."""
+    log = log_store_of(uri)
+    hint = log.last_checkpoint()
+    if hint is None:
+        if not log.has(0):
+            raise UnfitError("a log without its first commits, and without a checkpoint that it names")
+        return None
+    try:
+        told = json.loads(hint)
+        version = int(told["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnfitError("a checkpoint that is not named") from error
+    if told.get("parts") or not log.has_checkpoint(version):
+        raise UnfitError("a checkpoint of several files")
+    return version
+
+
+def _actions_of_checkpoint(uri: LakeUri, version: int) -> Iterator[tuple[str, JsonObject]]:
+    try:
+        table = log_store_of(uri).read_checkpoint(version, [*_OF_CHECKPOINT, *_OF_V2])
+    except OSError as error:
+        raise damaged(uri, f"{checkpoint_file(version)}: {first_line(error)}") from error
+    for row in table.to_pylist(maps_as_pydicts="strict"):
+        for kind, action in row.items():
+            if action is None:
+                continue
+            if kind in _OF_V2:
+                raise UnfitError("a checkpoint of the second version")
+            yield kind, {name: value for name, value in action.items() if value is not None}
+
+
+def _actions(uri: LakeUri, version: int, content: bytes) -> list[JsonObject]:
+    try:
+        actions = [json.loads(line) for line in content.splitlines()]
+    except ValueError as error:
+        raise damaged(uri, f"{commit_file(version)} is cut short") from error
+    if not actions:  # a file system that lost power may leave such a file
+        raise damaged(uri, f"{commit_file(version)} is empty")
+    return actions
