@@ -85,12 +85,11 @@ def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, order:
     with duckdb.connect(config={"threads": 2}) as database:
         database.execute("SET TimeZone = 'UTC'")
         database.register("s", wanted)
-        found = database.execute(
+        return database.sql(
             f"SELECT t.filename AS name, t.file_row_number AS row, s.change AS change, t.{order} AS there "
             f"FROM read_parquet($names, filename = true, file_row_number = true) t JOIN s ON {on}",
-            {"names": names},
+            params={"names": names},
         ).to_arrow_table()
-    return found
 
 
 def _by_file(found: pa.Table) -> list[tuple[str, pa.Table]]:

@@ -1,0 +1,169 @@
+"""A table that batches are merged into without Spark is what an oracle says, for every reader. Real Delta files."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
+from include.lake.merge.upsert import Upsert, actions_of, commit
+from include.lake.uri import LakeUri
+
+ORDER = pa.struct([("seq", pa.int64()), ("_offset", pa.int64())])
+LINEAGE = pa.struct([("change_order", ORDER), ("deleted", pa.bool_())])
+KEYS: dict[str, pa.DataType] = {
+    "bigint": pa.int64(),
+    "text": pa.string(),
+    "double": pa.float64(),
+    "decimal": pa.decimal128(20, 3),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "binary": pa.binary(),
+}
+
+
+def key_of(type_: pa.DataType, number: int) -> Any:
+    """One of 600 values of a type."""
+    number %= 600
+    if pa.types.is_string(type_):
+        return ("é" * 40 + f"{number}") if number % 3 else f"k{number}\U0010ffff"
+    if pa.types.is_floating(type_):
+        return {0: -0.0, 1: float("inf"), 2: 0.1}.get(number, number / 7)
+    if pa.types.is_decimal(type_):
+        return Decimal(number * 10**13 + number) / 1000
+    if pa.types.is_date(type_):
+        return date(1, 1, 1) + timedelta(days=number * 6_000)
+    if pa.types.is_timestamp(type_):
+        return datetime(1, 1, 1, tzinfo=UTC) + timedelta(days=number * 6_000, microseconds=number)
+    return f"{number}".encode() if pa.types.is_binary(type_) else number - 300
+
+
+def make_table(path: str, types: dict[str, pa.DataType], **properties: str) -> pa.Schema:
+    schema = pa.schema(
+        [*types.items(), ("name", pa.string()), ("nested", pa.list_(pa.int32())), ("_lakemark", LINEAGE)]
+    )
+    switched_on = {"delta.enableDeletionVectors": "true", **properties}
+    DeltaTable.create(path, schema, configuration=switched_on, raise_if_key_not_exists=False)
+    return schema
+
+
+@pytest.mark.parametrize("names", [[name] for name in KEYS] + [["bigint", "text"]])
+def test_random_batches_make_the_table_that_the_oracle_says(tmp_path: Path, names: list[str]) -> None:
+    path, chance = str(tmp_path / "a table"), random.Random(" ".join(names))
+    types = {name: KEYS[name] for name in names}
+    schema = make_table(path, types)
+    truth: dict[tuple[Any, ...], tuple[tuple[int, int], str]] = {}
+    table = Snapshot.of(LakeUri(path))
+    for number in range(25):
+        changes: dict[tuple[Any, ...], tuple[int, int]] = {}
+        for _ in range(chance.randint(1, 120)):
+            key = tuple(key_of(type_, chance.randint(0, 599)) for type_ in types.values())
+            changes[key] = (chance.randint(0, 9), chance.randint(0, 9))
+        rows = [
+            {
+                **dict(zip(types, key, strict=True)),
+                "name": f"{number} {order}",
+                "nested": [number],
+                "_lakemark": {"change_order": {"seq": order[0], "_offset": order[1]}, "deleted": False},
+            }
+            for key, order in changes.items()
+        ]
+        merge(table, pa.Table.from_pylist(rows, schema), names, number)
+        for key, order in changes.items():
+            if key not in truth or order > truth[key][0]:
+                truth[key] = order, f"{number} {order}"
+        if number % 8 == 7:
+            DeltaTable(path).create_checkpoint()
+            table = Snapshot.of(LakeUri(path))
+    expected = {key: name for key, (_, name) in truth.items()}
+    assert by_deltalake(path, names) == expected
+    assert by_duckdb(path, names) == expected
+    assert DeltaTable(path).transaction_version("app") == 24
+
+
+def merge(table: Snapshot, rows: pa.Table, keys: list[str], number: int) -> None:
+    work = actions_of(table, Upsert(rows, keys, "_lakemark", "change_order"))
+    assert commit(table, work, {"app": number}, "{}", keys)
+    assert table.brought_up()
+    assert table.markers["app"] == number
+
+
+def by_deltalake(path: str, keys: list[str]) -> dict[tuple[Any, ...], str]:
+    query = QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
+    return _as_dict(pa.table(query.read_all()).to_pylist(), keys)
+
+
+def by_duckdb(path: str, keys: list[str]) -> dict[tuple[Any, ...], str]:
+    """From the files that the log names, with the vectors as deltalake reads them."""
+    table = DeltaTable(path)
+    vectors = pa.table(table.deletion_vectors()).to_pylist()
+    shown = {row["filepath"].rpartition("/")[2]: row["selection_vector"] for row in vectors}
+    found: list[dict[str, Any]] = []
+    database = duckdb.connect()
+    database.execute("SET TimeZone = 'UTC'")
+    for file in map(unquote, table.file_uris()):
+        rows = database.sql("SELECT * FROM read_parquet($file)", params={"file": file}).to_arrow_table().to_pylist()
+        vector = shown.get(file.rpartition("/")[2], [])
+        found += [row for place, row in enumerate(rows) if place >= len(vector) or vector[place]]
+    return _as_dict(found, keys)
+
+
+def _as_dict(rows: list[dict[str, Any]], keys: list[str]) -> dict[tuple[Any, ...], str]:
+    found = {tuple(row[key] for key in keys): row["name"] for row in rows}
+    assert len(found) == len(rows), "no key has two rows"
+    return found
+
+
+def a_row(schema: pa.Schema, id_: int, seq: int) -> pa.Table:
+    lineage = {"change_order": {"seq": seq, "_offset": 0}, "deleted": False}
+    return pa.Table.from_pylist([{"bigint": id_, "name": f"{seq}", "_lakemark": lineage}], schema)
+
+
+def test_nothing_lands_over_a_version_that_was_not_seen(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    schema = make_table(path, {"bigint": pa.int64()})
+    mine, theirs = Snapshot.of(LakeUri(path)), Snapshot.of(LakeUri(path))
+    work = actions_of(mine, Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order"))
+    merge(theirs, a_row(schema, 1, 2), ["bigint"], 0)
+    assert not commit(mine, work, {"app": 1}, "{}", ["bigint"])
+    assert mine.brought_up()
+    assert mine.markers == {"app": 0}
+    work = actions_of(mine, Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order"))
+    assert (work.metrics["numOutputRows"], work.actions) == (0, [])
+    assert by_deltalake(path, ["bigint"]) == {(1,): "2"}
+
+
+def test_an_equal_order_counts_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    schema = make_table(path, {"bigint": pa.int64()})
+    table = Snapshot.of(LakeUri(path))
+    merge(table, a_row(schema, 1, 1), ["bigint"], 0)
+    again = Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order", again=True)
+    assert actions_of(table, again).metrics["numTargetRowsUpdated"] == 1
+    once = Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order")
+    assert actions_of(table, once).metrics["numTargetRowsUpdated"] == 0
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ({"delta.enableDeletionVectors": "false"}, "deletion vectors"),
+        ({"delta.appendOnly": "true"}, "may only be appended to"),
+        ({"delta.enableChangeDataFeed": "true"}, "change data feed|changeDataFeed"),
+    ],
+)
+def test_what_is_not_known_to_be_safe_is_left_to_spark(tmp_path: Path, properties: dict[str, str], why: str) -> None:
+    path = str(tmp_path / "t")
+    schema = make_table(path, {"bigint": pa.int64()}, **properties)
+    with pytest.raises(UnfitError, match=why):
+        actions_of(Snapshot.of(LakeUri(path)), Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order"))
