@@ -1,5 +1,7 @@
-"""Compares the orders of changes with those of rows as Spark compares structs: field by field, null before all else, NaN
-after all else, and -0.0 as 0.0."""
+"""Compares the orders of changes with those of rows, as Spark compares structs.
+
+Field by field: null comes before all else, NaN after all else, and -0.0 equals 0.0.
+"""
 
 from __future__ import annotations
 
