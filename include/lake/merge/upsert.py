@@ -1,7 +1,6 @@
 """Merges changes into a table with one row per key: where a change is newer, its row takes the place of the old one.
 
-The commit succeeds exactly the version that was read. If that version is taken, another writer was faster: everything
-is read and decided again. So nothing lands over a version that it has not seen.
+This decides and writes files. They belong to no version until a commit names them (`landing`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from include.lake.merge.positions import Found, candidates, found_rows
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import loosened, statistics_of
 from include.lake.merge.unfit import UnfitError
-from include.lake.stores import files_at, log_store_of
+from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
 
 _KEPT_IN_REMOVE = ("partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "stats")
@@ -45,7 +44,7 @@ class Upsert:
     """
 
     rows: pa.Table
-    keys: Sequence[str]
+    keys: tuple[str, ...]
     lineage: str
     order: str
     again: bool = False
@@ -68,7 +67,7 @@ def actions_of(table: Snapshot, upsert: Upsert) -> Actions:
     verify_fit(table)
     rows = upsert.rows
     orders = pc.struct_field(rows[upsert.lineage], upsert.order).combine_chunks()
-    keys = rows.select(list(upsert.keys))
+    keys = rows.select([*upsert.keys])
     place = f'"{upsert.lineage}"."{upsert.order}"'
     found = found_rows(table, candidates(table, keys), keys, orders=orders, order=place, again=upsert.again)
     met, newer = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
@@ -91,32 +90,6 @@ def actions_of(table: Snapshot, upsert: Upsert) -> Actions:
         **figures,
     }
     return Actions([*actions, *gone], metrics)
-
-
-def commit(table: Snapshot, work: Actions, markers: Mapping[str, int], user_metadata: str, keys: Sequence[str]) -> bool:
-    """Commits as the version after this one. False if another writer has made that version.
-
-    Raises:
-        OSError: the commit may be there or not.
-    """
-    now = time.time_ns() // 1_000_000
-    info = {
-        "timestamp": now,
-        "operation": "MERGE",
-        "operationParameters": {"predicate": json.dumps([f"({key} = {key})" for key in keys])},
-        "readVersion": table.version,
-        "isolationLevel": "Serializable",
-        "isBlindAppend": False,
-        "operationMetrics": {name: str(value) for name, value in work.metrics.items()},
-        "engineInfo": "lakemark",
-        "txnId": str(uuid.uuid4()),
-        "userMetadata": user_metadata,
-    }
-    said: list[JsonObject] = [{"commitInfo": info}]
-    said += [{"txn": {"appId": name, "version": v, "lastUpdated": now}} for name, v in markers.items()]
-    content = "".join(f"{_line(action)}\n" for action in (*said, *work.actions))
-    log = log_store_of(table.uri)
-    return log.create(table.version + 1, content.encode(), succeeds=log.stamp(table.version))
 
 
 def _new_file(table: Snapshot, rows: pa.Table, now: int) -> tuple[list[JsonObject], int]:
@@ -193,7 +166,3 @@ def _rows_in(table: Snapshot, file: JsonObject) -> int:
 
 def _unsigned(rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     return rows.astype(np.uint64)
-
-
-def _line(action: JsonObject) -> str:
-    return json.dumps(action, separators=(",", ":"), ensure_ascii=False)

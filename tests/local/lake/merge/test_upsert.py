@@ -14,9 +14,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
+from include.lake.merge import landing
+from include.lake.merge.landing import Marker, MarkerIsThereError, OvertakenError, land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
-from include.lake.merge.upsert import Upsert, actions_of, commit
+from include.lake.merge.upsert import Actions, Upsert, actions_of
+from include.lake.posix import PosixLogStore
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 
 ORDER = pa.struct([("seq", pa.int64()), ("_offset", pa.int64())])
@@ -63,7 +67,6 @@ def test_random_batches_make_the_table_that_the_oracle_says(tmp_path: Path, name
     types = {name: KEYS[name] for name in names}
     schema = make_table(path, types)
     truth: dict[tuple[Any, ...], tuple[tuple[int, int], str]] = {}
-    table = Snapshot.of(LakeUri(path))
     for number in range(25):
         changes: dict[tuple[Any, ...], tuple[int, int]] = {}
         for _ in range(chance.randint(1, 120)):
@@ -78,24 +81,21 @@ def test_random_batches_make_the_table_that_the_oracle_says(tmp_path: Path, name
             }
             for key, order in changes.items()
         ]
-        merge(table, pa.Table.from_pylist(rows, schema), names, number)
+        landed = upsert(pa.Table.from_pylist(rows, schema), *names)
+        assert land(LakeUri(path), landed, Marker("app", number), "{}") == DeltaTable(path).version()
         for key, order in changes.items():
             if key not in truth or order > truth[key][0]:
                 truth[key] = order, f"{number} {order}"
         if number % 8 == 7:
             DeltaTable(path).create_checkpoint()
-            table = Snapshot.of(LakeUri(path))
     expected = {key: name for key, (_, name) in truth.items()}
     assert by_deltalake(path, names) == expected
     assert by_duckdb(path, names) == expected
     assert DeltaTable(path).transaction_version("app") == 24
 
 
-def merge(table: Snapshot, rows: pa.Table, keys: list[str], number: int) -> None:
-    work = actions_of(table, Upsert(rows, keys, "_lakemark", "change_order"))
-    assert commit(table, work, {"app": number}, "{}", keys)
-    assert table.brought_up()
-    assert table.markers["app"] == number
+def upsert(rows: pa.Table, *keys: str, again: bool = False) -> Upsert:
+    return Upsert(rows, keys, "_lakemark", "change_order", again=again)
 
 
 def by_deltalake(path: str, keys: list[str]) -> dict[tuple[Any, ...], str]:
@@ -129,29 +129,79 @@ def a_row(schema: pa.Schema, id_: int, seq: int) -> pa.Table:
     return pa.Table.from_pylist([{"bigint": id_, "name": f"{seq}", "_lakemark": lineage}], schema)
 
 
-def test_nothing_lands_over_a_version_that_was_not_seen(tmp_path: Path) -> None:
-    path = str(tmp_path / "t")
-    schema = make_table(path, {"bigint": pa.int64()})
-    mine, theirs = Snapshot.of(LakeUri(path)), Snapshot.of(LakeUri(path))
-    work = actions_of(mine, Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order"))
-    merge(theirs, a_row(schema, 1, 2), ["bigint"], 0)
-    assert not commit(mine, work, {"app": 1}, "{}", ["bigint"])
-    assert mine.brought_up()
-    assert mine.markers == {"app": 0}
-    work = actions_of(mine, Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order"))
-    assert (work.metrics["numOutputRows"], work.actions) == (0, [])
-    assert by_deltalake(path, ["bigint"]) == {(1,): "2"}
+def test_nothing_lands_over_a_version_that_was_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another batch lands while this one is decided: it is decided again, on what is there then."""
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    faster = [upsert(a_row(schema, 1, seq), "bigint") for seq in (2, 3)]
+
+    def decided(table: Snapshot, mine: Upsert) -> Actions:
+        found = actions_of(table, mine)
+        if faster and mine is slow:
+            land(uri, faster.pop(0), Marker(f"other {len(faster)}", 0), "{}")
+        return found
+
+    slow = upsert(a_row(schema, 1, 1), "bigint")
+    monkeypatch.setattr(landing, "actions_of", decided)
+    assert land(uri, slow, Marker("app", 1), "{}") == 3
+    assert by_deltalake(str(uri), ["bigint"]) == {(1,): "3"}
+    assert DeltaTable(str(uri)).transaction_version("app") == 1
+
+
+def test_a_marker_that_is_there_lands_nothing(tmp_path: Path) -> None:
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    land(uri, upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 5), "{}")
+    for number in (4, 5):
+        with pytest.raises(MarkerIsThereError):
+            land(uri, upsert(a_row(schema, 1, 2), "bigint"), Marker("app", number), "{}")
+    assert DeltaTable(str(uri)).version() == 1
+
+
+def test_a_commit_follows_the_version_that_it_was_decided_on_or_fails(tmp_path: Path) -> None:
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    seen = succession(uri)
+    assert land(uri, upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}", seen) == 1
+    with pytest.raises(OvertakenError):
+        land(uri, upsert(a_row(schema, 1, 2), "bigint"), Marker("app", 1), "{}", seen)
+    assert DeltaTable(str(uri)).version() == 1
+
+
+def succession(uri: LakeUri) -> str:
+    log = TableLog.open(uri)
+    assert log is not None
+    return log.succession
+
+
+def test_a_lost_answer_is_looked_for_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    create = PosixLogStore.create
+
+    def lost(self: PosixLogStore, version: int, content: bytes, succeeds: str | None = None) -> bool:
+        create(self, version, content, succeeds)
+        raise OSError("the answer is lost")
+
+    monkeypatch.setattr(PosixLogStore, "create", lost)
+    assert land(uri, upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}") == 1
+    monkeypatch.setattr(PosixLogStore, "create", _refuses)
+    with pytest.raises(OSError, match="no answer"):
+        land(uri, upsert(a_row(schema, 1, 2), "bigint"), Marker("app", 1), "{}")
+    assert by_deltalake(str(uri), ["bigint"]) == {(1,): "1"}
+
+
+def _refuses(self: PosixLogStore, version: int, content: bytes, succeeds: str | None = None) -> bool:
+    raise OSError("no answer")
 
 
 def test_an_equal_order_counts_only_where_it_is_asked_for(tmp_path: Path) -> None:
-    path = str(tmp_path / "t")
-    schema = make_table(path, {"bigint": pa.int64()})
-    table = Snapshot.of(LakeUri(path))
-    merge(table, a_row(schema, 1, 1), ["bigint"], 0)
-    again = Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order", again=True)
-    assert actions_of(table, again).metrics["numTargetRowsUpdated"] == 1
-    once = Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order")
-    assert actions_of(table, once).metrics["numTargetRowsUpdated"] == 0
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    land(uri, upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}")
+    table = Snapshot.of(uri)
+    assert actions_of(table, upsert(a_row(schema, 1, 1), "bigint", again=True)).metrics["numTargetRowsUpdated"] == 1
+    assert actions_of(table, upsert(a_row(schema, 1, 1), "bigint")).metrics["numTargetRowsUpdated"] == 0
 
 
 @pytest.mark.parametrize(
@@ -166,4 +216,4 @@ def test_what_is_not_known_to_be_safe_is_left_to_spark(tmp_path: Path, propertie
     path = str(tmp_path / "t")
     schema = make_table(path, {"bigint": pa.int64()}, **properties)
     with pytest.raises(UnfitError, match=why):
-        actions_of(Snapshot.of(LakeUri(path)), Upsert(a_row(schema, 1, 1), ["bigint"], "_lakemark", "change_order"))
+        land(LakeUri(path), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}")

@@ -1,0 +1,106 @@
+"""Lands a batch's changes in a table as its next version, without Spark.
+
+The commit succeeds exactly the version that was read. If that version's successor is there, another writer was faster:
+everything is read and decided again. So nothing lands over a version that it has not seen.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.upsert import Actions, Upsert, actions_of
+from include.lake.stores import log_store_of
+from include.lake.uri import LakeUri
+from include.protocol.json_data import JsonObject
+
+_TRIES_MAX = 20
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What says in a table that a batch is there: a number under an appId (Delta protocol, "Transaction
+    Identifiers")."""
+
+    app_id: str
+    number: int
+
+
+class MarkerIsThereError(Exception):
+    """The table has this marker, or a higher one: the batch has landed, or must not land."""
+
+
+class OvertakenError(Exception):
+    """Other writers were faster every time, or the version that the commit had to succeed has a successor."""
+
+
+def land(uri: LakeUri, upsert: Upsert, marker: Marker | None, metadata: str, succeeds: str | None = None) -> int:
+    """Merges the changes, and returns the version that it made.
+
+    Args:
+        marker: lands with them, so that they land once; None: they may land again. metadata: the commit's
+            `userMetadata`. succeeds: the version that the commit must follow, and its stamp (`TableLog.succession`);
+            None: the newest one, whichever that is.
+
+    Raises:
+        MarkerIsThereError, OvertakenError: nothing has landed. UnfitError: Spark has to do it. TableDamaged: see
+        `Snapshot.of`. OSError: the store refuses; whether the commit is there is not known.
+    """
+    table = Snapshot.of(uri)
+    for _ in range(_TRIES_MAX):
+        if marker is not None and table.markers.get(marker.app_id, -1) >= marker.number:
+            raise MarkerIsThereError(f"{marker.app_id} {table.markers[marker.app_id]}")
+        stamp = log_store_of(uri).stamp(table.version)
+        if succeeds is not None and succeeds != f"{table.version}@{stamp}":
+            raise OvertakenError(f"version {table.version}, not {succeeds}")
+        if _committed(table, actions_of(table, upsert), marker, metadata, upsert.keys, stamp=stamp):
+            return table.version + 1
+        table.brought_up()
+    raise OvertakenError(f"{_TRIES_MAX} times")
+
+
+def _committed(
+    table: Snapshot, work: Actions, marker: Marker | None, metadata: str, keys: tuple[str, ...], stamp: str | None
+) -> bool:
+    """Commits as the version after this one. False if that version is another writer's."""
+    now, mine = time.time_ns() // 1_000_000, str(uuid.uuid4())
+    info = {
+        "timestamp": now,
+        "operation": "MERGE",
+        "operationParameters": {"predicate": json.dumps([f"({key} = {key})" for key in keys])},
+        "readVersion": table.version,
+        "isolationLevel": "Serializable",
+        "isBlindAppend": False,
+        "operationMetrics": {name: str(value) for name, value in work.metrics.items()},
+        "engineInfo": "lakemark",
+        "txnId": mine,
+        "userMetadata": metadata,
+    }
+    said: list[JsonObject] = [{"commitInfo": info}]
+    if marker is not None:
+        said.append({"txn": {"appId": marker.app_id, "version": marker.number, "lastUpdated": now}})
+    content = "".join(f"{_line(action)}\n" for action in (*said, *work.actions))
+    log = log_store_of(table.uri)
+    try:
+        return log.create(table.version + 1, content.encode(), succeeds=stamp)
+    except OSError:
+        if _transaction_of(table.uri, table.version + 1) == mine:  # it is there, and only the answer was lost
+            return True
+        raise
+
+
+def _transaction_of(uri: LakeUri, version: int) -> str | None:
+    """The `txnId` of a commit; None if there is no such commit, or if it cannot be read."""
+    try:
+        content = log_store_of(uri).read(version) or b""
+        infos = (json.loads(line).get("commitInfo") for line in content.splitlines())
+        return next((str(info.get("txnId")) for info in infos if info is not None), None)
+    except (OSError, ValueError):
+        return None
+
+
+def _line(action: JsonObject) -> str:
+    return json.dumps(action, separators=(",", ":"), ensure_ascii=False)
