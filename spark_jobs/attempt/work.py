@@ -27,7 +27,7 @@ from include.settings import Settings
 from include.sources.archive import ArchiveSource
 from include.sources.kafka import source_extent
 from include.sources.landing import LandingSource
-from spark_jobs.changes.records import Volume, kept, no_records, read_frozen, volume_of
+from spark_jobs.changes.records import no_records, read_by_librdkafka, read_frozen, read_records
 from spark_jobs.tables.archive import read_archive
 
 
@@ -138,23 +138,25 @@ class Work:
     def is_replay(self) -> bool:
         return self.records is not None
 
-    def read(self, spark: SparkSession, with_headers: bool) -> tuple[DataFrame, Volume]:
-        """The records, kept for the attempt, and their volume.
+    def read(self, spark: SparkSession, with_headers: bool, safely: bool = False) -> DataFrame:
+        """The records. They are read at their first use, and kept for the attempt.
+
+        Args:
+            safely: the first use has failed at a timestamp (`is_of_a_timestamp`).
 
         Raises:
             OffsetsExpired, TopicRecreated: Kafka no longer holds them.
         """
         source, batch = self.pipeline.source, self.batch
         if not batch.ranges:
-            return no_records(spark, with_headers), Volume(0, 0)
+            return no_records(spark, with_headers)
         if self.records is not None:
-            found = read_frozen(spark, self.records, source, batch)
-        elif self.archive is not None:
-            found = read_archive(spark, self.archive, source, batch)
-        else:
-            self.verify_source()
-            return kept(spark, source, batch, with_headers)
-        return found, volume_of(found)
+            return read_frozen(spark, self.records, source, batch)
+        if self.archive is not None:
+            return read_archive(spark, self.archive, source, batch)
+        self.verify_source()
+        read = read_by_librdkafka if safely else read_records
+        return read(spark, source, batch, with_headers)
 
     def verify_source(self) -> None:
         """Checks that Kafka holds the ranges, if the records come from there."""

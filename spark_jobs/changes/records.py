@@ -73,19 +73,12 @@ def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers
     )
 
 
-def kept(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> tuple[DataFrame, Volume]:
-    """The records of the batch's ranges, read and kept, and their volume. Columns as `read_records`."""
-    records = read_records(spark, source, batch, with_headers)
-    try:
-        return records, volume_of(records)
-    except Exception as error:
-        if _TIMESTAMP_TOO_LARGE not in str(error):
-            raise
-    records = _read_by_librdkafka(spark, source, batch, with_headers)
-    return records, volume_of(records)
+def is_of_a_timestamp(error: Exception) -> bool:
+    """Whether Spark's Kafka source failed at a record's timestamp: see `read_by_librdkafka`."""
+    return _TIMESTAMP_TOO_LARGE in str(error)
 
 
-def _read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
+def read_by_librdkafka(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
     """Reads as `read_records` does, but in Python workers. Spark's Kafka source fails at a record whose timestamp is
     too large, even if nobody uses the timestamp. Here such a timestamp is null."""
     ranges = [(r.topic, r.partition, r.start_offset, r.end_offset) for r in batch.ranges]

@@ -21,7 +21,6 @@ from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.changes.records import volume_of
 from spark_jobs.changes.reduction import reduce_changes
 from spark_jobs.engine.session import configure, fit
-from spark_jobs.tables.committing import commit
 from spark_jobs.tables.creating import ensure
 from spark_jobs.tables.merging import folded, landing
 
@@ -59,8 +58,8 @@ def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int)
     reduced = reduce_changes(judged, rows, pipeline, volume_of(records))
     ensure(spark, table, spec)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, attempt_id="warm-up", code_version="warm-up")
-    write = landing(spark, table, reduced.hinted, spec, batch=batch, prunes=False)
-    commit(spark, write, metadata, batch.batch_id)
+    write = landing(spark, table, reduced.changes.hinted, spec, batch=batch, prunes=False)
+    write.commit(metadata, batch.batch_id)
 
 
 def _records(spark: SparkSession, first: int) -> DataFrame:

@@ -16,6 +16,7 @@ from include.protocol.batch import Batch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.tables.contract import Spec, Write
 from spark_jobs.tables.creating import create_table, definitions
+from spark_jobs.tables.spark_write import SparkWrite
 
 
 def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
@@ -28,9 +29,9 @@ def landing(spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batc
     """See `contract.Writer`."""
     assert isinstance(spec, AppendSpec)
     if batch.is_chunk:
-        return _rows_of(uri, _own(rows, spec), spec, [batch])
+        return _rows_of(spark, uri, _own(rows, spec), spec, batches=[batch])
     writer = _own(rows, spec).write.format("delta").mode("append").option("mergeSchema", str(spec.grows).lower())
-    return Write(lambda: writer.save(str(uri)))
+    return SparkWrite(spark, lambda: writer.save(str(uri)))
 
 
 def replacing(
@@ -42,14 +43,16 @@ def replacing(
     if base is not None:
         before = spark.read.format("delta").option("versionAsOf", base).load(str(uri)).where(_is_of(live))
         found = before.unionByName(found, allowMissingColumns=True)
-    return _rows_of(uri, found, spec, live)
+    return _rows_of(spark, uri, found, spec, batches=live)
 
 
-def _rows_of(uri: LakeUri, rows: DataFrame, spec: AppendSpec, batches: Sequence[Batch]) -> Write:
+def _rows_of(
+    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: AppendSpec, batches: Sequence[Batch]
+) -> SparkWrite:
     """Replaces the rows of these batches by others of theirs."""
     writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", _is_of(batches))
     writer = writer.option("mergeSchema", str(spec.grows).lower())
-    return Write(lambda: writer.save(str(uri)))
+    return SparkWrite(spark, lambda: writer.save(str(uri)))
 
 
 def _is_of(batches: Sequence[Batch]) -> str:

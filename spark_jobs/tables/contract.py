@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,17 +12,24 @@ from include.lake.uri import LakeUri
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import AppendSpec, TableSpec
 from include.protocol.batch import Batch
+from include.protocol.commit_metadata import CommitMetadata
 
 CHANGES = "lakemark_changes"  # the view that a MERGE reads
 Spec = AppendSpec | TableSpec
 
 
-@dataclass(frozen=True)
-class Write:
-    """A write that makes one commit. Whoever runs it puts the batch's marker into that commit."""
+class Write(Protocol):
+    """A write that makes one commit: by Spark (`spark_write`), or without it (`lane`)."""
 
-    run: Callable[[], None]
-    settings: Mapping[str, str] = field(default_factory=dict)  # of the session, while it runs
+    def commit(self, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None) -> None:
+        """Writes and commits.
+
+        Args:
+            marker: under the batch's appId. Nothing lands if the table has it or a higher one. None: the table has it
+                already, and it stays.
+            succeeds: what the write was decided on (`TableLog.succession`): it lands right after that, or fails. None:
+                wherever there is no conflict.
+        """
 
 
 class Writer(Protocol):

@@ -17,6 +17,7 @@ from spark_jobs.tables.creating import columns_of, ensure
 from spark_jobs.tables.difference import DIFFERENCE, difference, difference_statement
 from spark_jobs.tables.kinds import kind_of
 from spark_jobs.tables.pruning import key_condition
+from spark_jobs.tables.spark_write import SparkWrite
 
 __all__ = ["ensure", "folded", "landing", "prepared", "replacing"]
 
@@ -69,4 +70,4 @@ def _write(spark: SparkSession, merge: Merge, view: str) -> Write:
         merge.source.createOrReplaceTempView(view)
         spark.sql(merge.statement).collect()
 
-    return Write(run, merge.settings)
+    return SparkWrite(spark, run, merge.settings)

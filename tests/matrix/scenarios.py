@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from include.fault_points import FAULT_POINTS
 from include.installation.stack import Stack
@@ -151,12 +150,13 @@ def conflicts(case: Case) -> None:
     tables = [p for half in case.pipeline.halves for p in Catalog.of(half).participants]
     seen: set[str] = set()
 
-    def act(committed: Callable[[], None], spark: SparkSession, metadata: CommitMetadata) -> None:
+    def act(committed: Callable[[], None], metadata: CommitMetadata) -> None:
         for participant in tables if metadata.role not in seen else ():
             if participant.role == metadata.role:
                 table = f"delta.`{participant.uri(case.world.settings)}`"
-                spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('matrix' = '{case.batches_sent}')").collect()
-                spark.sql(f"OPTIMIZE {table}").collect()
+                with case.world.session() as spark:
+                    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('matrix' = '{case.batches_sent}')").collect()
+                    spark.sql(f"OPTIMIZE {table}").collect()
         seen.add(metadata.role)
         committed()
 

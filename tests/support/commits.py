@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.commit_metadata import CommitMetadata
-from spark_jobs.attempt import landing
-from spark_jobs.tables.committing import commit
 from spark_jobs.tables.contract import Spec, Write
+from spark_jobs.tables.lane import LaneWrite
+from spark_jobs.tables.spark_write import SparkWrite
 from spark_jobs.tables.writers import writer_of
 
 
@@ -23,7 +23,7 @@ def land(
     writer = writer_of(spec)
     writer.ensure(spark, uri, spec)
     write = writer.landing(spark, uri, rows, spec, metadata.batch, prunes)
-    commit(spark, write, metadata, metadata.batch.batch_id)
+    write.commit(metadata, metadata.batch.batch_id)
 
 
 def land_over(
@@ -37,29 +37,30 @@ def land_over(
     """
     writer, log = writer_of(spec), TableLog.open(uri)
     assert log is not None
-    commit(spark, writer.landing(spark, uri, stray, spec, metadata.batch, True), metadata, None)
+    writer.landing(spark, uri, stray, spec, metadata.batch, True).commit(metadata, None)
     write = writer.replacing(spark, uri, rows, spec, base=log.version, live=[metadata.batch])
-    commit(spark, write, metadata, metadata.batch.batch_id)
+    write.commit(metadata, metadata.batch.batch_id)
 
 
-def at_every_commit(
-    patched: pytest.MonkeyPatch, act: Callable[[Callable[[], None], SparkSession, CommitMetadata], None]
-) -> None:
+def at_every_commit(patched: pytest.MonkeyPatch, act: Callable[[Callable[[], None], CommitMetadata], None]) -> None:
     """Whatever an attempt commits is committed by `act`, which gets the real commit as a call."""
-    real = landing.commit
 
-    def commit(
-        spark: SparkSession, write: Write, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None
-    ) -> None:
-        act(lambda: real(spark, write, metadata, marker, succeeds), spark, metadata)
+    def watched(engine: type[SparkWrite | LaneWrite]) -> None:
+        real = engine.commit
 
-    patched.setattr(landing, "commit", commit)
+        def commit(write: Write, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None) -> None:
+            act(lambda: real(write, metadata, marker, succeeds), metadata)
+
+        patched.setattr(engine, "commit", commit)
+
+    for engine in (SparkWrite, LaneWrite):
+        watched(engine)
 
 
 def at_the_point(patched: pytest.MonkeyPatch, act: Callable[[Callable[[], None]], None]) -> None:
     """The same, for what is committed to a target."""
 
-    def acted(committed: Callable[[], None], spark: SparkSession, metadata: CommitMetadata) -> None:
+    def acted(committed: Callable[[], None], metadata: CommitMetadata) -> None:
         act(committed) if metadata.role == "target" else committed()
 
     at_every_commit(patched, acted)

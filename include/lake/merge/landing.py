@@ -37,26 +37,26 @@ class OvertakenError(Exception):
     """Other writers were faster every time, or the version that the commit had to succeed has a successor."""
 
 
-def land(uri: LakeUri, upsert: Upsert, marker: Marker | None, metadata: str, succeeds: str | None = None) -> int:
+def land(table: Snapshot, upsert: Upsert, marker: Marker | None, metadata: str, succeeds: str | None = None) -> int:
     """Merges the changes, and returns the version that it made.
 
     Args:
-        marker: lands with them, so that they land once; None: they may land again. metadata: the commit's
-            `userMetadata`. succeeds: the version that the commit must follow, and its stamp (`TableLog.succession`);
-            None: the newest one, whichever that is.
+        table: any version; it is brought up to the newest one. marker: lands with them, so that they land once; None:
+            they may land again. metadata: the commit's `userMetadata`. succeeds: the version that the commit must
+            follow, and its stamp (`TableLog.succession`); None: the newest one, whichever that is.
 
     Raises:
         MarkerIsThereError, OvertakenError: nothing has landed. UnfitError: Spark has to do it. TableDamaged: see
         `Snapshot.of`. OSError: the store refuses; whether the commit is there is not known.
     """
-    table = Snapshot.of(uri)
+    table.brought_up()
     for _ in range(_TRIES_MAX):
         if marker is not None and table.markers.get(marker.app_id, -1) >= marker.number:
             raise MarkerIsThereError(f"{marker.app_id} {table.markers[marker.app_id]}")
-        stamp = log_store_of(uri).stamp(table.version)
+        stamp = log_store_of(table.uri).stamp(table.version)
         if succeeds is not None and succeeds != f"{table.version}@{stamp}":
             raise OvertakenError(f"version {table.version}, not {succeeds}")
-        if _committed(table, actions_of(table, upsert), marker, metadata, upsert.keys, stamp=stamp):
+        if _committed(table, actions_of(table, upsert), marker, metadata, keys=upsert.keys, stamp=stamp):
             return table.version + 1
         table.brought_up()
     raise OvertakenError(f"{_TRIES_MAX} times")

@@ -54,7 +54,7 @@ def loosened(statistics: str) -> str:
     return statistics.rstrip()[:-1] + ',"tightBounds":false}'
 
 
-def bound(value: Any, type_: pa.DataType, is_upper: bool) -> Any:
+def bound(value: Any, type_: pa.DataType, is_upper: bool) -> Any:  # Any: a value of any column's type
     """A bound from a log, as numpy compares values of the type; None if nothing is known."""
     if value is None:
         return None

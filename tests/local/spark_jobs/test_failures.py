@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.errors import NumberFormatException
 
 import spark_jobs.attempt.attempt
-import spark_jobs.attempt.landing
+import spark_jobs.attempt.content
 import spark_jobs.tables.append
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
@@ -29,9 +30,9 @@ from include.settings import Settings
 from spark_jobs.attempt.attempt import Attempt
 from spark_jobs.attempt.content import Content, Part
 from spark_jobs.attempt.work import Work
+from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.records import Volume
 from spark_jobs.engine.failures import classed, is_conflict, is_same_marker, is_short_of_memory
-from spark_jobs.tables.contract import Write
 from tests.support.batches import landed
 
 SAID = [
@@ -131,7 +132,7 @@ def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> N
         def do(*_: object, **__: object) -> Any:
             if error is not None:
                 raise error
-            return None, Volume(3, 30)
+            return None
 
         return do
 
@@ -139,11 +140,11 @@ def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> N
     rows: Any = None
     patched.setattr(Attempt, "_fit", lambda *_: frozenset())
     patched.setattr(Work, "read", done(read))
+    patched.setattr(spark_jobs.attempt.content, "volume_of", lambda *_: Volume(3, 30))
     patched.setattr(Work, "verify_source", lambda *_: None)
-    patched.setattr(Content, "part", lambda *_: Part(rows, rows, counts, "digest"))
+    patched.setattr(Content, "part", lambda *_: Part(KeptRows(lambda: rows), counts, "digest"))
     patched.setattr(spark_jobs.tables.append, "ensure", lambda *_: None)
-    patched.setattr(spark_jobs.tables.append, "landing", lambda *_, **__: Write(lambda: None))
-    patched.setattr(spark_jobs.attempt.landing, "commit", done(append))
+    patched.setattr(spark_jobs.tables.append, "landing", lambda *_, **__: SimpleNamespace(commit=done(append)))
 
 
 def test_i6_a_landings_lost_answer_is_an_unknown_outcome(landing: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:

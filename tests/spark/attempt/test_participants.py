@@ -17,12 +17,13 @@ from include.control.backfill_request import BackfillRequest
 from include.control.backfills import Backfills
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
+from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import OutcomeUnknownError, RetryableError, TableDamaged, TargetBehindLedger
 from include.protocol.planning import Idle, NewBatch
 from include.protocol.ranges import OffsetRange
 from spark_jobs.attempt import landing
 from tests.support.advice import follow
-from tests.support.commits import at_the_point, raising
+from tests.support.commits import at_every_commit, at_the_point, raising
 from tests.support.stopped import resumed, stopped
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
@@ -90,18 +91,19 @@ def test_i11_what_lands_after_the_point_is_taken_back_without_a_further_record(
     world.run_batch(pipeline)
     world.produce(topic, [*changes(range(4), 2, "out"), *changes(range(2), 3)], 1)
     world.coordinator(pipeline).plan()
-    real, decided, landed = landing.commit, Event(), Event()
+    decided, landed = Event(), Event()
 
-    def late(spark, write, metadata, marker, succeeds=None) -> None:
+    def late(committed: Callable[[], None], metadata: CommitMetadata) -> None:
         if metadata.role == "history":
             decided.set()
             assert landed.wait(60)
-        real(spark, write, metadata, marker, succeeds)
+        committed()
 
     def first_point(committed: Callable[[], None]) -> None:
         other = with_tables(world, topic, pipeline.name, source={"filter": "name NOT LIKE 'out%'"})
+        first.undo()
         with monkeypatch.context() as second, ThreadPoolExecutor(1) as pool:
-            second.setattr(landing, "commit", late)
+            at_every_commit(second, late)
             running = pool.submit(world.attempt, other, 1)
             assert decided.wait(60), running.result()
             committed()

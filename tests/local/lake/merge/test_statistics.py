@@ -60,7 +60,6 @@ def test_keys_beyond_the_bounds_leave_a_file_out() -> None:
 
 
 def test_what_a_log_says() -> None:
-    inner = pa.struct([("x", pa.int32()), ("y", pa.int32())])
     rows = pa.table(
         {
             "amount": pa.array([Decimal("0.10"), Decimal("12345678901234567.89")], pa.decimal128(20, 2)),

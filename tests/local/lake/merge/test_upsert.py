@@ -82,7 +82,7 @@ def test_random_batches_make_the_table_that_the_oracle_says(tmp_path: Path, name
             for key, order in changes.items()
         ]
         landed = upsert(pa.Table.from_pylist(rows, schema), *names)
-        assert land(LakeUri(path), landed, Marker("app", number), "{}") == DeltaTable(path).version()
+        assert land(Snapshot.of(LakeUri(path)), landed, Marker("app", number), "{}") == DeltaTable(path).version()
         for key, order in changes.items():
             if key not in truth or order > truth[key][0]:
                 truth[key] = order, f"{number} {order}"
@@ -138,12 +138,12 @@ def test_nothing_lands_over_a_version_that_was_not_seen(tmp_path: Path, monkeypa
     def decided(table: Snapshot, mine: Upsert) -> Actions:
         found = actions_of(table, mine)
         if faster and mine is slow:
-            land(uri, faster.pop(0), Marker(f"other {len(faster)}", 0), "{}")
+            land(Snapshot.of(uri), faster.pop(0), Marker(f"other {len(faster)}", 0), "{}")
         return found
 
     slow = upsert(a_row(schema, 1, 1), "bigint")
     monkeypatch.setattr(landing, "actions_of", decided)
-    assert land(uri, slow, Marker("app", 1), "{}") == 3
+    assert land(Snapshot.of(uri), slow, Marker("app", 1), "{}") == 3
     assert by_deltalake(str(uri), ["bigint"]) == {(1,): "3"}
     assert DeltaTable(str(uri)).transaction_version("app") == 1
 
@@ -151,10 +151,10 @@ def test_nothing_lands_over_a_version_that_was_not_seen(tmp_path: Path, monkeypa
 def test_a_marker_that_is_there_lands_nothing(tmp_path: Path) -> None:
     uri = LakeUri(str(tmp_path / "t"))
     schema = make_table(str(uri), {"bigint": pa.int64()})
-    land(uri, upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 5), "{}")
+    land(Snapshot.of(uri), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 5), "{}")
     for number in (4, 5):
         with pytest.raises(MarkerIsThereError):
-            land(uri, upsert(a_row(schema, 1, 2), "bigint"), Marker("app", number), "{}")
+            land(Snapshot.of(uri), upsert(a_row(schema, 1, 2), "bigint"), Marker("app", number), "{}")
     assert DeltaTable(str(uri)).version() == 1
 
 
@@ -162,9 +162,9 @@ def test_a_commit_follows_the_version_that_it_was_decided_on_or_fails(tmp_path: 
     uri = LakeUri(str(tmp_path / "t"))
     schema = make_table(str(uri), {"bigint": pa.int64()})
     seen = succession(uri)
-    assert land(uri, upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}", seen) == 1
+    assert land(Snapshot.of(uri), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}", seen) == 1
     with pytest.raises(OvertakenError):
-        land(uri, upsert(a_row(schema, 1, 2), "bigint"), Marker("app", 1), "{}", seen)
+        land(Snapshot.of(uri), upsert(a_row(schema, 1, 2), "bigint"), Marker("app", 1), "{}", seen)
     assert DeltaTable(str(uri)).version() == 1
 
 
@@ -184,10 +184,10 @@ def test_a_lost_answer_is_looked_for_in_the_log(tmp_path: Path, monkeypatch: pyt
         raise OSError("the answer is lost")
 
     monkeypatch.setattr(PosixLogStore, "create", lost)
-    assert land(uri, upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}") == 1
+    assert land(Snapshot.of(uri), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}") == 1
     monkeypatch.setattr(PosixLogStore, "create", _refuses)
     with pytest.raises(OSError, match="no answer"):
-        land(uri, upsert(a_row(schema, 1, 2), "bigint"), Marker("app", 1), "{}")
+        land(Snapshot.of(uri), upsert(a_row(schema, 1, 2), "bigint"), Marker("app", 1), "{}")
     assert by_deltalake(str(uri), ["bigint"]) == {(1,): "1"}
 
 
@@ -198,7 +198,7 @@ def _refuses(self: PosixLogStore, version: int, content: bytes, succeeds: str | 
 def test_an_equal_order_counts_only_where_it_is_asked_for(tmp_path: Path) -> None:
     uri = LakeUri(str(tmp_path / "t"))
     schema = make_table(str(uri), {"bigint": pa.int64()})
-    land(uri, upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}")
+    land(Snapshot.of(uri), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}")
     table = Snapshot.of(uri)
     assert actions_of(table, upsert(a_row(schema, 1, 1), "bigint", again=True)).metrics["numTargetRowsUpdated"] == 1
     assert actions_of(table, upsert(a_row(schema, 1, 1), "bigint")).metrics["numTargetRowsUpdated"] == 0
@@ -216,4 +216,4 @@ def test_what_is_not_known_to_be_safe_is_left_to_spark(tmp_path: Path, propertie
     path = str(tmp_path / "t")
     schema = make_table(path, {"bigint": pa.int64()}, **properties)
     with pytest.raises(UnfitError, match=why):
-        land(LakeUri(path), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}")
+        land(Snapshot.of(LakeUri(path)), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}")

@@ -1,0 +1,98 @@
+"""The ways to write a part of a batch into a table, and which one stands in where another fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from pyspark.sql import SparkSession
+
+from include.lake.merge.landing import MarkerIsThereError, OvertakenError
+from include.lake.merge.unfit import UnfitError
+from include.lake.uri import LakeUri
+from include.participants.engines import Choice
+from include.pipeline_file.table_spec import TableSpec
+from include.protocol.batch import Batch
+from spark_jobs.attempt.content import Part
+from spark_jobs.engine.facts import SayFact
+from spark_jobs.engine.failures import is_conflict, is_same_marker, is_short_of_memory
+from spark_jobs.tables.contract import Spec, Write
+from spark_jobs.tables.lane import lane_write
+from spark_jobs.tables.writers import writer_of
+
+T = TypeVar("T")
+Way = Literal["lane", "hinted", "plain"]  # without Spark; by Spark, with or without a hint for the join
+_TRIES_MAX = 5  # in one attempt, while other work on the table is faster
+
+
+class WriteOvertakenError(Exception):
+    """Another commit was faster than this one; nothing has landed."""
+
+
+@dataclass(frozen=True)
+class PartWrite:
+    """A part of a batch that is added to a table as it is.
+
+    Args:
+        choice: the engine for it. prunes: see `contract.Writer`.
+    """
+
+    spark: SparkSession
+    uri: LakeUri
+    spec: Spec
+    part: Part
+    batch: Batch
+    choice: Choice
+    prunes: bool
+
+    @property
+    def ways(self) -> list[Way]:
+        """The best way first. Each of the others stands in where the one before it fails."""
+        ways: list[Way] = ["hinted", "plain"] if self.part.rows.has_hint else ["plain"]
+        is_for_lane = self.choice.engine == "lane" and self.part.rows.arrow is not None and not self.part.truncated
+        return ["lane", *ways] if is_for_lane else ways
+
+    def by(self, way: Way) -> Write:
+        """The write, not yet done."""
+        rows, table = self.part.rows, self.choice.table
+        if way == "lane":
+            assert table is not None and rows.arrow is not None and isinstance(self.spec, TableSpec)
+            return lane_write(table, rows.arrow, self.spec, self.batch)
+        frame = rows.hinted if way == "hinted" else rows.frame
+        land = writer_of(self.spec).landing
+        return land(self.spark, self.uri, frame, self.spec, batch=self.batch, prunes=self.prunes)
+
+
+def tried(ways: Sequence[Way], land: Callable[[Way], T], landed: Callable[[], T | None], say: SayFact) -> T:
+    """Calls `land` until it succeeds: again after a conflict with other work; the next way where one does not do.
+
+    Args:
+        landed: asks the log what has landed after all; None: nothing.
+    """
+    way, *others = ways
+    for tries_left in reversed(range(_TRIES_MAX)):
+        try:
+            return land(way)
+        except Exception as error:
+            if (found := landed()) is not None:
+                return found
+            if not tries_left:
+                raise
+            if _is_overtaken(error):
+                say({"progress": "conflict"})
+            elif others and isinstance(error, UnfitError):
+                say({"progress": "by Spark", "why": str(error)})
+                way, *others = others
+            elif others and is_short_of_memory(error):
+                say({"progress": "memory"})
+                way, *others = others
+            else:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _is_overtaken(error: Exception) -> bool:
+    """Whether other work was faster, and nothing has landed."""
+    known = isinstance(error, OvertakenError | MarkerIsThereError | WriteOvertakenError)
+    return known or is_conflict(error) or is_same_marker(error)

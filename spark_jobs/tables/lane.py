@@ -1,0 +1,43 @@
+"""A write without Spark, for small batches: what `include.lake.merge` does, behind the contract of writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from include.lake.merge.landing import Marker, land
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.upsert import Upsert
+from include.pipeline_file import LINEAGE
+from include.pipeline_file.table_spec import TableSpec
+from include.protocol.batch import Batch
+from include.protocol.commit_metadata import CommitMetadata
+
+
+@dataclass(frozen=True)
+class LaneWrite:
+    """See `contract.Write`.
+
+    Raises, at its commit:
+        MarkerIsThereError, OvertakenError: nothing has landed. UnfitError: nothing has, and Spark has to do it.
+    """
+
+    table: Snapshot
+    upsert: Upsert
+
+    def commit(self, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None) -> None:
+        """See `contract.Write`."""
+        number = None if marker is None else Marker(metadata.batch.app_id, marker)
+        land(self.table, self.upsert, number, metadata.dumps(), succeeds=succeeds)
+
+
+def lane_write(table: Snapshot, rows: pa.Table, spec: TableSpec, batch: Batch) -> LaneWrite:
+    """Merges a batch's changes where they are newer than the table's rows (I9). A chunk also replaces a row from the
+    very same record, as Spark's MERGE does (`merging.landing`).
+
+    Args:
+        rows: the changes, as the table's kind folds them.
+    """
+    upsert = Upsert(rows, spec.keys, lineage=LINEAGE, order="change_order", again=batch.is_chunk)
+    return LaneWrite(table, upsert)
