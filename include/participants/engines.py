@@ -35,14 +35,14 @@ class Choice:
 
 def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, batch: Batch, uri: LakeUri) -> Choice:
     """The engine for a batch's part in a table. Raises TableDamaged: the table's log cannot be read."""
-    why = spark_only(setting, spec) or _too_much(setting, batch)
+    why = spark_only(setting, spec) or _of_batch(setting, spec, batch)
     if why is None and not log_store_of(uri).exists():
         why = "a table that is not there yet"
     if why is not None:
         return Choice("spark", why)
     try:
         table = Snapshot.of(uri)
-        verify_fit(table)
+        verify_fit(table, only_appends=spec.kind == "append")
     except UnfitError as unfit:
         return Choice("spark", str(unfit))
     return Choice("lane", f"at most {batch.width:,} records", table)
@@ -53,7 +53,7 @@ def spark_only(setting: MergeEngine, spec: TableSpec | AppendSpec) -> str | None
     if setting == "spark":
         return "LAKEMARK_MERGE_ENGINE says so"
     if isinstance(spec, AppendSpec):
-        return "a table that is only added to"
+        return None
     if spec.kind == "scd2":
         return "a table with history"
     if spec.partial_columns:
@@ -63,7 +63,9 @@ def spark_only(setting: MergeEngine, spec: TableSpec | AppendSpec) -> str | None
     return None
 
 
-def _too_much(setting: MergeEngine, batch: Batch) -> str | None:
+def _of_batch(setting: MergeEngine, spec: TableSpec | AppendSpec, batch: Batch) -> str | None:
+    if spec.kind == "append" and batch.is_chunk:
+        return "a chunk, which takes the place of records that may be there"
     if setting != "lane" and batch.width > RECORDS_MAX:
         return f"more than {RECORDS_MAX:,} records"
     return None

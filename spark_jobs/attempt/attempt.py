@@ -149,7 +149,7 @@ class Attempt:
                     attempt_id=self.attempt_id,
                     phases=phases,
                     with_headers=self._wants_headers(catalog),
-                    collects=any(choice.engine == "lane" for choice in choices.values()),
+                    lanes={name for name, choice in choices.items() if choice.engine == "lane"},
                 )
             landing = Landing(
                 spark,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from include.fault_points import fault_point
 from include.lake.sql import spark_name
 from include.participants.catalog import Catalog
-from include.participants.participant import Participant
+from include.participants.participant import POINT, Participant
 from include.participants.program import digest_of, program_of
 from include.pipeline_file.table_spec import TableSpec
 from include.pipeline_file.tables import Tables
@@ -29,11 +29,12 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions, is_for
 from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.quality import BROKEN, judgement
-from spark_jobs.changes.records import is_of_a_timestamp, volume_of
+from spark_jobs.changes.records import Volume, is_of_a_timestamp, volume_of
 from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.failures import is_of_rows
+from spark_jobs.engine.rows import collected
 from spark_jobs.tables.merging import folded
 
 T = TypeVar("T")
@@ -58,7 +59,8 @@ class Content:
     """A batch's records, and what is made of them.
 
     Args:
-        with_headers: the records have them. collects: the changes are few: they come to this process.
+        with_headers: the records have them. lanes: the names of the tables that are written without Spark: what goes
+            there is brought to this process.
     """
 
     spark: SparkSession
@@ -67,18 +69,20 @@ class Content:
     attempt_id: str
     phases: Phases
     with_headers: bool
-    collects: bool
+    lanes: Collection[str]
 
     def __post_init__(self) -> None:
         self.records = self.work.read(self.spark, self.with_headers)
+        # None: not known yet
         self.volume = self._at_first_use(lambda: volume_of(self.records)) if self._counts_first else None
 
     @property
     def _counts_first(self) -> bool:
         """Whether the records are counted before they are reduced. Where changes are collected, the pass that reduces
         records counts them, too. A transform makes other numbers of rows, and an archive gets the records first."""
-        has_archive = any(p.takes == "records" and self.work.writes(p) for p in Catalog.of(self.work.pipeline).before)
-        return not self.collects or has_archive or self.work.pipeline.transform is not None
+        catalog = Catalog.of(self.work.pipeline)
+        has_archive = any(p.takes == "records" and self.work.writes(p) for p in catalog.participants)
+        return POINT not in self.lanes or has_archive or self.work.pipeline.transform is not None
 
     def _at_first_use(self, use: Callable[[], T]) -> T:
         """Uses the records for the first time, which reads them; then looks whether Kafka has held them to the end."""
@@ -100,28 +104,30 @@ class Content:
         Raises:
             QualityGate: a rule stops the whole batch; nothing that was decoded has landed then.
         """
+        is_collected = participant.name in self.lanes
         match participant.takes:
             case "records":
-                return self._of_records()
+                return self._of_records(is_collected)
             case "set aside":
-                return self._of_what_is_set_aside()
+                return self._of_what_is_set_aside(is_collected)
             case "changes" if participant.route is None:
                 return self._of_changes(self._reduced)
         self._reduced  # noqa: B018  the gate comes first
         mine = F.lit(True) if participant.takes == "all changes" else is_for(participant.route)
         assert isinstance(participant.spec, TableSpec)
         with self.phases.phase(participant.phase):
-            return self._of_changes(self._reduce(mine, participant.spec, with_content=True))
+            return self._of_changes(self._reduce(mine, participant.spec, is_collected, with_content=True))
 
-    def _of_records(self) -> Part:
+    def _of_records(self, is_collected: bool) -> Part:
         assert self.volume is not None, "it is counted first"
         read, batch = self.volume.records, self.work.batch
         ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
         rows = self.records.withColumn("topic_id", ids[F.col("topic")]).select("*", *self._own_batch)
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
-        return Part(KeptRows(lambda: rows), counts, digest_of("records", batch.fingerprint), is_empty=not read)
+        digest = digest_of("records", batch.fingerprint)
+        return Part(_kept(rows, is_collected and read > 0), counts, digest, is_empty=not read)
 
-    def _of_what_is_set_aside(self) -> Part:
+    def _of_what_is_set_aside(self, is_collected: bool) -> Part:
         found = self._reduced
         more = ["rules", *(["headers"] if "headers" in self._judged.columns else [])]
         rows = self._judged.where("reason IS NOT NULL").select(
@@ -129,7 +135,7 @@ class Content:
         )
         digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
         return Part(
-            KeptRows(lambda: rows),
+            _kept(rows, is_collected and found.counts.quarantined > 0),
             found.counts,
             digest,
             is_empty=not found.counts.quarantined,
@@ -179,7 +185,12 @@ class Content:
         """What the target gets. The suite has judged it, and the gate has let it through."""
         with self.phases.phase("decode"):
             try:
-                found = self._reduce_for_target() if self.volume else self._at_first_use(self._reduce_for_target)
+                if self.volume is None:
+                    found = self._at_first_use(self._reduce_for_target)
+                    assert found.changes.arrow is not None
+                    self.volume = Volume(found.counts.read, found.changes.arrow.nbytes)
+                else:
+                    found = self._reduce_for_target()
             except PySparkException:
                 self._verify_suite()
                 raise
@@ -190,12 +201,12 @@ class Content:
         return found
 
     def _reduce_for_target(self) -> Reduced:
-        return self._reduce(is_for(None), TableSpec.of_target(self.work.pipeline))
+        return self._reduce(is_for(None), TableSpec.of_target(self.work.pipeline), POINT in self.lanes)
 
-    def _reduce(self, mine: Column, spec: TableSpec, with_content: bool = False) -> Reduced:
+    def _reduce(self, mine: Column, spec: TableSpec, collects: bool, with_content: bool = False) -> Reduced:
         rows = folded(dispositions(self._judged, self.work.pipeline, mine), spec)
         return reduce_changes(
-            self._judged, rows, self.work.pipeline, self.volume, with_content=with_content, collects=self.collects
+            self._judged, rows, self.work.pipeline, self.volume, with_content=with_content, collects=collects
         )
 
     @cached_property
@@ -247,3 +258,8 @@ class Content:
             return Ceiling(None, None)  # the records that it sets aside were set aside before
         quality = self.work.pipeline.quality
         return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
+
+
+def _kept(rows: DataFrame, is_collected: bool) -> KeptRows:
+    """Rows that Spark computes from what it has kept, or that this process gets now."""
+    return KeptRows(lambda: rows, collected(rows) if is_collected else None)

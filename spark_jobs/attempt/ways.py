@@ -12,7 +12,6 @@ from include.lake.merge.landing import MarkerIsThereError, OvertakenError
 from include.lake.merge.unfit import UnfitError
 from include.lake.uri import LakeUri
 from include.participants.engines import Choice
-from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from spark_jobs.attempt.content import Part
 from spark_jobs.engine.facts import SayFact
@@ -57,7 +56,7 @@ class PartWrite:
         """The write, not yet done."""
         rows, table = self.part.rows, self.choice.table
         if way == "lane":
-            assert table is not None and rows.arrow is not None and isinstance(self.spec, TableSpec)
+            assert table is not None and rows.arrow is not None
             return lane_write(table, rows.arrow, self.spec, self.batch)
         frame = rows.hinted if way == "hinted" else rows.frame
         land = writer_of(self.spec).landing

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from include.lake.sql import spark_name
 
@@ -28,3 +29,24 @@ def comparable(schema: StructType, of: str = "") -> list[Column]:
         return F.to_json(F.struct(value)) if "map<" in type_ else value
 
     return [form(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """All rows of a frame, in this process.
+
+    PySpark 4.2 refuses a struct that is null where its schema says that the struct's fields never are: so the types say
+    that anything may be null.
+    """
+    columns = (F.col(spark_name(field.name)).cast(_nullable(field.dataType)) for field in frame.schema.fields)
+    return frame.select(*columns).toArrow()
+
+
+def _nullable(type_: DataType) -> DataType:
+    match type_:
+        case StructType():
+            return StructType([StructField(field.name, _nullable(field.dataType)) for field in type_.fields])
+        case ArrayType():
+            return ArrayType(_nullable(type_.elementType))
+        case MapType():
+            return MapType(_nullable(type_.keyType), _nullable(type_.valueType))
+    return type_

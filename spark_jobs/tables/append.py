@@ -68,8 +68,11 @@ def _is_within(batch: Batch, r: OffsetRange) -> str:
     )
 
 
-def _own(rows: DataFrame, spec: AppendSpec) -> DataFrame:
-    """The table's columns, and with `grows` all others that the rows bring."""
+def own_columns(names: Sequence[str], spec: AppendSpec) -> list[str]:
+    """The table's columns, and with `grows` all others that the rows bring. Args: names: of the rows' columns."""
     own = [column.name for column in spec.columns]
-    more = [name for name in rows.columns if name not in own] if spec.grows else []
-    return rows.select(*map(spark_name, (*own, *more)))
+    return [*own, *(name for name in names if name not in own)] if spec.grows else own
+
+
+def _own(rows: DataFrame, spec: AppendSpec) -> DataFrame:
+    return rows.select(*map(spark_name, own_columns(rows.columns, spec)))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
+from include.lake.delta_tables import damaged, first_line
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
@@ -42,11 +43,14 @@ def read_vector(table: LakeUri, vector: JsonMapping | None) -> BitMap64:
         vector: the descriptor; None: no row is gone.
 
     Raises:
-        UnfitError: it is damaged, or has a form that is not known here. OSError: its file is not readable.
+        UnfitError: it is damaged, or has a form that is not known here. TableDamaged: its file is not readable.
     """
     if not vector:
         return NO_ROWS
-    data = _inline(vector) if vector["storageType"] == "i" else _from_file(table, vector)
+    try:
+        data = _inline(vector) if vector["storageType"] == "i" else _from_file(table, vector)
+    except OSError as error:
+        raise damaged(table, first_line(error)) from error
     if data[: len(_MAGIC)] != _MAGIC:
         raise UnfitError("a deletion vector of another format")
     try:

@@ -7,27 +7,28 @@ from urllib.parse import urlsplit
 
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
+from include.protocol.json_data import JsonMapping
 
 _FEATURES = {
     *("appendOnly", "invariants", "deletionVectors", "clustering", "domainMetadata", "timestampNtz"),
     *("vacuumProtocolCheck", "variantType"),  # deltalake names the latter for every table
 }
+_WRITER_VERSIONS = {2, 7}  # "appendOnly" and "invariants" alone; what the list of features says
 _SWITCHES = {  # properties that demand more of every commit
-    "delta.appendOnly": "a table that may only be appended to",
     "delta.enableChangeDataFeed": "a change data feed",
     "delta.enableRowTracking": "row tracking",
     "delta.enableInCommitTimestamps": "in-commit timestamps",
 }
 
 
-def verify_fit(table: Snapshot) -> None:
-    """Raises UnfitError: it says what the table has."""
+def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
+    """Raises UnfitError: it says what the table has. Args: only_appends: no row that it has is to be replaced."""
     features = set(table.protocol.get("writerFeatures") or ())
     properties = table.metadata.get("configuration") or {}
-    if table.protocol.get("minWriterVersion") != 7 or "deletionVectors" not in features:
-        raise UnfitError("a table without deletion vectors")
-    if properties.get("delta.enableDeletionVectors") != "true":
-        raise UnfitError("deletion vectors that are switched off")
+    if not only_appends:
+        _verify_may_replace(features, properties)
+    if table.protocol.get("minWriterVersion") not in _WRITER_VERSIONS:
+        raise UnfitError(f"the writer version {table.protocol.get('minWriterVersion')}")
     if unknown := sorted(features - _FEATURES):
         raise UnfitError(f"the table feature{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}")
     for name, words in _SWITCHES.items():
@@ -49,3 +50,12 @@ def verify_fit(table: Snapshot) -> None:
     for path, _ in table.files:
         if path.startswith("/") or urlsplit(path).scheme:
             raise UnfitError("files under absolute paths")
+
+
+def _verify_may_replace(features: set[str], properties: JsonMapping) -> None:
+    if "deletionVectors" not in features:
+        raise UnfitError("a table without deletion vectors")
+    if properties.get("delta.enableDeletionVectors") != "true":
+        raise UnfitError("deletion vectors that are switched off")
+    if properties.get("delta.appendOnly") == "true":
+        raise UnfitError("a table that may only be appended to")

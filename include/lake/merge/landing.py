@@ -11,10 +11,11 @@ import time
 import uuid
 from dataclasses import dataclass
 
+from include.lake.merge.actions import Actions, Change
 from include.lake.merge.snapshot import Snapshot
-from include.lake.merge.upsert import Actions, Upsert, actions_of
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
+from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
 
 _TRIES_MAX = 20
@@ -37,8 +38,8 @@ class OvertakenError(Exception):
     """Other writers were faster every time, or the version that the commit had to succeed has a successor."""
 
 
-def land(table: Snapshot, upsert: Upsert, marker: Marker | None, metadata: str, succeeds: str | None = None) -> int:
-    """Merges the changes, and returns the version that it made.
+def land(table: Snapshot, change: Change, marker: Marker | None, metadata: str, succeeds: str | None = None) -> int:
+    """Commits the change, and returns the version that it made.
 
     Args:
         table: any version; it is brought up to the newest one. marker: lands with them, so that they land once; None:
@@ -56,24 +57,28 @@ def land(table: Snapshot, upsert: Upsert, marker: Marker | None, metadata: str, 
         stamp = log_store_of(table.uri).stamp(table.version)
         if succeeds is not None and succeeds != f"{table.version}@{stamp}":
             raise OvertakenError(f"version {table.version}, not {succeeds}")
-        if _committed(table, actions_of(table, upsert), marker, metadata, keys=upsert.keys, stamp=stamp):
+        try:
+            decided = change.over(table)
+        except TableDamaged:
+            if table.brought_up():  # what is missing may belong to files that another writer has replaced since
+                continue
+            raise
+        if _committed(table, decided, marker, metadata, stamp=stamp):
             return table.version + 1
         table.brought_up()
     raise OvertakenError(f"{_TRIES_MAX} times")
 
 
-def _committed(
-    table: Snapshot, work: Actions, marker: Marker | None, metadata: str, keys: tuple[str, ...], stamp: str | None
-) -> bool:
+def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: str, stamp: str | None) -> bool:
     """Commits as the version after this one. False if that version is another writer's."""
     now, mine = time.time_ns() // 1_000_000, str(uuid.uuid4())
     info = {
         "timestamp": now,
-        "operation": "MERGE",
-        "operationParameters": {"predicate": json.dumps([f"({key} = {key})" for key in keys])},
+        "operation": work.operation,
+        "operationParameters": work.parameters,
         "readVersion": table.version,
         "isolationLevel": "Serializable",
-        "isBlindAppend": False,
+        "isBlindAppend": work.is_blind,
         "operationMetrics": {name: str(value) for name, value in work.metrics.items()},
         "engineInfo": "lakemark",
         "txnId": mine,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from include.lake.delta_tables import damaged, first_line
 from include.lake.merge.deletion_vectors import read_vector
 from include.lake.merge.order import Flags, is_newer
 from include.lake.merge.snapshot import Snapshot
@@ -53,7 +54,8 @@ def found_rows(
         again: see `is_newer`.
 
     Raises:
-        UnfitError: a key has several rows, or a deletion vector is damaged. OSError: a file is not there.
+        UnfitError: a key has several rows, or a deletion vector is damaged. TableDamaged: a file is not there, or not
+            readable.
     """
     if not files or not keys.num_rows:
         return []
@@ -85,11 +87,14 @@ def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, order:
     with duckdb.connect(config={"threads": 2}) as database:
         database.execute("SET TimeZone = 'UTC'")
         database.register("s", wanted)
-        return database.sql(
-            f"SELECT t.filename AS name, t.file_row_number AS row, s.change AS change, t.{order} AS there "
-            f"FROM read_parquet($names, filename = true, file_row_number = true) t JOIN s ON {on}",
-            params={"names": names},
-        ).to_arrow_table()
+        try:
+            return database.sql(
+                f"SELECT t.filename AS name, t.file_row_number AS row, s.change AS change, t.{order} AS there "
+                f"FROM read_parquet($names, filename = true, file_row_number = true) t JOIN s ON {on}",
+                params={"names": names},
+            ).to_arrow_table()
+        except duckdb.IOException as error:
+            raise damaged(table.uri, first_line(error)) from error
 
 
 def _by_file(found: pa.Table) -> list[tuple[str, pa.Table]]:

@@ -1,33 +1,27 @@
-"""Merges changes into a table with one row per key: where a change is newer, its row takes the place of the old one.
-
-This decides and writes files. They belong to no version until a commit names them (`landing`).
-"""
+"""Merges changes into a table with one row per key: where a change is newer, its row takes the place of the old one."""
 
 from __future__ import annotations
 
-import io
 import json
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import Schema
 from pyroaring import BitMap64
 
+from include.lake.merge.actions import Actions
+from include.lake.merge.data_file import write_file
 from include.lake.merge.deletion_vectors import read_vector, write_vectors
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.positions import Found, candidates, found_rows
 from include.lake.merge.snapshot import Snapshot
-from include.lake.merge.statistics import loosened, statistics_of
-from include.lake.merge.unfit import UnfitError
+from include.lake.merge.statistics import loosened
 from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
 
@@ -49,78 +43,34 @@ class Upsert:
     order: str
     again: bool = False
 
-
-@dataclass(frozen=True)
-class Actions:
-    """What a commit has to say about files, and its figures, by the names that Spark's MERGE uses."""
-
-    actions: list[JsonObject]
-    metrics: Mapping[str, int]
-
-
-def actions_of(table: Snapshot, upsert: Upsert) -> Actions:
-    """Writes the files of an upsert over a version of a table. They belong to no version until a commit names them.
-
-    Raises:
-        UnfitError: Spark has to do it. OSError: the store refuses, or a file of the table is not there.
-    """
-    verify_fit(table)
-    rows = upsert.rows
-    orders = pc.struct_field(rows[upsert.lineage], upsert.order).combine_chunks()
-    keys = rows.select([*upsert.keys])
-    place = f'"{upsert.lineage}"."{upsert.order}"'
-    found = found_rows(table, candidates(table, keys), keys, orders=orders, order=place, again=upsert.again)
-    met, newer = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
-    for one in found:
-        met[one.changes] = True
-        newer[one.changes[one.newer]] = True
-    written = np.flatnonzero(newer | ~met)
-    now = time.time_ns() // 1_000_000
-    actions, size = _new_file(table, rows.take(pa.array(written)), now) if len(written) else ([], 0)
-    gone, figures = _vectors(table, found, now)
-    metrics = {
-        "numSourceRows": len(rows),
-        "numTargetRowsInserted": int((~met).sum()),
-        "numTargetRowsUpdated": int(newer.sum()),
-        "numTargetRowsDeleted": 0,
-        "numTargetRowsCopied": 0,
-        "numOutputRows": len(written),
-        "numTargetFilesAdded": len(actions),
-        "numTargetBytesAdded": size,
-        **figures,
-    }
-    return Actions([*actions, *gone], metrics)
-
-
-def _new_file(table: Snapshot, rows: pa.Table, now: int) -> tuple[list[JsonObject], int]:
-    """Writes the rows, and returns the file's `add` and its size in bytes."""
-    shaped = _shaped(rows, pa.schema(Schema.from_json(table.metadata["schemaString"]).to_arrow()))
-    name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-    content = io.BytesIO()
-    pq.write_table(shaped, content, compression="zstd", store_decimal_as_integer=True)
-    size = content.tell()
-    files_at(table.uri).create(table.uri / name, content.getvalue())
-    properties = table.metadata.get("configuration") or {}
-    add = {
-        "path": quote(name),
-        "partitionValues": {},
-        "size": size,
-        "modificationTime": now,
-        "dataChange": True,
-        "stats": statistics_of(shaped, properties),
-    }
-    return [{"add": add}], size
-
-
-def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in the table's columns and types."""
-    if unknown := sorted({*rows.column_names} - {*schema.names}):
-        raise UnfitError(f"columns that the table lacks: {', '.join(unknown)}")
-    columns = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    def over(self, table: Snapshot) -> Actions:
+        """See `Change`."""
+        verify_fit(table)
+        rows, place = self.rows, f'"{self.lineage}"."{self.order}"'
+        orders = pc.struct_field(rows[self.lineage], self.order).combine_chunks()
+        keys = rows.select([*self.keys])
+        found = found_rows(table, candidates(table, keys), keys, orders=orders, order=place, again=self.again)
+        met, newer = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
+        for one in found:
+            met[one.changes] = True
+            newer[one.changes[one.newer]] = True
+        written = np.flatnonzero(newer | ~met)
+        now = time.time_ns() // 1_000_000
+        added = [write_file(table, rows.take(pa.array(written)), now)] if len(written) else []
+        gone, figures = _vectors(table, found, now)
+        metrics = {
+            "numSourceRows": len(rows),
+            "numTargetRowsInserted": int((~met).sum()),
+            "numTargetRowsUpdated": int(newer.sum()),
+            "numTargetRowsDeleted": 0,
+            "numTargetRowsCopied": 0,
+            "numOutputRows": len(written),
+            "numTargetFilesAdded": len(added),
+            "numTargetBytesAdded": sum(file["size"] for file in added),
+            **figures,
+        }
+        predicate = json.dumps([f"({key} = {key})" for key in self.keys])
+        return Actions([*({"add": file} for file in added), *gone], "MERGE", {"predicate": predicate}, metrics)
 
 
 def _vectors(table: Snapshot, found: Sequence[Found], now: int) -> tuple[list[JsonObject], dict[str, int]]:

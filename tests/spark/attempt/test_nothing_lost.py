@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import spark_jobs.attempt.content
-import spark_jobs.changes.records
+import spark_jobs.attempt.work
 from include.protocol.errors import (
     CountsDisagree,
     OffsetsExpired,
     OutcomeUnknownError,
     TopicRecreated,
 )
+from include.settings import MergeEngine
 from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
@@ -28,21 +30,25 @@ def test_i7_a_pipeline_that_starts_at_the_latest_offset_misses_nothing_after(wor
     assert as_dict(world.rows(pipeline)) == newest_by_key(after)
 
 
-def test_i7_records_that_expire_during_the_read_stop_the_attempt(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", ["lane", "spark"])
+def test_i7_records_that_expire_during_the_read_stop_the_attempt(
+    world: World, monkeypatch: pytest.MonkeyPatch, engine: MergeEngine
+) -> None:
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic)
+    world.create_target(pipeline)
     world.produce(topic, changes(range(30), 1), 1)
     world.coordinator(pipeline).plan()
-    read = spark_jobs.changes.records.read_records
+    read = spark_jobs.attempt.work.read_records
 
     def retention_is_faster(*arguments: Any) -> Any:
         records = read(*arguments)
         world.delete_before(topic, 0, 7)
         return records
 
-    monkeypatch.setattr(spark_jobs.changes.records, "read_records", retention_is_faster)
+    monkeypatch.setattr(spark_jobs.attempt.work, "read_records", retention_is_faster)
     with pytest.raises(OffsetsExpired):
-        world.attempt(pipeline, 0)
+        world.attempt(pipeline, 0, settings=replace(world.settings, merge_engine=engine))
     assert world.rows(pipeline) == []
 
 

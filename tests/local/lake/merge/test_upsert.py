@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from include.lake.merge import landing
+from include.lake.merge.actions import Actions
 from include.lake.merge.landing import Marker, MarkerIsThereError, OvertakenError, land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
-from include.lake.merge.upsert import Actions, Upsert, actions_of
+from include.lake.merge.upsert import Upsert
 from include.lake.posix import PosixLogStore
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -135,14 +135,14 @@ def test_nothing_lands_over_a_version_that_was_not_seen(tmp_path: Path, monkeypa
     schema = make_table(str(uri), {"bigint": pa.int64()})
     faster = [upsert(a_row(schema, 1, seq), "bigint") for seq in (2, 3)]
 
-    def decided(table: Snapshot, mine: Upsert) -> Actions:
-        found = actions_of(table, mine)
+    def decided(mine: Upsert, table: Snapshot) -> Actions:
+        found = over(mine, table)
         if faster and mine is slow:
             land(Snapshot.of(uri), faster.pop(0), Marker(f"other {len(faster)}", 0), "{}")
         return found
 
-    slow = upsert(a_row(schema, 1, 1), "bigint")
-    monkeypatch.setattr(landing, "actions_of", decided)
+    slow, over = upsert(a_row(schema, 1, 1), "bigint"), Upsert.over
+    monkeypatch.setattr(Upsert, "over", decided)
     assert land(Snapshot.of(uri), slow, Marker("app", 1), "{}") == 3
     assert by_deltalake(str(uri), ["bigint"]) == {(1,): "3"}
     assert DeltaTable(str(uri)).transaction_version("app") == 1
@@ -200,8 +200,8 @@ def test_an_equal_order_counts_only_where_it_is_asked_for(tmp_path: Path) -> Non
     schema = make_table(str(uri), {"bigint": pa.int64()})
     land(Snapshot.of(uri), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}")
     table = Snapshot.of(uri)
-    assert actions_of(table, upsert(a_row(schema, 1, 1), "bigint", again=True)).metrics["numTargetRowsUpdated"] == 1
-    assert actions_of(table, upsert(a_row(schema, 1, 1), "bigint")).metrics["numTargetRowsUpdated"] == 0
+    assert upsert(a_row(schema, 1, 1), "bigint", again=True).over(table).metrics["numTargetRowsUpdated"] == 1
+    assert upsert(a_row(schema, 1, 1), "bigint").over(table).metrics["numTargetRowsUpdated"] == 0
 
 
 @pytest.mark.parametrize(
