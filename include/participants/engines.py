@@ -35,7 +35,7 @@ class Choice:
 
 def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, batch: Batch, uri: LakeUri) -> Choice:
     """The engine for a batch's part in a table. Raises TableDamaged: the table's log cannot be read."""
-    why = spark_only(setting, spec) or _of_batch(setting, spec, batch)
+    why = _why_spark(setting, spec, batch)
     if why is None and not log_store_of(uri).exists():
         why = "a table that is not there yet"
     if why is not None:
@@ -48,22 +48,9 @@ def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, batch: Batch, uri
     return Choice("lane", f"at most {batch.width:,} records", table)
 
 
-def spark_only(setting: MergeEngine, spec: TableSpec | AppendSpec) -> str | None:
-    """Why every batch goes into this table by Spark; None: it depends on the batch, and on what the table has."""
+def _why_spark(setting: MergeEngine, spec: TableSpec | AppendSpec, batch: Batch) -> str | None:
     if setting == "spark":
         return "LAKEMARK_MERGE_ENGINE says so"
-    if isinstance(spec, AppendSpec):
-        return None
-    if spec.kind == "scd2":
-        return "a table with history"
-    if spec.partial_columns:
-        return "changes that may leave columns out"
-    if spec.truncates:
-        return "truncates that are applied"
-    return None
-
-
-def _of_batch(setting: MergeEngine, spec: TableSpec | AppendSpec, batch: Batch) -> str | None:
     if spec.kind == "append" and batch.is_chunk:
         return "a chunk, which takes the place of records that may be there"
     if setting != "lane" and batch.width > RECORDS_MAX:

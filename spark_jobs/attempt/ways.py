@@ -56,8 +56,8 @@ class PartWrite:
         """The write, not yet done."""
         rows, table = self.part.rows, self.choice.table
         if way == "lane":
-            assert table is not None and rows.arrow is not None
-            return lane_write(table, rows.arrow, self.spec, self.batch)
+            assert table is not None, "the lane has looked at it"
+            return lane_write(self.spark, table, rows, self.spec, self.batch)
         frame = rows.hinted if way == "hinted" else rows.frame
         land = writer_of(self.spec).landing
         return land(self.spark, self.uri, frame, self.spec, batch=self.batch, prunes=self.prunes)

@@ -15,6 +15,7 @@ from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 
 CHANGES = "lakemark_changes"  # the view that a MERGE reads
+GONE = "_lakemark_gone"  # boolean: the row is deleted
 Spec = AppendSpec | TableSpec
 
 
@@ -112,6 +113,20 @@ class Kind(Protocol):
             lineage: the type of the table's lineage. again: the batch, if some of its changes may be there already.
             within: a condition on `target` that every match fulfils; None: no condition.
         """
+
+    def patched(
+        self, table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str, again: Batch | None
+    ) -> DataFrame:
+        """The rows that the MERGE of these changes would write.
+
+        Args:
+            table: the table's rows of the changes' keys. With truncates also the row without keys.
+
+        Columns: the table's (a column that is missing keeps its values) and GONE, whether the row is deleted.
+        """
+
+    def identity(self, spec: TableSpec) -> tuple[tuple[str, ...], ...]:
+        """The paths of columns and fields by which that MERGE finds the row that a written one takes the place of."""
 
     def applied(self, table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
         """The table as that MERGE would make it, as a frame with the table's columns.

@@ -1,22 +1,34 @@
-"""A write without Spark, for small batches: what `include.lake.merge` does, behind the contract of writes."""
+"""Writes without a statement of Spark, for small batches: `include.lake.merge`, behind the contract of writes.
+
+Where a row depends on more than its newest change (histories, columns left out, truncates), Spark computes
+the few rows that the batch meets, by the same code as in its own MERGE. The lane finds them, and commits.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from include.lake.merge.actions import Change
 from include.lake.merge.append import Append
 from include.lake.merge.landing import Marker, land
+from include.lake.merge.patch import Patch
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.upsert import Upsert
 from include.pipeline_file import LINEAGE
-from include.pipeline_file.table_spec import AppendSpec
+from include.pipeline_file.schema_change import struct_fields
+from include.pipeline_file.table_spec import AppendSpec, TableSpec
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
+from spark_jobs.changes.kept_rows import KeptRows
+from spark_jobs.engine.rows import collected
 from spark_jobs.tables.append import own_columns
 from spark_jobs.tables.contract import Spec
+from spark_jobs.tables.creating import columns_of
+from spark_jobs.tables.kinds import kind_of
+from spark_jobs.tables.lineage import lineage_fields
 
 
 @dataclass(frozen=True)
@@ -36,14 +48,39 @@ class LaneWrite:
         land(self.table, self.change, number, metadata.dumps(), succeeds=succeeds)
 
 
-def lane_write(table: Snapshot, rows: pa.Table, spec: Spec, batch: Batch) -> LaneWrite:
+def lane_write(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec, batch: Batch) -> LaneWrite:
     """Adds records (`append`), or merges changes where they are newer than the table's rows (I9). A chunk also replaces
     a row from the very same record (`merging`).
 
     Args:
-        rows: what the batch brings, as Spark's writers get it.
+        rows: what the batch brings, as Spark's writers get it, and in this process.
     """
+    assert rows.arrow is not None, "they are few"
     if isinstance(spec, AppendSpec):
-        return LaneWrite(table, Append(rows.select(own_columns(rows.column_names, spec))))
-    upsert = Upsert(rows, spec.keys, lineage=LINEAGE, order="change_order", again=batch.is_chunk)
-    return LaneWrite(table, upsert)
+        return LaneWrite(table, Append(rows.arrow.select(own_columns(rows.arrow.column_names, spec))))
+    lineage = columns_of(table.uri)[LINEAGE]
+    if _is_of_one_change(spec, lineage):
+        return LaneWrite(table, Upsert(rows.arrow, spec.keys, LINEAGE, order="change_order", again=batch.is_chunk))
+    return LaneWrite(table, _patch(spark, rows, spec, batch, lineage))
+
+
+def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:
+    """Whether each row is as its newest change alone says."""
+    has_own_fields = struct_fields(lineage).keys() != {field.name for field in lineage_fields(spec)}
+    return spec.kind == "scd1" and not spec.truncates and not spec.partial_columns and not has_own_fields
+
+
+def _patch(spark: SparkSession, rows: KeptRows, spec: TableSpec, batch: Batch, lineage: str) -> Patch:
+    assert rows.arrow is not None
+    keys, kind = rows.arrow.select([*spec.keys]), kind_of(spec)
+    if spec.truncates:  # the row without keys remembers the newest one
+        keys = pa.concat_tables([keys, pa.table({f.name: pa.nulls(1, f.type) for f in keys.schema})])
+    again = batch if batch.is_chunk else None
+
+    def compute(there: pa.Table) -> pa.Table:
+        table = spark.createDataFrame(there)
+        return collected(kind.patched(table, rows.frame, spec, lineage, again=again))
+
+    # As Spark's MERGEs count: that of a history gets the rows that `spliced` has found.
+    sources = len(rows.arrow) if spec.kind == "scd1" else None
+    return Patch(keys.group_by([*spec.keys]).aggregate([]), kind.identity(spec), compute, sources)

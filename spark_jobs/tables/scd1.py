@@ -26,7 +26,7 @@ from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, tallied
 from spark_jobs.formats.contract import ABSENT
-from spark_jobs.tables.contract import CHANGES, Merge
+from spark_jobs.tables.contract import CHANGES, GONE, Merge
 from spark_jobs.tables.lineage import knows, lineage_column, order_fields, order_type
 from spark_jobs.tables.truncates import with_truncates
 
@@ -145,19 +145,42 @@ def applied(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str)
     """
     if spec.truncates:
         changes = with_truncates(table, changes, spec, SET_AT)
-    on, is_taken, update, insert = _assignments(spec, lineage, again=False)
+    both, columns_of, _ = _merged(table, changes, spec, lineage, again=False)
+    return both.select(*columns_of)
+
+
+def patched(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str, again: Batch | None) -> DataFrame:
+    """The rows that the MERGE of these changes would write (see `contract.Kind`)."""
+    if spec.truncates:
+        changes = with_truncates(table, changes, spec, SET_AT)
+    both, columns_of, is_written = _merged(table, changes, spec, lineage, again=again is not None)
+    return both.where(is_written).select(*columns_of, F.lit(False).alias(GONE))
+
+
+def identity(spec: TableSpec) -> tuple[tuple[str, ...], ...]:
+    """A key has one row (see `contract.Kind`)."""
+    return tuple((key,) for key in spec.keys)
+
+
+def _merged(
+    table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str, again: bool
+) -> tuple[DataFrame, list[Expression], Expression]:
+    """Rows and changes side by side; the table's columns after the MERGE; and whether it writes the row."""
+    on, is_taken, update, insert = _assignments(spec, lineage, again)
     there = table.select("*", F.lit(True).alias(_IS_THERE)).alias("target")
     come = changes.select("*", F.lit(True).alias(_COMES)).alias("source")
     both = there.join(come, F.expr(on), "full_outer")
+    stays = F.col(f"source.{_COMES}").isNull()
+    is_new = F.col(f"target.{_IS_THERE}").isNull()
 
     def value(name: str, type_: DataType) -> Expression:
         own = f"target.{spark_name(name)}"
         kept, new = F.expr(update.get(name, own)).cast(type_), F.expr(insert.get(name, "null")).cast(type_)
-        found = F.when(F.col(f"source.{_COMES}").isNull(), F.col(own))
-        found = found.when(F.col(f"target.{_IS_THERE}").isNull(), new).when(F.expr(is_taken), kept)
+        found = F.when(stays, F.col(own)).when(is_new, new).when(F.expr(is_taken), kept)
         return found.otherwise(F.col(own)).alias(name)
 
-    return both.select(*(value(field.name, field.dataType) for field in table.schema.fields))
+    columns_of = [value(field.name, field.dataType) for field in table.schema.fields]
+    return both, columns_of, ~stays & (is_new | F.expr(is_taken))
 
 
 def _assignments(spec: TableSpec, lineage: str, again: bool) -> tuple[str, str, dict[str, str], dict[str, str]]:

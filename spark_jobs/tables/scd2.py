@@ -29,10 +29,10 @@ from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, VALID_AT, tallied
 from spark_jobs.formats.contract import ABSENT
-from spark_jobs.tables.contract import CHANGES, Merge
+from spark_jobs.tables.contract import CHANGES, GONE, Merge
 from spark_jobs.tables.lineage import knows, lineage_column, lineage_fields
 
-_OWN, _WAS, _BEGINS, _GONE = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins", "gone"))
+_OWN, _WAS, _BEGINS = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins"))
 _NEXT = f"{LINEAGE}_next"
 _WHOLE = f"{LINEAGE}_whole"
 _SHOWN = (VALID_FROM, VALID_TO, IS_CURRENT)
@@ -98,17 +98,17 @@ def spliced(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str,
     in_order = Window.partitionBy(*keys).orderBy(f"{LINEAGE}.change_order", _OWN)
     both = _one_of_two(old.unionByName(new), in_order, again)
     gone = F.lit(False) if again is None else ~F.col(_OWN) & _is_of(again)
-    whole = both.select("*", gone.alias(_GONE))
+    whole = both.select("*", gone.alias(GONE))
     late = _late(lineage)
-    seen = _with_periods(_with_images(whole.where(~F.col(_GONE)), spec, late, in_order), spec, in_order)
+    seen = _with_periods(_with_images(whole.where(~F.col(GONE)), spec, late, in_order), spec, in_order)
     compared = [column.name for column in spec.columns]
     now = F.struct(*_comparable(spec, compared), *_SHOWN, LINEAGE)
     before = F.struct(*_comparable(spec, compared, f"{_WAS}."), *(f"{_WAS}.{name}" for name in (*_SHOWN, LINEAGE)))
     differs = F.col(_WAS).isNull() | ~now.eqNullSafe(before)
-    written = seen.where(differs).select(*names, *_SHOWN, LINEAGE, F.lit(False).alias(_GONE))
+    written = seen.where(differs).select(*names, *_SHOWN, LINEAGE, F.lit(False).alias(GONE))
     if again is None:
         return written
-    return written.union(whole.where(_GONE).select(f"{_WAS}.*", _GONE))
+    return written.union(whole.where(GONE).select(f"{_WAS}.*", GONE))
 
 
 def _one_of_two(rows: DataFrame, in_order: WindowSpec, again: Batch | None) -> DataFrame:
@@ -122,7 +122,7 @@ def _one_of_two(rows: DataFrame, in_order: WindowSpec, again: Batch | None) -> D
     else:
         taken = F.col(_OWN) | after.isNull() | (after != order)
     columns = [name for name in rows.columns if name != _WAS]
-    return rows.select(*map(spark_name, columns), was.alias(_WAS), taken.alias(_GONE)).where(_GONE).drop(_GONE)
+    return rows.select(*map(spark_name, columns), was.alias(_WAS), taken.alias(GONE)).where(GONE).drop(GONE)
 
 
 def _is_of(batch: Batch) -> Expression:
@@ -208,13 +208,23 @@ def merge(
     return Merge(source, merge_statement(spark_table(uri), CHANGES, spec, within))
 
 
+def patched(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str, again: Batch | None) -> DataFrame:
+    """The rows that the MERGE of these changes would write (see `contract.Kind`)."""
+    return spliced(table, changes, spec, lineage, again=again)
+
+
+def identity(spec: TableSpec) -> tuple[tuple[str, ...], ...]:
+    """A key's rows differ in their orders (see `contract.Kind`)."""
+    return (*((key,) for key in spec.keys), (LINEAGE, "change_order"))
+
+
 def applied(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
     """The table as the MERGE of these changes would make it. Columns: the table's.
 
     Args:
         table: a version of the table. changes, lineage: as for `merge`.
     """
-    written = spliced(table, changes, spec, lineage, again=None).drop(_GONE)
+    written = spliced(table, changes, spec, lineage, again=None).drop(GONE)
     order = f"{LINEAGE}.change_order"
     known = written.select(*map(spark_name, spec.keys), F.col(order).alias(_NEXT))
     same = reduce(and_, (table[spark_name(key)].eqNullSafe(known[spark_name(key)]) for key in spec.keys))
@@ -234,7 +244,7 @@ def merge_statement(table: str, source: str, spec: TableSpec, within: str | None
     names = [spark_name(column.name) for column in columns(spec)]
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "
-        f"WHEN MATCHED AND source.{_GONE} THEN DELETE "
+        f"WHEN MATCHED AND source.{GONE} THEN DELETE "
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f'target.{name} = source.{name}' for name in names)} "
         f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f'source.{name}' for name in names)})"
     )

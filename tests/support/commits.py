@@ -7,22 +7,37 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from include.lake.merge.snapshot import Snapshot
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.commit_metadata import CommitMetadata
+from spark_jobs.changes.kept_rows import KeptRows
+from spark_jobs.engine.rows import collected
 from spark_jobs.tables.contract import Spec, Write
-from spark_jobs.tables.lane import LaneWrite
+from spark_jobs.tables.lane import LaneWrite, lane_write
 from spark_jobs.tables.spark_write import SparkWrite
 from spark_jobs.tables.writers import writer_of
 
 
 def land(
-    spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, metadata: CommitMetadata, prunes: bool = False
+    spark: SparkSession,
+    uri: LakeUri,
+    rows: DataFrame,
+    spec: Spec,
+    metadata: CommitMetadata,
+    prunes: bool = False,
+    by_lane: bool = False,
 ) -> None:
-    """Lands a batch's rows in a table, as an attempt does at its point."""
+    """Lands a batch's rows in a table, as an attempt does at its point. Args: by_lane: without a statement of Spark,
+    which must do."""
     writer = writer_of(spec)
     writer.ensure(spark, uri, spec)
-    write = writer.landing(spark, uri, rows, spec, metadata.batch, prunes)
+    if by_lane:
+        write: Write = lane_write(
+            spark, Snapshot.of(uri), KeptRows(lambda: rows, collected(rows)), spec, batch=metadata.batch
+        )
+    else:
+        write = writer.landing(spark, uri, rows, spec, metadata.batch, prunes)
     write.commit(metadata, metadata.batch.batch_id)
 
 

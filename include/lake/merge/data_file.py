@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import Schema
 
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import statistics_of
@@ -24,9 +23,9 @@ def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
         now: milliseconds since 1970.
 
     Raises:
-        UnfitError: the rows have columns that the table lacks. OSError: the store refuses.
+        UnfitError: the rows have columns that the table lacks, or of other types. OSError: the store refuses.
     """
-    shaped = _shaped(rows, pa.schema(Schema.from_json(table.metadata["schemaString"]).to_arrow()))
+    shaped = _shaped(rows, table.schema)
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
     content = io.BytesIO()
     pq.write_table(shaped, content, compression="zstd", store_decimal_as_integer=True)
@@ -45,8 +44,26 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in the table's columns and types."""
     if unknown := sorted({*rows.column_names} - {*schema.names}):
         raise UnfitError(f"columns that the table lacks: {', '.join(unknown)}")
-    columns = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
+    columns = []
+    for field in schema:
+        if field.name not in rows.column_names:
+            columns.append(pa.nulls(len(rows), field.type))
+            continue
+        if not _is_alike(rows.schema.field(field.name).type, field.type):
+            raise UnfitError(f"the column {field.name}, which has another type in the table")
+        columns.append(rows[field.name].cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types hold the same values. What they say of nulls, and the name of the time zone, does not count."""
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        names = [[field.name for field in type_] for type_ in (one, other)]
+        return names[0] == names[1] and all(_is_alike(a.type, b.type) for a, b in zip(one, other, strict=True))
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return _is_alike(one.value_type, other.value_type)
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return _is_alike(one.key_type, other.key_type) and _is_alike(one.item_type, other.item_type)
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
+        return (one.unit, one.tz is None) == (other.unit, other.tz is None)
+    return bool(one == other)

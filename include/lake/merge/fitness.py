@@ -41,6 +41,8 @@ def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
     if table.metadata.get("partitionColumns"):
         raise UnfitError("partitions")
     for column in json.loads(table.metadata["schemaString"])["fields"]:
+        if column["name"].lower() == "file_row_number":
+            raise UnfitError(f"the column {column['name']}, whose name DuckDB needs")
         if not column["nullable"]:
             raise UnfitError(f"the column {column['name']}, which is NOT NULL")
         if any(name.startswith("delta.") or "DEFAULT" in name for name in column["metadata"]):

@@ -15,98 +15,102 @@ import pyarrow.compute as pc
 
 from include.lake.delta_tables import damaged, first_line
 from include.lake.merge.deletion_vectors import read_vector
-from include.lake.merge.order import Flags, is_newer
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import bound
-from include.lake.merge.unfit import UnfitError
 from include.protocol.json_data import JsonObject
 
-Rows = npt.NDArray[np.int64]  # numbers of rows: in a data file, or of the changes
+Numbers = npt.NDArray[np.int64]
+_FILE, _ROW, _KEY = "_lakemark_file", "file_row_number", "_lakemark_key"
 
 
 @dataclass(frozen=True)
-class Found:
-    """Rows of one data file that changes meet, and that are not gone."""
+class Met:
+    """The rows that keys meet, and that are not gone: place by place.
 
-    file: JsonObject  # its `add`
-    rows: Rows
-    changes: Rows  # which change meets each of them
-    newer: Flags  # whether that change comes after the row
+    Args:
+        files: the `add` of each file that holds any. file: the file of each row, by its place in `files`. row: its
+            number in that file. key: the key that meets it, by its place. values: what was asked for of it.
+    """
+
+    files: list[JsonObject]
+    file: Numbers
+    row: Numbers
+    key: Numbers
+    values: pa.Table
+
+    def only(self, these: npt.NDArray[np.bool_]) -> Met:
+        """Some of the rows."""
+        kept = self.values.filter(pa.array(these))
+        return Met(self.files, self.file[these], self.row[these], self.key[these], kept)
 
 
-def candidates(table: Snapshot, keys: pa.Table) -> list[JsonObject]:
-    """The files whose statistics do not exclude every key. Args: keys: the key columns of the changes."""
-    found = [*table.files.values()]
-    for name in keys.column_names:
-        values = _sorted(keys[name])
-        if values is not None:
-            found = [file for file in found if _may_hold(file, name, keys[name].type, values)]
-    return found
-
-
-def found_rows(
-    table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, orders: pa.StructArray, order: str, again: bool
-) -> list[Found]:
+def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
     """The rows of these keys.
 
     Args:
-        files: see `candidates`. keys, orders: of the changes, place by place. order: the path of a row's order.
-        again: see `is_newer`.
+        keys: distinct ones; a null is a key, too. values: for each column that is wanted, its SQL over a row `t`.
 
     Raises:
-        UnfitError: a key has several rows, or a deletion vector is damaged. TableDamaged: a file is not there, or not
-            readable.
+        UnfitError: a deletion vector is damaged. TableDamaged: a file is not there, or not readable.
     """
+    files = candidates(table, keys)
     if not files or not keys.num_rows:
-        return []
-    found = _joined(table, files, keys, order)
-    names = {str(table.uri.resolve(file["path"])): file for file in files}
-    by_file: list[Found] = []
-    for name, part in _by_file(found):
-        file = names[name]
-        rows, changes = (part[column].to_numpy() for column in ("row", "change"))
-        gone = read_vector(table.uri, file.get("deletionVector"))
-        kept = np.fromiter((int(row) not in gone for row in rows), dtype=bool, count=len(rows))
-        if not kept.any():
-            continue
-        rows, changes, there = rows[kept], changes[kept], _struct(part["there"]).filter(pa.array(kept))
-        newer = is_newer(orders.take(pa.array(changes)), there, again)
-        by_file.append(Found(file, rows, changes, newer))
-    met = np.concatenate([one.changes for one in by_file]) if by_file else np.empty(0, dtype=np.int64)
-    if len(np.unique(met)) != len(met):
-        raise UnfitError("a key that has several rows")
-    return by_file
+        nothing = np.empty(0, dtype=np.int64)
+        return Met([], nothing, nothing, nothing, pa.table({}))
+    found = _joined(table, files, keys, values)
+    names = pc.dictionary_encode(found[_FILE].combine_chunks())
+    by_name = {str(table.uri.resolve(file["path"])): file for file in files}
+    met = Met(
+        [by_name[name] for name in names.dictionary.to_pylist()],
+        file=names.indices.to_numpy().astype(np.int64),
+        row=found[_ROW].to_numpy(),
+        key=found[_KEY].to_numpy(),
+        values=found.select([*values]),
+    )
+    return met.only(_are_there(table, met))
 
 
-def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, order: str) -> pa.Table:
-    """Every row of the keys, gone or not. Columns: name (of the file), row, change, there (the row's order)."""
+def candidates(table: Snapshot, keys: pa.Table) -> list[JsonObject]:
+    """The files whose statistics do not exclude every key."""
+    found = [*table.files.values()]
+    for name in keys.column_names:
+        values = _sorted(keys[name].drop_null())
+        if values is not None:
+            has_null = keys[name].null_count > 0
+            found = [file for file in found if _may_hold(file, name, keys[name].type, values, has_null=has_null)]
+    return found
+
+
+def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values: Mapping[str, str]) -> pa.Table:
+    """Every row of the keys, gone or not. Columns: _FILE, _ROW, _KEY and the values."""
     names = [str(table.uri.resolve(file["path"])) for file in files]
     own = {f"k{n}": keys[name] for n, name in enumerate(keys.column_names)}
-    wanted = pa.table({**own, "change": pa.array(np.arange(keys.num_rows, dtype=np.int64))})
-    on = " AND ".join(f"t.{_quoted(name)} = s.k{n}" for n, name in enumerate(keys.column_names))
+    wanted = pa.table({**own, "place": pa.array(np.arange(keys.num_rows, dtype=np.int64))})
+    # An equal sign is faster, and enough where no key is null.
+    same = {name: "IS NOT DISTINCT FROM" if keys[name].null_count else "=" for name in keys.column_names}
+    on = " AND ".join(f"t.{quoted(name)} {same[name]} s.k{n}" for n, name in enumerate(keys.column_names))
+    asked = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in values.items())
     with duckdb.connect(config={"threads": 2}) as database:
         database.execute("SET TimeZone = 'UTC'")
         database.register("s", wanted)
         try:
             return database.sql(
-                f"SELECT t.filename AS name, t.file_row_number AS row, s.change AS change, t.{order} AS there "
-                f"FROM read_parquet($names, filename = true, file_row_number = true) t JOIN s ON {on}",
+                f"SELECT t.{_FILE}, t.{_ROW}, s.place AS {_KEY}, {asked} FROM read_parquet($names, "
+                f"filename = '{_FILE}', file_row_number = true, union_by_name = true) t JOIN s ON {on}",
                 params={"names": names},
             ).to_arrow_table()
         except duckdb.IOException as error:
             raise damaged(table.uri, first_line(error)) from error
 
 
-def _by_file(found: pa.Table) -> list[tuple[str, pa.Table]]:
-    names = pc.dictionary_encode(found["name"].combine_chunks()) if found.num_rows else None
-    if names is None:
-        return []
-    places = names.indices.to_numpy()
-    return [(name, found.filter(pa.array(places == n))) for n, name in enumerate(names.dictionary.to_pylist())]
-
-
-def _struct(values: pa.ChunkedArray) -> pa.StructArray:
-    return values.combine_chunks()
+def _are_there(table: Snapshot, met: Met) -> npt.NDArray[np.bool_]:
+    """Which of the rows are not gone."""
+    there = np.ones(len(met.row), dtype=bool)
+    for place, file in enumerate(met.files):
+        if vector := file.get("deletionVector"):
+            gone, mine = read_vector(table.uri, vector), np.flatnonzero(met.file == place)
+            there[mine] = [int(row) not in gone for row in met.row[mine]]
+    return there
 
 
 def _sorted(values: pa.ChunkedArray) -> npt.NDArray[Any] | None:
@@ -121,8 +125,10 @@ def _sorted(values: pa.ChunkedArray) -> npt.NDArray[Any] | None:
     return None
 
 
-def _may_hold(file: JsonObject, name: str, type_: pa.DataType, values: npt.NDArray[Any]) -> bool:
+def _may_hold(file: JsonObject, name: str, type_: pa.DataType, values: npt.NDArray[Any], has_null: bool) -> bool:
     told: Mapping[str, Any] = json.loads(file["stats"]) if file.get("stats") else {}
+    if has_null and (told.get("nullCount") or {}).get(name) != 0:
+        return True
     low = bound((told.get("minValues") or {}).get(name), type_, is_upper=False)
     high = bound((told.get("maxValues") or {}).get(name), type_, is_upper=True)
     if low is None or high is None:
@@ -130,5 +136,6 @@ def _may_hold(file: JsonObject, name: str, type_: pa.DataType, values: npt.NDArr
     return bool(np.searchsorted(values, low, "left") < np.searchsorted(values, high, "right"))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name, as SQL has it."""
     return '"' + name.replace('"', '""') + '"'

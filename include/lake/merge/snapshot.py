@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
+import pyarrow as pa
+from deltalake import Schema
+
 from include.lake.delta_tables import damaged, first_line
 from include.lake.log_store import checkpoint_file, commit_file
 from include.lake.merge.deletion_vectors import vector_id
@@ -57,6 +60,15 @@ class Snapshot:
         if not found.protocol or not found.metadata:
             raise UnfitError("a log that does not begin")
         return found
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns, as Arrow has them."""
+        return pa.schema(Schema.from_json(self.metadata["schemaString"]).to_arrow())
+
+    @property
+    def column_names(self) -> list[str]:
+        return [column["name"] for column in json.loads(self.metadata["schemaString"])["fields"]]
 
     def brought_up(self) -> bool:
         """Reads the commits since this version. Returns whether there were any. Raises as `of`."""

@@ -7,6 +7,7 @@ Hundreds of streams at once: each is a case of its own, with keys and partitions
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -45,6 +46,7 @@ class Replica:
     spark: SparkSession
     pipeline: Pipeline
     folder: Path
+    lane: Iterator[bool]  # for each landing in turn: whether the lane does it
     landed: int = 0
     read_again: int = 0
     stale: int = field(default=0)
@@ -86,13 +88,13 @@ class Replica:
             all_ = self._kept(judged, spec, F.lit(True))
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
             if of_stray is None:
-                land(self.spark, LakeUri(self.history), all_, spec, of_history, prunes=True)
+                land(self.spark, LakeUri(self.history), all_, spec, of_history, True, by_lane=next(self.lane))
             else:
                 left = self._kept(of_stray, spec, F.lit(True))
                 land_over(left, self.spark, LakeUri(self.history), all_, spec, of_history)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
         if of_stray is None:
-            land(self.spark, LakeUri(self.table), given, self.spec, metadata, prunes=True)
+            land(self.spark, LakeUri(self.table), given, self.spec, metadata, True, by_lane=next(self.lane))
             self.stale += self._stale(batch)
         else:
             left = self._kept(of_stray, self.spec)
@@ -119,6 +121,18 @@ class Replica:
         return counts_of(landed, str(batch)).stale
 
 
+ENGINES = [
+    "lane and Spark in turns",
+    pytest.param("lane", marks=pytest.mark.slow),
+    pytest.param("Spark", marks=pytest.mark.slow),
+]
+
+
+def lanes(engine: str) -> Iterator[bool]:
+    chance = Random(engine)
+    return iter(lambda: {"lane": True, "Spark": False}.get(engine, chance.random() < 0.5), None)
+
+
 ALL = Semantics(("seq",), patches=True, moves=True, track=("name",))
 CASES = [
     pytest.param(ALL, 30, 2, id="everything"),
@@ -136,11 +150,13 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("semantics", "cases", "batches"), CASES)
 def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
-    world: World, tmp_path: Path, semantics: Semantics, cases: int, batches: int
+    world: World, tmp_path: Path, semantics: Semantics, cases: int, batches: int, engine: str
 ) -> None:
     chance = Random(f"{semantics} {cases}")
+    lane = lanes(engine)
     streams = [stream(case, chance, semantics) for case in range(cases)]
     steps: list[list[Change]] = [[] for _ in range(batches)]
     for changes in streams:  # cut at random; a partition's records stay in order
@@ -149,7 +165,7 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
             steps[n] += changes[start:end]
     with world.session() as spark:
         fit(spark, records=0, rows=0)
-        replica, seen, aside = Replica(spark, semantics.pipeline(), tmp_path), list[Change](), list[Change]()
+        replica, seen, aside = Replica(spark, semantics.pipeline(), tmp_path, lane), list[Change](), list[Change]()
         for step in steps:
             quarantined = {id(change) for change in step if chance.random() < 0.1}
             live = [change for change in step if id(change) not in quarantined]
@@ -180,22 +196,22 @@ def test_i9_a_column_that_is_declared_later_is_right_once_all_is_read_again(
     world: World, tmp_path: Path, patches: bool
 ) -> None:
     semantics = Semantics(("seq",), patches=patches, track=())
-    chance = Random(f"later {patches}")
+    chance, lane = Random(f"later {patches}"), lanes("lane and Spark in turns")
     streams = [stream(case, chance, semantics) for case in range(40)]
     before = [change for changes in streams for change in changes[: len(changes) // 2]]
     since = [change for changes in streams for change in changes[len(changes) // 2 :]]
     with world.session() as spark:
         fit(spark, records=0, rows=0)
-        replica = Replica(spark, semantics.pipeline(note=""), tmp_path)
+        replica = Replica(spark, semantics.pipeline(note=""), tmp_path, lane)
         replica.merge(before)
-        replica = Replica(spark, semantics.pipeline(), tmp_path, replica.landed)
+        replica = Replica(spark, semantics.pipeline(), tmp_path, lane, replica.landed)
         replica.merge(since)
         first = {change.case for change in before if chance.random() < 0.1}
         # An older change that holds the column may be read again before the newer one that does not, or does.
         for again in (lambda change: change.case in first, lambda change: change.case not in first):
             replica.merge([change for change in before if again(change)], again=True)
         newer = semantics.pipeline(note="")
-        replica = Replica(spark, newer, tmp_path, replica.landed, replica.read_again)
+        replica = Replica(spark, newer, tmp_path, lane, replica.landed, replica.read_again)
         replica.merge(since, again=True)  # by an attempt that does not know the column: it stays as it is
     everything = [*before, *since]
     found = rows_of(replica.table)

@@ -1,0 +1,99 @@
+"""Replaces the rows of some keys by what others compute from them: for tables whose rows depend on several changes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from include.lake.merge.actions import Actions
+from include.lake.merge.data_file import write_file
+from include.lake.merge.fitness import verify_fit
+from include.lake.merge.positions import met_rows, quoted
+from include.lake.merge.replacing import taken_out, with_old_values
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
+
+GONE = "_lakemark_gone"  # of a computed row: the row that the table has is deleted
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What becomes of the rows of some keys.
+
+    Args:
+        keys: distinct ones; a null is a key, too. compute: gets the table's rows of these keys, and returns the rows to
+            write, with GONE. A column that they lack keeps its values. identity: paths of columns and fields that tell
+            rows apart: a computed row takes the place of the row that has the same. sources: how many rows it is
+            computed from; None: as many as there are then.
+    """
+
+    keys: pa.Table
+    identity: tuple[tuple[str, ...], ...]
+    compute: Callable[[pa.Table], pa.Table]
+    sources: int | None = None
+
+    def over(self, table: Snapshot) -> Actions:
+        """See `Change`."""
+        verify_fit(table)
+        met = met_rows(table, self.keys, {name: f"t.{quoted(name)}" for name in table.column_names})
+        there = met.values.cast(table.schema) if len(met.key) else table.schema.empty_table()
+        computed = self.compute(there)
+        old = self._places(computed, there)
+        is_gone = np.asarray(pc.fill_null(computed[GONE], False).to_numpy(), dtype=bool)
+        rows, others = (
+            computed.drop_columns(GONE),
+            [name for name in there.column_names if name not in computed.schema.names],
+        )
+        written = np.flatnonzero(~is_gone)
+        rows = with_old_values(rows.take(pa.array(written)), there.select(others), old[written])
+        taken = np.zeros(len(there), dtype=bool)
+        taken[old[old >= 0]] = True
+        now = time.time_ns() // 1_000_000
+        added = [write_file(table, rows, now)] if len(written) else []
+        gone, figures = taken_out(table, met.only(taken), now)
+        metrics = {
+            "numSourceRows": len(computed) if self.sources is None else self.sources,
+            "numTargetRowsInserted": int((~is_gone & (old < 0)).sum()),
+            "numTargetRowsUpdated": int((~is_gone & (old >= 0)).sum()),
+            "numTargetRowsDeleted": int((is_gone & (old >= 0)).sum()),
+            "numTargetRowsCopied": 0,
+            "numOutputRows": len(written),
+            "numTargetFilesAdded": len(added),
+            "numTargetBytesAdded": sum(file["size"] for file in added),
+            **figures,
+        }
+        predicate = json.dumps([".".join(path) for path in self.identity])
+        return Actions([*({"add": file} for file in added), *gone], "MERGE", {"predicate": predicate}, metrics)
+
+    def _places(self, computed: pa.Table, there: pa.Table) -> npt.NDArray[np.int64]:
+        """For each computed row, the place of the row that it takes the place of; -1: there is none."""
+        places = np.full(len(computed), -1, dtype=np.int64)
+        if not len(computed) or not len(there):
+            return places
+        same = " AND ".join(f"a.i{n} IS NOT DISTINCT FROM b.i{n}" for n in range(len(self.identity)))
+        with duckdb.connect(config={"threads": 2}) as database:
+            database.execute("SET TimeZone = 'UTC'")
+            database.register("a", self._identities(computed))
+            database.register("b", self._identities(there))
+            found = database.sql(f"SELECT a.place AS new, b.place AS old FROM a JOIN b ON {same}").to_arrow_table()
+        new, old = found["new"].to_numpy(), found["old"].to_numpy()
+        if len(np.unique(new)) != len(new) or len(np.unique(old)) != len(old):
+            raise UnfitError("a key that has several rows")
+        places[new] = old
+        return places
+
+    def _identities(self, rows: pa.Table) -> pa.Table:
+        def value(path: tuple[str, ...]) -> pa.ChunkedArray:
+            name, *fields = path
+            return pc.struct_field(rows[name], fields) if fields else rows[name]
+
+        own = {f"i{n}": value(path) for n, path in enumerate(self.identity)}
+        return pa.table({**own, "place": pa.array(np.arange(len(rows), dtype=np.int64))})

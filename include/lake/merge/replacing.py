@@ -1,0 +1,79 @@
+"""Takes rows out of data files, by deletion vectors; and takes over what a new row does not say from the old one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from include.lake.merge.deletion_vectors import read_vector, write_vectors
+from include.lake.merge.positions import Met
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.statistics import loosened
+from include.lake.stores import files_at
+from include.protocol.json_data import JsonObject
+
+_KEPT_IN_REMOVE = ("partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "stats")
+
+
+def taken_out(table: Snapshot, met: Met, now: int) -> tuple[list[JsonObject], dict[str, int]]:
+    """Writes one file of deletion vectors, in which these rows are gone, too. Returns the actions for the files that
+    hold them, and figures by the names that Spark uses.
+
+    Args:
+        now: milliseconds since 1970.
+    """
+    actions: list[JsonObject] = []
+    marked: list[tuple[JsonObject, BitMap64]] = []
+    for place, file in enumerate(met.files):
+        rows = met.row[met.file == place]
+        if not len(rows):
+            continue
+        gone = read_vector(table.uri, file.get("deletionVector")) | BitMap64(rows.astype(np.uint64))
+        actions.append({"remove": _removed(file, now)})
+        if len(gone) < _rows_in(table, file):
+            marked.append((file, gone))
+    vectors, size = write_vectors(table.uri, [gone for _, gone in marked]) if marked else ([], 0)
+    for (file, _), vector in zip(marked, vectors, strict=True):
+        stats = loosened(file["stats"]) if file.get("stats") else None
+        add = {**file, "dataChange": True, "deletionVector": vector, **({"stats": stats} if stats else {})}
+        actions.append({"add": add})
+    had = sum("deletionVector" in file for file, _ in marked)
+    return actions, {
+        "numTargetFilesRemoved": len(actions) - 2 * len(marked),
+        "numTargetDeletionVectorsAdded": len(marked) - had,
+        "numTargetDeletionVectorsUpdated": had,
+        "numTargetDeletionVectorsRemoved": 0,
+        "numTargetBytesOfDeletionVectors": size,
+    }
+
+
+def with_old_values(rows: pa.Table, old: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
+    """Adds the columns of old rows to the new rows that take their places.
+
+    Args:
+        old: the columns that the rows lack. place: for each row, the place of its old one; -1: it has none, and null.
+    """
+    taken = pa.array(place, mask=place < 0)
+    for name in old.column_names:
+        rows = rows.append_column(name, old[name].take(taken))
+    return rows
+
+
+def _removed(file: JsonObject, now: int) -> JsonObject:
+    kept = {name: file[name] for name in _KEPT_IN_REMOVE if name in file}
+    return {"path": file["path"], "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True, **kept}
+
+
+def _rows_in(table: Snapshot, file: JsonObject) -> int:
+    """How many rows the file has, gone or not."""
+    told: Any = json.loads(file["stats"]).get("numRecords") if file.get("stats") else None
+    if told is not None:
+        return int(told)
+    with files_at(table.uri).open(table.uri.resolve(file["path"])) as content:
+        return int(pq.read_metadata(content).num_rows)
