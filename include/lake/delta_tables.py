@@ -22,7 +22,7 @@ from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
 _APPEND_TRIES = 5
-_CHECKPOINT_EVERY = 10  # versions; as Delta's own
+CHECKPOINT_EVERY = 10  # versions; as Delta's own
 _COMPACTED_BYTES = 1 << 20  # files of this size stay as they are, so later compactions and readers skip them
 OpenedTable = DeltaTable  # a table as of one version
 Row = dict[str, Any]  # a row of a query; only the query's author knows its columns and their types
@@ -211,7 +211,7 @@ def commit_marker(table: OpenedTable, app_id: str, number: int, metadata: str, s
     """
     if not commit_markers(table, {app_id: number}, metadata, operation="LAKEMARK MARKER", stamp=stamp):
         return False
-    if (table.version() + 1) % _CHECKPOINT_EVERY == 0:
+    if (table.version() + 1) % CHECKPOINT_EVERY == 0:
         with suppress(DeltaError, OSError):  # a later commit makes one
             after = open_table(uri_of(table))
             assert after is not None, "it was there a moment ago"

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from include.fault_points import fault_point
 from include.lake.delta_tables import rows_at_most
 from include.lake.ledger import Ledger
+from include.lake.merge.upkeep import keep_quick
 from include.lake.table_log import TableLog, landed_and_marker
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
@@ -173,6 +174,10 @@ class Attempt:
             with phases.phase(catalog.point.phase, commits=True):
                 landing.point(catalog.point, point, positions, work.target in large)
             fault_point("attempt.landed")
+            with phases.phase("upkeep"):
+                for participant in (*before, catalog.point):
+                    if (table := choices[participant.name].table) is not None:
+                        keep_quick(table, participant.spec.cluster_by)
         return point.counts
 
     def _choice(self, work: Work, participant: Participant) -> Choice:

@@ -38,13 +38,15 @@ class OvertakenError(Exception):
     """Other writers were faster every time, or the version that the commit had to succeed has a successor."""
 
 
-def land(table: Snapshot, change: Change, marker: Marker | None, metadata: str, succeeds: str | None = None) -> int:
-    """Commits the change, and returns the version that it made.
+def land(
+    table: Snapshot, change: Change, marker: Marker | None, metadata: str | None, succeeds: str | None = None
+) -> int:
+    """Commits the change, and returns the version that it made. A change that has nothing to say makes none.
 
     Args:
         table: any version; it is brought up to the newest one. marker: lands with them, so that they land once; None:
-            they may land again. metadata: the commit's `userMetadata`. succeeds: the version that the commit must
-            follow, and its stamp (`TableLog.succession`); None: the newest one, whichever that is.
+            they may land again. metadata: the commit's `userMetadata`; None: it has none. succeeds: the version that
+            the commit must follow, and its stamp (`TableLog.succession`); None: the newest one, whichever that is.
 
     Raises:
         MarkerIsThereError, OvertakenError: nothing has landed. UnfitError: Spark has to do it. TableDamaged: see
@@ -63,13 +65,15 @@ def land(table: Snapshot, change: Change, marker: Marker | None, metadata: str, 
             if table.brought_up():  # what is missing may belong to files that another writer has replaced since
                 continue
             raise
+        if not decided.actions and marker is None:
+            return table.version  # nothing to say
         if _committed(table, decided, marker, metadata, stamp=stamp):
             return table.version + 1
         table.brought_up()
     raise OvertakenError(f"{_TRIES_MAX} times")
 
 
-def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: str, stamp: str | None) -> bool:
+def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: str | None, stamp: str | None) -> bool:
     """Commits as the version after this one. False if that version is another writer's."""
     now, mine = time.time_ns() // 1_000_000, str(uuid.uuid4())
     info = {
@@ -82,7 +86,7 @@ def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: 
         "operationMetrics": {name: str(value) for name, value in work.metrics.items()},
         "engineInfo": "lakemark",
         "txnId": mine,
-        "userMetadata": metadata,
+        **({} if metadata is None else {"userMetadata": metadata}),
     }
     said: list[JsonObject] = [{"commitInfo": info}]
     if marker is not None:

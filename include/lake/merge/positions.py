@@ -20,7 +20,7 @@ from include.lake.merge.statistics import bound
 from include.protocol.json_data import JsonObject
 
 Numbers = npt.NDArray[np.int64]
-_FILE, _ROW, _KEY = "_lakemark_file", "file_row_number", "_lakemark_key"
+FILE, ROW, _KEY = "_lakemark_file", "file_row_number", "_lakemark_key"
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
         nothing = np.empty(0, dtype=np.int64)
         return Met([], nothing, nothing, nothing, pa.table({}))
     found = _joined(table, files, keys, values)
-    names = pc.dictionary_encode(found[_FILE].combine_chunks())
+    names = pc.dictionary_encode(found[FILE].combine_chunks())
     by_name = {str(table.uri.resolve(file["path"])): file for file in files}
     met = Met(
         [by_name[name] for name in names.dictionary.to_pylist()],
         file=names.indices.to_numpy().astype(np.int64),
-        row=found[_ROW].to_numpy(),
+        row=found[ROW].to_numpy(),
         key=found[_KEY].to_numpy(),
         values=found.select([*values]),
     )
@@ -82,7 +82,7 @@ def candidates(table: Snapshot, keys: pa.Table) -> list[JsonObject]:
 
 
 def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values: Mapping[str, str]) -> pa.Table:
-    """Every row of the keys, gone or not. Columns: _FILE, _ROW, _KEY and the values."""
+    """Every row of the keys, gone or not. Columns: FILE, ROW, _KEY and the values."""
     names = [str(table.uri.resolve(file["path"])) for file in files]
     own = {f"k{n}": keys[name] for n, name in enumerate(keys.column_names)}
     wanted = pa.table({**own, "place": pa.array(np.arange(keys.num_rows, dtype=np.int64))})
@@ -95,8 +95,8 @@ def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values
         database.register("s", wanted)
         try:
             return database.sql(
-                f"SELECT t.{_FILE}, t.{_ROW}, s.place AS {_KEY}, {asked} FROM read_parquet($names, "
-                f"filename = '{_FILE}', file_row_number = true, union_by_name = true) t JOIN s ON {on}",
+                f"SELECT t.{FILE}, t.{ROW}, s.place AS {_KEY}, {asked} FROM read_parquet($names, "
+                f"filename = '{FILE}', file_row_number = true, union_by_name = true) t JOIN s ON {on}",
                 params={"names": names},
             ).to_arrow_table()
         except duckdb.IOException as error:

@@ -35,7 +35,7 @@ def taken_out(table: Snapshot, met: Met, now: int) -> tuple[list[JsonObject], di
         if not len(rows):
             continue
         gone = read_vector(table.uri, file.get("deletionVector")) | BitMap64(rows.astype(np.uint64))
-        actions.append({"remove": _removed(file, now)})
+        actions.append({"remove": removed(file, now)})
         if len(gone) < _rows_in(table, file):
             marked.append((file, gone))
     vectors, size = write_vectors(table.uri, [gone for _, gone in marked]) if marked else ([], 0)
@@ -53,6 +53,12 @@ def taken_out(table: Snapshot, met: Met, now: int) -> tuple[list[JsonObject], di
     }
 
 
+def removed(file: JsonObject, now: int) -> JsonObject:
+    """The `remove` of a file. Args: file: its `add`. now: milliseconds since 1970."""
+    kept = {name: file[name] for name in _KEPT_IN_REMOVE if name in file}
+    return {"path": file["path"], "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True, **kept}
+
+
 def with_old_values(rows: pa.Table, old: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
     """Adds the columns of old rows to the new rows that take their places.
 
@@ -63,11 +69,6 @@ def with_old_values(rows: pa.Table, old: pa.Table, place: npt.NDArray[np.int64])
     for name in old.column_names:
         rows = rows.append_column(name, old[name].take(taken))
     return rows
-
-
-def _removed(file: JsonObject, now: int) -> JsonObject:
-    kept = {name: file[name] for name in _KEPT_IN_REMOVE if name in file}
-    return {"path": file["path"], "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True, **kept}
 
 
 def _rows_in(table: Snapshot, file: JsonObject) -> int:

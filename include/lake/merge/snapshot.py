@@ -38,6 +38,7 @@ class Snapshot:
 
     uri: LakeUri
     version: int
+    checkpoint: int | None = None  # the version of the checkpoint that it began with
     protocol: JsonObject = field(default_factory=dict)
     metadata: JsonObject = field(default_factory=dict)
     files: dict[FileKey, JsonObject] = field(default_factory=dict)  # their `add` actions
@@ -52,7 +53,7 @@ class Snapshot:
                 log is missing, cut short or not readable.
         """
         checkpoint = _checkpoint(uri)
-        found = cls(uri, -1 if checkpoint is None else checkpoint)
+        found = cls(uri, -1 if checkpoint is None else checkpoint, checkpoint)
         if checkpoint is not None:
             for kind, action in _actions_of_checkpoint(uri, checkpoint):
                 found._take(kind, action)

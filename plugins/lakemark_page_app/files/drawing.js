@@ -4,7 +4,8 @@ import { h, iso, number, s } from "./dom.js";
 
 const WIDTH = 1000; // in a strip's own coordinates; the strip fills the width of the page
 export const DISPOSITIONS = ["applied", "superseded", "stale", "filtered", "routed", "quarantined"];
-export const PHASES = ["session", "read", "archive", "decode", "judge", "quarantine", "history", "routes", "merge", "settle"];
+export const PHASES = ["session", "read", "archive", "decode", "judge", "quarantine", "history", "routes", "merge", "upkeep",
+  "settle"];
 
 /** The pieces of a partition's strip: kind, start, end and text; those of backfills lie below the others. */
 export function pieces(partition, failed, backfills) {

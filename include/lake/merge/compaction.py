@@ -1,0 +1,110 @@
+"""Makes few files of many small ones, so that a table stays as quick to read and to merge into as on its first day.
+
+Each batch adds a file. So small files are merged by tiers, as in a log-structured merge tree: a file is written again
+only together with others that are, taken together, about as large. A row is then written a few times in its life.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from include.lake.delta_tables import damaged, first_line
+from include.lake.merge.actions import Actions
+from include.lake.merge.data_file import write_file
+from include.lake.merge.deletion_vectors import read_vector
+from include.lake.merge.fitness import verify_fit
+from include.lake.merge.positions import FILE, ROW
+from include.lake.merge.replacing import removed
+from include.lake.merge.snapshot import Snapshot
+from include.protocol.json_data import JsonObject
+
+FILES_MIN = 20  # fewer stay as they are
+_SMALL_BYTES = 16 << 20  # larger files stay as they are: Spark's OPTIMIZE is for these
+_TOTAL_BYTES = 64 << 20  # of the files that are merged at once: they are in memory
+_TIER = 4  # a file is not written again with others that make less than a quarter of it
+
+
+def chosen(files: Iterable[JsonObject]) -> list[JsonObject]:
+    """The files to merge into one; none if there are too few. Args: files: the `add` of each.
+
+    Files that Spark has clustered stay where they are.
+    """
+    small = [f for f in files if f["size"] < _SMALL_BYTES and not f.get("clusteringProvider")]
+    found: list[JsonObject] = []
+    total = 0
+    for file in sorted(small, key=lambda file: int(file["size"])):
+        if total + file["size"] > _TOTAL_BYTES or (len(found) > 1 and file["size"] > _TIER * total):
+            break
+        found.append(file)
+        total += file["size"]
+    return found if len(found) >= FILES_MIN else []
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """Merges small files. No reader sees another row.
+
+    Args:
+        order_by: columns by which the rows are laid out.
+    """
+
+    order_by: tuple[str, ...] = ()
+
+    def over(self, table: Snapshot) -> Actions:
+        """See `Change`. There are no actions if there is nothing to do."""
+        verify_fit(table)
+        files = chosen(table.files.values())
+        if not files:
+            return Actions([], "OPTIMIZE", {}, {})
+        rows = _rows_in(table, files)
+        if self.order_by:
+            rows = rows.sort_by([(name, "ascending") for name in self.order_by])
+        now = time.time_ns() // 1_000_000
+        added = [{**write_file(table, rows, now), "dataChange": False}] if len(rows) else []
+        gone = [{**removed(file, now), "dataChange": False} for file in files]
+        metrics = {
+            "numRemovedFiles": len(gone),
+            "numRemovedBytes": sum(file["size"] for file in files),
+            "numAddedFiles": len(added),
+            "numAddedBytes": sum(file["size"] for file in added),
+            "numDeletionVectorsRemoved": sum("deletionVector" in file for file in files),
+        }
+        parameters = {"predicate": "[]", "auto": "true"}
+        return Actions(
+            [*({"remove": file} for file in gone), *({"add": file} for file in added)], "OPTIMIZE", parameters, metrics
+        )
+
+
+def _rows_in(table: Snapshot, files: list[JsonObject]) -> pa.Table:
+    """All rows of these files that are not gone, in the table's columns."""
+    names = [str(table.uri.resolve(file["path"])) for file in files]
+    with duckdb.connect(config={"threads": 2}) as database:
+        database.execute("SET TimeZone = 'UTC'")
+        try:
+            found = database.sql(
+                f"SELECT * FROM read_parquet($names, filename = '{FILE}', "
+                "file_row_number = true, union_by_name = true)",
+                params={"names": names},
+            ).to_arrow_table()
+        except duckdb.IOException as error:
+            raise damaged(table.uri, first_line(error)) from error
+    there = np.ones(len(found), dtype=bool)
+    at = found[FILE].combine_chunks().dictionary_encode()
+    places, rows = at.indices.to_numpy(), found[ROW].to_numpy()
+    of_name = {name: place for place, name in enumerate(at.dictionary.to_pylist())}
+    for name, file in zip(names, files, strict=True):
+        if (vector := file.get("deletionVector")) and name in of_name:
+            gone, mine = read_vector(table.uri, vector), np.flatnonzero(places == of_name[name])
+            there[mine] = [int(row) not in gone for row in rows[mine]]
+    kept = found.filter(pa.array(there))
+    schema = table.schema
+    columns = [
+        kept[f.name].cast(f.type) if f.name in kept.column_names else pa.nulls(len(kept), f.type) for f in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

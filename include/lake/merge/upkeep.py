@@ -1,0 +1,32 @@
+"""Keeps a table quick after the lane's commits: checkpoints of its log, and few files. Spark's own writers do both."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from deltalake.exceptions import DeltaError
+
+from include.lake.delta_tables import CHECKPOINT_EVERY, open_table
+from include.lake.merge.compaction import Compaction, chosen
+from include.lake.merge.landing import OvertakenError, land
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
+from include.protocol.errors import TableDamaged
+
+
+def keep_quick(table: Snapshot, order_by: tuple[str, ...]) -> None:
+    """Does what is due. What does not succeed now is done after a later commit: nothing depends on it.
+
+    Args:
+        table: any version; it is brought up to the newest one. order_by: columns by which rows are laid out.
+    """
+    with suppress(UnfitError, OvertakenError, TableDamaged, DeltaError, OSError):
+        table.brought_up()
+        if chosen(table.files.values()):
+            land(table, Compaction(order_by), None, None)
+            table.brought_up()
+        if table.version - (table.checkpoint or 0) >= CHECKPOINT_EVERY:
+            opened = open_table(table.uri, table.version)
+            assert opened is not None, "it was there a moment ago"
+            opened.create_checkpoint()
+            table.checkpoint = table.version
