@@ -20,7 +20,7 @@ from include.cli.output import (
 )
 from include.pipeline_file import Pipeline
 from include.pipeline_file.loading import invalid
-from include.protocol.errors import LakemarkError, Problem, TerminalError
+from include.protocol.errors import LakemarkError, Problem, TableDamaged, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -122,6 +122,21 @@ def _validate_suites(settings: Settings, pipeline: Pipeline) -> None:
         verify_with_gx(suite_path(settings, judge.suite.name), judge.suite)
 
 
+def _engines(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
+    """By table: what writes a small batch there, as the table is now, and why."""
+    from include.participants.catalog import Catalog
+    from include.participants.engines import choose
+
+    found = {}
+    for table in Catalog.of(pipeline).participants:
+        try:
+            choice = choose(settings.merge_engine, table.spec, table.uri(settings), width=0, is_chunk=False)
+            found[table.name] = choice.in_words
+        except TableDamaged as error:
+            found[table.name] = f"none: {error.what}"
+    return found
+
+
 def explain(settings: Settings, options: argparse.Namespace) -> int:
     from include.participants.explain import explanation, markdown
 
@@ -132,5 +147,7 @@ def explain(settings: Settings, options: argparse.Namespace) -> int:
         print("lakemark explain: name a pipeline, or give --schema", file=sys.stderr)
         return 2
     pipeline = named_pipeline(settings, options.pipeline)
-    report(options, explanation(pipeline), [markdown(pipeline)])
+    engines = _engines(settings, pipeline)
+    written = [f"A small batch is written into {name} by {engine}" for name, engine in engines.items()]
+    report(options, {**explanation(pipeline), "engines": engines}, [markdown(pipeline), *written])
     return 0

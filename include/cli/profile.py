@@ -74,9 +74,11 @@ def profile(settings: Settings, options: argparse.Namespace) -> int:
         "started_by": started["details"]["started_by"],
         **drawn.to_json(),
         "merge_metrics": metrics,
+        "engines": (engines := ended["details"].get("engines") or {}),
     }
     told = ", ".join(f"{name} {value:,}" for name, value in metrics.items())
-    report(options, facts, [title, *as_text(drawn), *([f"Delta: {told}"] if metrics else [])])
+    written = [f"{table} by {engine}" for table, engine in engines.items()]
+    report(options, facts, [title, *as_text(drawn), *written, *([f"Delta: {told}"] if metrics else [])])
     return 0
 
 

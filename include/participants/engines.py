@@ -14,10 +14,9 @@ from include.lake.merge.unfit import UnfitError
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.pipeline_file.table_spec import AppendSpec, TableSpec
-from include.protocol.batch import Batch
 from include.settings import MergeEngine
 
-RECORDS_MAX = 200_000  # of a batch: its changes are in this process's memory at once
+RECORDS_MAX = 200_000  # of a batch: what it brings is in this process's memory at once
 
 
 @dataclass(frozen=True)
@@ -25,34 +24,38 @@ class Choice:
     """An engine for one table, and why.
 
     Args:
-        why: words for people, to be read after "lane, for" or "Spark, for". table: the lane's look at the table.
+        table: the lane's look at the table.
     """
 
     engine: Literal["lane", "spark"]
     why: str
     table: Snapshot | None = None
 
+    @property
+    def in_words(self) -> str:
+        return f"{self.engine}: {self.why}"
 
-def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, batch: Batch, uri: LakeUri) -> Choice:
-    """The engine for a batch's part in a table. Raises TableDamaged: the table's log cannot be read."""
-    why = _why_spark(setting, spec, batch)
-    if why is None and not log_store_of(uri).exists():
-        why = "a table that is not there yet"
-    if why is not None:
-        return Choice("spark", why)
+
+def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, uri: LakeUri, width: int, is_chunk: bool) -> Choice:
+    """The engine for a batch's part in a table.
+
+    Args:
+        width: the most records that the batch may read. is_chunk: it is a backfill's.
+
+    Raises:
+        TableDamaged: the table's log cannot be read.
+    """
+    if setting == "spark":
+        return Choice("spark", "LAKEMARK_MERGE_ENGINE says so")
+    if spec.kind == "append" and is_chunk:
+        return Choice("spark", "a chunk takes the place of records that may be there")
+    if setting != "lane" and width > RECORDS_MAX:
+        return Choice("spark", f"more than {RECORDS_MAX:,} records")
+    if not log_store_of(uri).exists():
+        return Choice("spark", "the table is not there yet, and its first batch makes it")
     try:
         table = Snapshot.of(uri)
         verify_fit(table, only_appends=spec.kind == "append")
     except UnfitError as unfit:
-        return Choice("spark", str(unfit))
-    return Choice("lane", f"at most {batch.width:,} records", table)
-
-
-def _why_spark(setting: MergeEngine, spec: TableSpec | AppendSpec, batch: Batch) -> str | None:
-    if setting == "spark":
-        return "LAKEMARK_MERGE_ENGINE says so"
-    if spec.kind == "append" and batch.is_chunk:
-        return "a chunk, which takes the place of records that may be there"
-    if setting != "lane" and batch.width > RECORDS_MAX:
-        return f"more than {RECORDS_MAX:,} records"
-    return None
+        return Choice("spark", f"the table has {unfit}")
+    return Choice("lane", f"at most {RECORDS_MAX:,} records" if setting == "auto" else "LAKEMARK_MERGE_ENGINE", table)

@@ -101,6 +101,7 @@ class AttemptEnded:
     outcome: str  # "applied", "already_applied", or an error's class name
     phase_seconds: Mapping[str, float] = field(default_factory=dict)  # read, decode, merge
     problem: str | None = None  # what failed, and what to do
+    engines: Mapping[str, str] = field(default_factory=dict)  # by table: what has written it, and why
 
 
 @dataclass(frozen=True)

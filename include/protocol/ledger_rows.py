@@ -68,6 +68,7 @@ def to_row(event: Event) -> JsonObject:
                 "outcome": event.outcome,
                 "phase_seconds": dict(event.phase_seconds),
                 "problem": event.problem,
+                "engines": dict(event.engines),
             }
             return _row("attempt_ended", event.generation, event.batch_id, details, attempt_id=event.attempt_id)
         case BatchCommitted():

@@ -102,7 +102,7 @@ class Attempt:
         )
         try:
             result = self._applied(work, phases)
-            self._record(self._ended(batch, result.outcome, phases.seconds))
+            self._record(self._ended(batch, result.outcome, phases))
         except Exception as error:
             failure = classed(
                 error,
@@ -112,7 +112,7 @@ class Attempt:
                 may_have_landed=phases.may_have_landed,
             )
             with suppress(LakemarkError):  # if the ledger fails as well, the first failure says more
-                self._record(self._ended(batch, type(failure).__name__, phases.seconds, str(failure)[:_PROBLEM_MAX]))
+                self._record(self._ended(batch, type(failure).__name__, phases, str(failure)[:_PROBLEM_MAX]))
             raise failure from error
         self._ledger.keep_few_files()
         return result
@@ -158,6 +158,7 @@ class Attempt:
                 work,
                 attempt_id=self.attempt_id,
                 choices=choices,
+                engines=phases.engines,
                 say=self._say,
                 verify_not_landed=lambda: self._verify_not_landed(work, TableLog.open(work.target)),
                 verify_still_planned=lambda: self._verify_still_planned(work),
@@ -183,7 +184,8 @@ class Attempt:
     def _choice(self, work: Work, participant: Participant) -> Choice:
         """By which engine this attempt writes a table."""
         uri = work.target if participant.place == "point" else participant.uri(self.settings)
-        return choose(self.settings.merge_engine, participant.spec, work.batch, uri)
+        batch = work.batch
+        return choose(self.settings.merge_engine, participant.spec, uri, width=batch.width, is_chunk=batch.is_chunk)
 
     def _fit(self, spark: SparkSession, work: Work, before: list[Participant]) -> frozenset[LakeUri]:
         """Sets the session up for the batch. Returns the tables in which it pays to look where keys can be."""
@@ -225,16 +227,15 @@ class Attempt:
         about = {"pipeline": self.pipeline.name, **self.key._asdict(), "attempt_id": self.attempt_id}
         self.say({**fact, **about})
 
-    def _ended(
-        self, batch: Batch, outcome: str, phase_seconds: dict[str, float], problem: str | None = None
-    ) -> AttemptEnded:
+    def _ended(self, batch: Batch, outcome: str, phases: Phases, problem: str | None = None) -> AttemptEnded:
         return AttemptEnded(
             batch.generation,
             batch.batch_id,
             self.attempt_id,
             outcome=outcome,
-            phase_seconds=phase_seconds,
+            phase_seconds=phases.seconds,
             problem=problem,
+            engines=phases.engines,
         )
 
     def _record(self, event: AttemptStarted | AttemptEnded) -> None:

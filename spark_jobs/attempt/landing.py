@@ -59,9 +59,9 @@ class Landing:
     """Lands the parts of one batch.
 
     Args:
-        choices: by the tables' names: the engine that writes each. verify_not_landed: raises `LandedMeanwhileError` if
-            the point holds the batch. verify_still_planned: does so, too, and raises if this very point must not get
-            the batch.
+        choices: by the tables' names: the engine for each. engines: gets, by name, what has written it.
+        verify_not_landed: raises `LandedMeanwhileError` if the point holds the batch. verify_still_planned: does so,
+            too, and raises if this very point must not get the batch.
     """
 
     spark: SparkSession
@@ -69,6 +69,7 @@ class Landing:
     work: Work
     attempt_id: str
     choices: Mapping[str, Choice]
+    engines: dict[str, str]
     say: SayFact
     verify_not_landed: Callable[[], None]
     verify_still_planned: Callable[[], None]
@@ -90,7 +91,9 @@ class Landing:
         write = self._write(participant, part, uri, prunes)
 
         def land(way: Way) -> Position:
-            return step(participant, part, log=_opened(uri), make=lambda: write.by(way))
+            found = step(participant, part, log=_opened(uri), make=lambda: write.by(way))
+            self.engines[participant.name] = write.in_words(way)
+            return found
 
         return tried(write.ways, land, lambda: self._as_mine(uri, part), self.say)
 
@@ -228,6 +231,7 @@ class Landing:
 
         def land(way: Way) -> bool:
             write.by(way).commit(metadata, batch.batch_id)
+            self.engines[participant.name] = write.in_words(way)
             return True
 
         tried(write.ways, land, self.verify_not_landed, self.say)

@@ -20,6 +20,7 @@ class Phases:
 
     say: SayFact
     seconds: dict[str, float] = field(default_factory=dict)
+    engines: dict[str, str] = field(default_factory=dict)  # by table: what has written it, and why
     current: str = "start"
     may_have_landed: bool = False  # true from the phase on that makes the batch's own commit
     spark: SparkSession | None = None  # once it is open

@@ -52,12 +52,18 @@ class PartWrite:
         is_for_lane = self.choice.engine == "lane" and self.part.rows.arrow is not None and not self.part.truncated
         return ["lane", *ways] if is_for_lane else ways
 
+    def in_words(self, way: Way) -> str:
+        """What has written it, and why."""
+        if (way == "lane") == (self.choice.engine == "lane"):
+            return self.choice.in_words
+        return "spark: a truncate" if self.part.truncated else "spark: the lane has found that it must not"
+
     def by(self, way: Way) -> Write:
         """The write, not yet done."""
         rows, table = self.part.rows, self.choice.table
         if way == "lane":
             assert table is not None, "the lane has looked at it"
-            return lane_write(self.spark, table, rows, self.spec, self.batch)
+            return lane_write(self.spark, table, rows, self.spec, batch=self.batch)
         frame = rows.hinted if way == "hinted" else rows.frame
         land = writer_of(self.spec).landing
         return land(self.spark, self.uri, frame, self.spec, batch=self.batch, prunes=self.prunes)

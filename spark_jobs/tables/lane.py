@@ -61,7 +61,7 @@ def lane_write(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec,
     lineage = columns_of(table.uri)[LINEAGE]
     if _is_of_one_change(spec, lineage):
         return LaneWrite(table, Upsert(rows.arrow, spec.keys, LINEAGE, order="change_order", again=batch.is_chunk))
-    return LaneWrite(table, _patch(spark, rows, spec, batch, lineage))
+    return LaneWrite(table, _patch(spark, rows, spec, batch, lineage=lineage))
 
 
 def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:

@@ -41,7 +41,7 @@ class Met:
     def only(self, these: npt.NDArray[np.bool_]) -> Met:
         """Some of the rows."""
         kept = self.values.filter(pa.array(these))
-        return Met(self.files, self.file[these], self.row[these], self.key[these], kept)
+        return Met(self.files, file=self.file[these], row=self.row[these], key=self.key[these], values=kept)
 
 
 def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
@@ -56,7 +56,7 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
     files = candidates(table, keys)
     if not files or not keys.num_rows:
         nothing = np.empty(0, dtype=np.int64)
-        return Met([], nothing, nothing, nothing, pa.table({}))
+        return Met([], file=nothing, row=nothing, key=nothing, values=pa.table({}))
     found = _joined(table, files, keys, values)
     names = pc.dictionary_encode(found[FILE].combine_chunks())
     by_name = {str(table.uri.resolve(file["path"])): file for file in files}

@@ -13,6 +13,8 @@ from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.protocol.errors import TableDamaged
 
+_LATER = (UnfitError, OvertakenError, TableDamaged, DeltaError, OSError)
+
 
 def keep_quick(table: Snapshot, order_by: tuple[str, ...]) -> None:
     """Does what is due. What does not succeed now is done after a later commit: nothing depends on it.
@@ -20,7 +22,7 @@ def keep_quick(table: Snapshot, order_by: tuple[str, ...]) -> None:
     Args:
         table: any version; it is brought up to the newest one. order_by: columns by which rows are laid out.
     """
-    with suppress(UnfitError, OvertakenError, TableDamaged, DeltaError, OSError):
+    with suppress(*_LATER):
         table.brought_up()
         if chosen(table.files.values()):
             land(table, Compaction(order_by), None, None)

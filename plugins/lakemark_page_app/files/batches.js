@@ -63,6 +63,7 @@ function details(view, batch) {
     h("ol", {}, batch.attempts.map((a) => h("li", {},
       a.outcome ?? "no result yet: it is running, or was killed", " · ", a.started_by, " on ", a.host, " · ", ago(a.started_at),
       a.log && [" · ", airflowLink(a.log, {}, "log")],
+      Object.entries(a.engines ?? {}).map(([table, engine]) => [" · ", `${table} by ${engine}`]),
       a.problem && h("p", { class: "problem" }, a.problem)))),
     batch.attempts.length === 0 && h("p", { class: "quiet" }, "No attempt yet."),
   ];
