@@ -23,6 +23,7 @@ FaultPoint = Literal[
     "attempt.judged",  # and recorded; nothing that was decoded has landed
     "attempt.part_landed",  # a table before the point (with @N: the Nth), but not the point
     "attempt.before_merge",
+    "lane.decided",  # without Spark: all files are written, and no commit names them
     "attempt.landed",  # the answer is lost
     "settle.begins",
     "settle.decided",  # half done: the log is read, and nothing is recorded

@@ -80,9 +80,9 @@ def zombies() -> Iterator[list[subprocess.Popen]]:
         end(process)
 
 
-def world_in(folder: Path, stack: Stack) -> World:
-    """A world whose lake and pipeline files lie in `folder`."""
+def world_in(folder: Path, stack: Stack, **more: str) -> World:
+    """A world whose lake and pipeline files lie in `folder`. Args: more: variables of its environment."""
     (folder / "pipelines").mkdir(exist_ok=True, parents=True)
     places = {"LAKEMARK_LAKE": str(folder / "lake"), "LAKEMARK_PIPELINES": str(folder / "pipelines")}
-    settings = settings_in(stack.settings.home, **places, **stack.addresses(("kafka", "spark")))
+    settings = settings_in(stack.settings.home, **places, **stack.addresses(("kafka", "spark")), **more)
     return World(stack.broker.bootstrap_servers, settings=settings)

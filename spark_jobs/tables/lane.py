@@ -7,10 +7,12 @@ the few rows that the batch meets, by the same code as in its own MERGE. The lan
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from include.fault_points import fault_point
 from include.lake.merge.actions import Change
 from include.lake.merge.append import Append
 from include.lake.merge.landing import Marker, land
@@ -45,7 +47,8 @@ class LaneWrite:
     def commit(self, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None) -> None:
         """See `contract.Write`."""
         number = None if marker is None else Marker(metadata.batch.app_id, marker)
-        land(self.table, self.change, number, metadata.dumps(), succeeds=succeeds)
+        decided = partial(fault_point, "lane.decided")
+        land(self.table, self.change, number, metadata.dumps(), succeeds=succeeds, decided=decided)
 
 
 def lane_write(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec, batch: Batch) -> LaneWrite:

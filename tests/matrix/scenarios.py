@@ -144,6 +144,18 @@ def two_at_once(case: Case) -> None:
         assert process.returncode == 0, said
 
 
+def two_engines_at_once(case: Case) -> None:
+    """Two attempts at one batch, by both engines; then two runs, which go on with what the other has begun."""
+    case.change()
+    key = case.planned()
+    attempts = [case.world.job(case.pipeline, key, LAKEMARK_MERGE_ENGINE=engine) for engine in ("lane", "spark")]
+    case.change()
+    runs = [case.world.start(LAKEMARK, "run", case.name, LAKEMARK_MERGE_ENGINE=e) for e in ("spark", "lane")]
+    for process in (*attempts, *runs):
+        said, _ = process.communicate(timeout=250)
+        assert process.returncode == 0, said
+
+
 def conflicts(case: Case) -> None:
     """Every table is rewritten between an attempt's decision and its commit there."""
     case.change()
@@ -263,7 +275,9 @@ SCENARIOS: dict[str, Scenario] = {
     "zombie at its first part": partial(zombie, "attempt.part_landed"),
     "zombie of another program": zombie_of_another_program,
     "zombie of an ended generation": zombie_of_an_ended_generation,
+    "zombie of the lane": partial(zombie, "lane.decided"),
     "two at once": two_at_once,
+    "two engines at once": two_engines_at_once,
     "conflicts": conflicts,
     "maintained": maintained,
     "point restored": partial(restored, "point"),

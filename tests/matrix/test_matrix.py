@@ -1,7 +1,7 @@
-"""Every check meets every scenario. In each, the pipeline has survived all scenarios before it.
+"""Every check meets every scenario, with either engine. In each, the pipeline has survived all scenarios before it.
 
-`make test` runs two of them with the check that has the most tables, and one with the tables that exist only here;
-`make test-all` runs all.
+`make test` runs two of them with the check that has the most tables, and one with the tables that exist only here, all
+by the lane; `make test-all` runs all.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _ALWAYS = {
 }
 
 
-def _meets(check: Check, scenario: str) -> bool:
-    """A scenario that needs what the check's pipeline does not have is no case."""
+def _meets(check: Check, scenario: str, engine: str) -> bool:
+    """A scenario that needs what the check's pipeline, or the engine, does not have is no case."""
+    if scenario in ("killed at lane.decided", "zombie of the lane") and engine != "lane":
+        return False
     if scenario.startswith("killed at part "):
         return int(scenario.rpartition(" ")[2]) <= check.parts
     return "quality" in check.sections or scenario != "killed at attempt.judged"
@@ -36,16 +38,27 @@ def _meets(check: Check, scenario: str) -> bool:
 
 _CASES = [
     pytest.param(
-        check, name, marks=() if (check.name, name) in _ALWAYS else pytest.mark.slow, id=f"{check.name}-{name}"
+        engine,
+        check,
+        name,
+        marks=() if (check.name, name) in _ALWAYS and engine == "lane" else pytest.mark.slow,
+        id=f"{engine}-{check.name}-{name}",
     )
+    for engine in ("lane", "spark")
     for check in CHECKS
     for name in SCENARIOS
-    if _meets(check, name)
+    if _meets(check, name, engine)
 ]
 
 
 @pytest.fixture(scope="module")
-def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def engine(request: pytest.FixtureRequest) -> str:
+    """What writes all batches of a world."""
+    return str(getattr(request, "param", "lane"))
+
+
+@pytest.fixture(scope="module")
+def world(engine: str, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Its processes know the tests' own participants, and so does this one."""
     folder = tmp_path_factory.mktemp("matrix")
     here = Path(__file__).parent
@@ -55,12 +68,12 @@ def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
         kinds = [*dummies.catalog.KINDS]
         patched.setattr(dummies.catalog, "KINDS", kinds)
         dummies.add_to_catalog()
-        yield world_in(folder, stack)
+        yield world_in(folder, stack, LAKEMARK_MERGE_ENGINE=engine)
 
 
 @pytest.fixture(scope="module")
-def cases() -> dict[str, Case]:
-    """The pipelines so far, by check."""
+def cases(world: World) -> dict[str, Case]:
+    """The world's pipelines so far, by check."""
     return {}
 
 
@@ -73,7 +86,7 @@ def case(request: pytest.FixtureRequest, world: World, cases: dict[str, Case]) -
     return case
 
 
-@pytest.mark.parametrize(("check", "scenario"), _CASES)
+@pytest.mark.parametrize(("engine", "check", "scenario"), _CASES, indirect=["engine"])
 def test_the_tables_are_right_whatever_befalls_a_batch(case: Case, check: Check, scenario: str) -> None:
     case.is_sound = False  # until the end, so that a failure costs the next test nothing
     SCENARIOS[scenario](case)

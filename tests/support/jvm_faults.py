@@ -46,4 +46,5 @@ def own_driver(
         "JAVA_TOOL_OPTIONS": f"-javaagent:{agent}=script:{rules}",
         "LAKEMARK_SPARK_REMOTE": "",
         "LAKEMARK_SPARK_MASTER": "local[2]",
+        "LAKEMARK_MERGE_ENGINE": "spark",  # the lane commits without a JVM
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from include.lake.merge.actions import Actions, Change
@@ -39,7 +40,12 @@ class OvertakenError(Exception):
 
 
 def land(
-    table: Snapshot, change: Change, marker: Marker | None, metadata: str | None, succeeds: str | None = None
+    table: Snapshot,
+    change: Change,
+    marker: Marker | None,
+    metadata: str | None,
+    succeeds: str | None = None,
+    decided: Callable[[], None] = lambda: None,
 ) -> int:
     """Commits the change, and returns the version that it made. A change that has nothing to say makes none.
 
@@ -47,6 +53,7 @@ def land(
         table: any version; it is brought up to the newest one. marker: lands with them, so that they land once; None:
             they may land again. metadata: the commit's `userMetadata`; None: it has none. succeeds: the version that
             the commit must follow, and its stamp (`TableLog.succession`); None: the newest one, whichever that is.
+            decided: is called whenever all files are written, and no commit names them.
 
     Raises:
         MarkerIsThereError, OvertakenError: nothing has landed. UnfitError: Spark has to do it. TableDamaged: see
@@ -60,14 +67,15 @@ def land(
         if succeeds is not None and succeeds != f"{table.version}@{stamp}":
             raise OvertakenError(f"version {table.version}, not {succeeds}")
         try:
-            decided = change.over(table)
+            work = change.over(table)
         except TableDamaged:
             if table.brought_up():  # what is missing may belong to files that another writer has replaced since
                 continue
             raise
-        if not decided.actions and marker is None:
+        if not work.actions and marker is None:
             return table.version  # nothing to say
-        if _committed(table, decided, marker, metadata, stamp=stamp):
+        decided()
+        if _committed(table, work, marker, metadata, stamp=stamp):
             return table.version + 1
         table.brought_up()
     raise OvertakenError(f"{_TRIES_MAX} times")
