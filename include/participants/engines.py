@@ -16,7 +16,9 @@ from include.lake.uri import LakeUri
 from include.pipeline_file.table_spec import AppendSpec, TableSpec
 from include.settings import MergeEngine
 
-RECORDS_MAX = 200_000  # of a batch: what it brings is in this process's memory at once
+# Of a batch: what it brings is in the job's memory at once.
+RECORDS_MAX = 200_000
+_CELLS_MAX = 100 * RECORDS_MAX  # records times columns
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,9 @@ def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, uri: LakeUri, wid
         return Choice("spark", "LAKEMARK_MERGE_ENGINE says so")
     if spec.kind == "append" and is_chunk:
         return Choice("spark", "a chunk takes the place of records that may be there")
-    if setting != "lane" and width > RECORDS_MAX:
-        return Choice("spark", f"more than {RECORDS_MAX:,} records")
+    records_max = min(RECORDS_MAX, _CELLS_MAX // max(1, len(spec.columns)))
+    if setting != "lane" and width > records_max:
+        return Choice("spark", f"more than {records_max:,} records")
     if not log_store_of(uri).exists():
         return Choice("spark", "the table is not there yet, and its first batch makes it")
     try:
@@ -58,4 +61,4 @@ def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, uri: LakeUri, wid
         verify_fit(table, only_appends=spec.kind == "append")
     except UnfitError as unfit:
         return Choice("spark", f"the table has {unfit}")
-    return Choice("lane", f"at most {RECORDS_MAX:,} records" if setting == "auto" else "LAKEMARK_MERGE_ENGINE", table)
+    return Choice("lane", f"at most {records_max:,} records" if setting == "auto" else "LAKEMARK_MERGE_ENGINE", table)

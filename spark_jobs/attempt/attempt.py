@@ -203,7 +203,7 @@ class Attempt:
         if isinstance(decision, AlreadyApplied):
             raise LandedMeanwhileError
 
-    def _verify_still_planned(self, work: Work) -> None:
+    def _verify_still_planned(self, work: Work) -> TableLog:
         """Looks again, once the target is there: it may be another one than the guard has seen. If it was lost since,
         this attempt has made it again, without any fence or earlier batch (I3, I5). If it is lost after this look, the
         commit fails. Raises as `_verify_not_landed`, `Work.of`, `verify_still_planned` and `Work.verify_target`."""
@@ -214,6 +214,8 @@ class Attempt:
         log = TableLog.open(work.target)
         self._verify_not_landed(work, log)
         work.verify_target(log)
+        assert log is not None, "it was made a moment ago"
+        return log
 
     def _look(self, work: Work, log: TableLog | None) -> tuple[Apply | AlreadyApplied, LandedCommit | None]:
         """What the guard says of the target's log, and the batch's commit there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 from pyspark.errors import PySparkException
@@ -33,11 +33,13 @@ from spark_jobs.changes.records import Volume, is_of_a_timestamp, volume_of
 from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
-from spark_jobs.engine.failures import is_of_rows
+from spark_jobs.engine.failures import is_of_rows, is_too_large
 from spark_jobs.engine.rows import collected
 from spark_jobs.tables.merging import folded
 
 T = TypeVar("T")
+BYTES_MAX = 128 << 20  # of the values of records that are brought to this process
+_SURELY_FEW = 20_000  # records, which are not counted first
 _REASON = "_lakemark_reason"
 
 
@@ -75,14 +77,18 @@ class Content:
         self.records = self.work.read(self.spark, self.with_headers)
         # None: not known yet
         self.volume = self._at_first_use(lambda: volume_of(self.records)) if self._counts_first else None
+        if self.volume is not None and self.volume.bytes > BYTES_MAX:
+            self.lanes = ()
 
     @property
     def _counts_first(self) -> bool:
         """Whether the records are counted before they are reduced. Where changes are collected, the pass that reduces
-        records counts them, too. A transform makes other numbers of rows, and an archive gets the records first."""
-        catalog = Catalog.of(self.work.pipeline)
+        records counts them, too. A transform makes other numbers of rows, and an archive gets the records first. Many
+        records may be too large to be collected."""
+        catalog, batch = Catalog.of(self.work.pipeline), self.work.batch
         has_archive = any(p.takes == "records" and self.work.writes(p) for p in catalog.participants)
-        return POINT not in self.lanes or has_archive or self.work.pipeline.transform is not None
+        is_plain = not has_archive and self.work.pipeline.transform is None
+        return not is_plain or POINT not in self.lanes or batch.width > _SURELY_FEW
 
     def _at_first_use(self, use: Callable[[], T]) -> T:
         """Uses the records for the first time, which reads them; then looks whether Kafka has held them to the end."""
@@ -104,19 +110,35 @@ class Content:
         Raises:
             QualityGate: a rule stops the whole batch; nothing that was decoded has landed then.
         """
-        is_collected = participant.name in self.lanes
         match participant.takes:
             case "records":
-                return self._of_records(is_collected)
+                return self._here_if_few(participant.name, self._of_records)
             case "set aside":
-                return self._of_what_is_set_aside(is_collected)
+                return self._here_if_few(participant.name, self._of_what_is_set_aside)
             case "changes" if participant.route is None:
                 return self._of_changes(self._reduced)
         self._reduced  # noqa: B018  the gate comes first
         mine = F.lit(True) if participant.takes == "all changes" else is_for(participant.route)
         assert isinstance(participant.spec, TableSpec)
+        reduce = partial(self._reduce, mine, participant.spec, with_content=True)
         with self.phases.phase(participant.phase):
-            return self._of_changes(self._reduce(mine, participant.spec, is_collected, with_content=True))
+            return self._of_changes(self._here_if_few(participant.name, reduce))
+
+    def _here_if_few(self, table: str, make: Callable[[bool], T]) -> T:
+        """What goes into a table. Args: make: makes it; told whether to bring it to this process.
+
+        Spark brings no more than `spark.driver.maxResultSize`. What a batch holds must not fail it: then all of it
+        stays with Spark.
+        """
+        if table in self.lanes:
+            try:
+                return make(True)
+            except Exception as error:
+                if not is_too_large(error):
+                    raise
+                self.lanes = ()
+                self.volume = self.volume or volume_of(self.records)
+        return make(False)
 
     def _of_records(self, is_collected: bool) -> Part:
         assert self.volume is not None, "it is counted first"
@@ -187,8 +209,8 @@ class Content:
             try:
                 if self.volume is None:
                     found = self._at_first_use(self._reduce_for_target)
-                    assert found.changes.arrow is not None
-                    self.volume = Volume(found.counts.read, found.changes.arrow.nbytes)
+                    changes = found.changes.arrow
+                    self.volume = self.volume or Volume(found.counts.read, 0 if changes is None else changes.nbytes)
                 else:
                     found = self._reduce_for_target()
             except PySparkException:
@@ -201,7 +223,7 @@ class Content:
         return found
 
     def _reduce_for_target(self) -> Reduced:
-        return self._reduce(is_for(None), TableSpec.of_target(self.work.pipeline), POINT in self.lanes)
+        return self._here_if_few(POINT, partial(self._reduce, is_for(None), TableSpec.of_target(self.work.pipeline)))
 
     def _reduce(self, mine: Column, spec: TableSpec, collects: bool, with_content: bool = False) -> Reduced:
         rows = folded(dispositions(self._judged, self.work.pipeline, mine), spec)

@@ -61,7 +61,7 @@ class Landing:
     Args:
         choices: by the tables' names: the engine for each. engines: gets, by name, what has written it.
         verify_not_landed: raises `LandedMeanwhileError` if the point holds the batch. verify_still_planned: does so,
-            too, and raises if this very point must not get the batch.
+            too, and raises if this very point must not get the batch; returns the point's log as it was then.
     """
 
     spark: SparkSession
@@ -72,7 +72,7 @@ class Landing:
     engines: dict[str, str]
     say: SayFact
     verify_not_landed: Callable[[], None]
-    verify_still_planned: Callable[[], None]
+    verify_still_planned: Callable[[], TableLog]
 
     def before(self, participant: Participant, part: Part, prunes: bool) -> Position:
         """Lands a part in a table before the point, unless it is there. Returns where the table stands then.
@@ -230,7 +230,9 @@ class Landing:
         write = self._write(participant, part, target, prunes)
 
         def land(way: Way) -> bool:
-            write.by(way).commit(metadata, batch.batch_id)
+            # What the lane lands over is what was looked at. Spark's long MERGEs go by Delta's conflicts.
+            seen = self.verify_still_planned().succession if way == "lane" else None
+            write.by(way).commit(metadata, batch.batch_id, seen)
             self.engines[participant.name] = write.in_words(way)
             return True
 

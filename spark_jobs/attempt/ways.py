@@ -56,7 +56,9 @@ class PartWrite:
         """What has written it, and why."""
         if (way == "lane") == (self.choice.engine == "lane"):
             return self.choice.in_words
-        return "spark: a truncate" if self.part.truncated else "spark: the lane has found that it must not"
+        if self.part.truncated:
+            return "spark: a truncate"
+        return "spark: too many bytes" if self.part.rows.arrow is None else "spark: the lane has found that it must not"
 
     def by(self, way: Way) -> Write:
         """The write, not yet done."""

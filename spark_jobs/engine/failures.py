@@ -23,6 +23,7 @@ _CONFLICT = re.compile(
     r"|LAKEMARK_OVERTAKEN"  # by `PosixLogStore`
 )
 _MEMORY = re.compile(r"SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|Not enough memory to build and broadcast")
+_TOO_LARGE = re.compile(r"is bigger than spark\.driver\.maxResultSize")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied|AccessControlException|AccessDeniedException")
 _APPEND_ONLY = re.compile(r"DELTA_CANNOT_MODIFY_APPEND_ONLY")
@@ -54,6 +55,11 @@ def is_same_marker(error: Exception) -> bool:
 def is_conflict(error: Exception) -> bool:
     """Whether other work on the table was faster; then nothing landed."""
     return bool(_CONFLICT.search(_said(error)))
+
+
+def is_too_large(error: Exception) -> bool:
+    """Whether Spark refused to bring so many rows to this process."""
+    return bool(_TOO_LARGE.search(_said(error)))
 
 
 def is_short_of_memory(error: Exception) -> bool:
