@@ -162,6 +162,13 @@ def _event_line(row: JsonObject) -> str:
             text = "the state up to here: planning and settling read on from here"
         case "tables_left_out":
             text = f"{details['chunk']} lands, and the pipeline file leaves out {', '.join(details['tables'])}"
+        case "turn_taken":
+            until = details["until"]
+            text = (
+                f"{details['holder']} has its turn until {until[:19]}"
+                if until
+                else f"{details['holder']} ends its turn"
+            )
         case "audited":
             looks = [look for of_table in details["looks"].values() for look in of_table.values()]
             depth = "rows" if any("rows" in of_table for of_table in details["looks"].values()) else "log"

@@ -9,11 +9,13 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from include.control.deliveries import deliver
 from include.control.generation_change import GenerationChange
 from include.control.new_beginnings import continue_after_a_loss, continue_in_the_new_form
 from include.control.settling import Settler
+from include.control.turns import turn_now, wait_for_turn
 from include.fault_points import fault_point
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
@@ -70,7 +72,7 @@ class Coordinator(Settler):
         with `merge_every`, not enough.
 
         A pending batch is settled first (I6). If it has landed, the next one is planned. If not, it is returned as it
-        was planned (I1).
+        was planned (I1). Nothing new is planned while somebody has a turn (`turns`): this waits for its end.
 
         Args:
             ignore_merge_every: merge all that waits in the archive now, even if fewer than `merge_every` batches wait.
@@ -156,6 +158,8 @@ class Coordinator(Settler):
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal found
+            if state.pending is None and turn_now(state, datetime.now(UTC)) is not None:
+                raise _NotOurTurnError
             if state.pending is not None and state.pending.batch.key != settled:
                 found = state.pending.batch.key
                 return []
@@ -166,6 +170,9 @@ class Coordinator(Settler):
         try:
             self.ledger.append(decide, about=None)
         except _HasMovedOnError:
+            return self._decide_and_record(settled, ignore_merge_every)
+        except _NotOurTurnError:
+            wait_for_turn(self.ledger, log.info)
             return self._decide_and_record(settled, ignore_merge_every)
         assert found is not None
         return found
@@ -257,6 +264,10 @@ class Coordinator(Settler):
         """Where a hole in the archive begins: the pipeline file left it out for a time, and nobody has filled it."""
         stands = self.ledger.recent().positions.get(ARCHIVE)
         return hole_in(ARCHIVE, self.ledger.events(), topic_ids) if stands is not None and stands.left_out else {}
+
+
+class _NotOurTurnError(Exception):
+    """Somebody has a turn, so nothing is planned now."""
 
 
 class _HasMovedOnError(Exception):

@@ -177,6 +177,16 @@ class TablesLeftOut:
 
 
 @dataclass(frozen=True)
+class TurnTaken:
+    """Who works long on the pipeline's tables has a turn: nothing is planned until it ends. Small batches would be
+    faster every time, and such work would never land. Nothing but fairness depends on it."""
+
+    generation: int
+    holder: str  # for people
+    until: str | None  # ISO 8601, UTC: when it ends by itself, unless it is taken again; None: it has ended
+
+
+@dataclass(frozen=True)
 class PipelineAudited:
     """What `lakemark audit` has seen. It moves nothing, so it may follow any event: nothing waits
     for an audit."""
@@ -198,5 +208,6 @@ Event = (
     | BackfillPlanned
     | BackfillEnded
     | TablesLeftOut
+    | TurnTaken
     | PipelineAudited
 )

@@ -20,6 +20,7 @@ from include.protocol.ledger_events import (
     PipelineAudited,
     TablesLeftOut,
     TopicsStarted,
+    TurnTaken,
 )
 from include.protocol.ledger_records import BackfillRecord, BatchRecord, contradiction
 from include.protocol.ledger_state import LedgerState
@@ -49,6 +50,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         is_whole=folding.is_whole,
         proofs=folding.proofs,
         left_out=folding.left_out,
+        turn=folding.turn,
     )
 
 
@@ -67,6 +69,7 @@ class _Folding:
     is_whole: bool = True
     proofs: Proofs = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    turn: TurnTaken | None = None
     empty: bool = True
 
     def add(self, event: Event) -> None:
@@ -96,6 +99,11 @@ class _Folding:
                 if event.generation != self.generation:
                     raise contradiction(event, f"generation {self.generation}", f"generation {event.generation}")
                 self.left_out |= {*event.tables}
+            case TurnTaken():
+                if event.until is not None:
+                    self.turn = event
+                elif self.turn is not None and self.turn.holder == event.holder:
+                    self.turn = None
             case PipelineAudited():
                 self.proofs = joined(self.proofs, event.looks)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():

@@ -24,6 +24,7 @@ from include.protocol.ledger_events import (
     Rollback,
     TablesLeftOut,
     TopicsStarted,
+    TurnTaken,
 )
 from include.protocol.participants import positions_from_json, positions_to_json
 from include.protocol.proofs import proofs_from_json, proofs_to_json
@@ -40,6 +41,7 @@ EventName = Literal[
     "backfill_planned",
     "backfill_ended",
     "tables_left_out",
+    "turn_taken",
     "audited",
 ]
 
@@ -93,6 +95,8 @@ def to_row(event: Event) -> JsonObject:
             return _row("backfill_ended", -event.number, 0, details)
         case TablesLeftOut():
             return _row("tables_left_out", event.generation, 0, {"chunk": event.chunk, "tables": list(event.tables)})
+        case TurnTaken():
+            return _row("turn_taken", event.generation, 0, {"holder": event.holder, "until": event.until})
         case PipelineAudited():
             details = {"started_by": event.started_by, "looks": proofs_to_json(event.looks)}
             return _row("audited", event.generation, event.batch_id, details)
@@ -131,6 +135,8 @@ def from_row(row: JsonMapping) -> Event:
             return BackfillEnded(-row["generation"], **details)
         case "tables_left_out":
             return TablesLeftOut(row["generation"], details["chunk"], tuple(details["tables"]))
+        case "turn_taken":
+            return TurnTaken(row["generation"], details["holder"], details["until"])
         case "audited":
             return PipelineAudited(*key, details["started_by"], proofs_from_json(details["looks"]))
         case other:

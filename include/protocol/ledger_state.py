@@ -16,6 +16,7 @@ from include.protocol.ledger_events import (
     GenerationStarted,
     LedgerSnapshot,
     TopicsStarted,
+    TurnTaken,
 )
 from include.protocol.ledger_records import BackfillRecord, BatchRecord
 from include.protocol.participants import NOWHERE, Positions
@@ -43,6 +44,7 @@ class LedgerState:
     is_whole: bool = True
     proofs: Proofs = field(default_factory=dict)  # the newest looks of audits, of any generation
     left_out: frozenset[str] = frozenset()  # tables that lack the changes of a chunk (see `TablesLeftOut`)
+    turn: TurnTaken | None = None  # the newest one, unless it was ended; a recent state may have missed it
 
     @property
     def pending(self) -> BatchRecord | None:

@@ -203,7 +203,7 @@ class Attempt:
         if isinstance(decision, AlreadyApplied):
             raise LandedMeanwhileError
 
-    def _verify_still_planned(self, work: Work) -> TableLog:
+    def _verify_still_planned(self, work: Work) -> TableLog | None:
         """Looks again, once the target is there: it may be another one than the guard has seen. If it was lost since,
         this attempt has made it again, without any fence or earlier batch (I3, I5). If it is lost after this look, the
         commit fails. Raises as `_verify_not_landed`, `Work.of`, `verify_still_planned` and `Work.verify_target`."""
@@ -214,7 +214,6 @@ class Attempt:
         log = TableLog.open(work.target)
         self._verify_not_landed(work, log)
         work.verify_target(log)
-        assert log is not None, "it was made a moment ago"
         return log
 
     def _look(self, work: Work, log: TableLog | None) -> tuple[Apply | AlreadyApplied, LandedCommit | None]:

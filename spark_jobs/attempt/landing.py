@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
+from include.control.turns import turn
 from include.fault_points import fault_point
 from include.lake.delta_tables import commit_marker
 from include.lake.ledger import Ledger
@@ -72,7 +74,7 @@ class Landing:
     engines: dict[str, str]
     say: SayFact
     verify_not_landed: Callable[[], None]
-    verify_still_planned: Callable[[], TableLog]
+    verify_still_planned: Callable[[], TableLog | None]
 
     def before(self, participant: Participant, part: Part, prunes: bool) -> Position:
         """Lands a part in a table before the point, unless it is there. Returns where the table stands then.
@@ -95,7 +97,7 @@ class Landing:
             self.engines[participant.name] = write.in_words(way)
             return found
 
-        return tried(write.ways, land, lambda: self._as_mine(uri, part), self.say)
+        return tried(write.ways, land, lambda: self._as_mine(uri, part), self.say, turn=self._turn)
 
     def _write(self, participant: Participant, part: Part, uri: LakeUri, prunes: bool) -> PartWrite:
         choice = self.choices[participant.name]
@@ -231,12 +233,18 @@ class Landing:
 
         def land(way: Way) -> bool:
             # What the lane lands over is what was looked at. Spark's long MERGEs go by Delta's conflicts.
-            seen = self.verify_still_planned().succession if way == "lane" else None
-            write.by(way).commit(metadata, batch.batch_id, seen)
+            seen = self.verify_still_planned() if way == "lane" else None
+            write.by(way).commit(metadata, batch.batch_id, seen and seen.succession)
             self.engines[participant.name] = write.in_words(way)
             return True
 
-        tried(write.ways, land, self.verify_not_landed, self.say)
+        tried(write.ways, land, self.verify_not_landed, self.say, turn=self._turn)
+
+    def _turn(self) -> AbstractContextManager[None]:
+        """Keeps live batches away from a chunk's tables. A live batch has none but slow work beside it."""
+        if not self.work.batch.is_chunk:
+            return nullcontext()
+        return turn(Ledger(Tables.of(self.settings, self.work.pipeline).ledger), str(self.work.batch))
 
     def _say_what_a_chunk_leaves_out(self) -> None:
         """Records it before the chunk lands, so that nobody is told too late: no position speaks of chunks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -23,6 +24,7 @@ from spark_jobs.tables.writers import writer_of
 T = TypeVar("T")
 Way = Literal["lane", "hinted", "plain"]  # without Spark; by Spark, with or without a hint for the join
 _TRIES_MAX = 5  # in one attempt, while other work on the table is faster
+_CONFLICTS_MAX = 2  # before it takes a turn
 
 
 class WriteOvertakenError(Exception):
@@ -71,12 +73,29 @@ class PartWrite:
         return land(self.spark, self.uri, frame, self.spec, batch=self.batch, prunes=self.prunes)
 
 
-def tried(ways: Sequence[Way], land: Callable[[Way], T], landed: Callable[[], T | None], say: SayFact) -> T:
+def tried(
+    ways: Sequence[Way],
+    land: Callable[[Way], T],
+    landed: Callable[[], T | None],
+    say: SayFact,
+    turn: Callable[[], AbstractContextManager[None]],
+) -> T:
     """Calls `land` until it succeeds: again after a conflict with other work; the next way where one does not do.
 
     Args:
-        landed: asks the log what has landed after all; None: nothing.
+        landed: asks the log what has landed after all; None: nothing. turn: keeps others away, if they are too fast.
     """
+    with ExitStack() as stack:
+        return _tried(ways, land, landed, say, turn=lambda: stack.enter_context(turn()))
+
+
+def _tried(
+    ways: Sequence[Way],
+    land: Callable[[Way], T],
+    landed: Callable[[], T | None],
+    say: SayFact,
+    turn: Callable[[], None],
+) -> T:
     way, *others = ways
     for tries_left in reversed(range(_TRIES_MAX)):
         try:
@@ -88,6 +107,8 @@ def tried(ways: Sequence[Way], land: Callable[[Way], T], landed: Callable[[], T 
                 raise
             if _is_overtaken(error):
                 say({"progress": "conflict"})
+                if tries_left == _TRIES_MAX - _CONFLICTS_MAX:
+                    turn()
             elif others and isinstance(error, UnfitError):
                 say({"progress": "by Spark", "why": str(error)})
                 way, *others = others

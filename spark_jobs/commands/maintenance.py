@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F
 
 from include.control import older_files
 from include.control.spent_tables import remove_spent_tables
+from include.control.turns import turn
 from include.lake.data_files import file_of_int96
 from include.lake.delta_tables import open_table, verify_alone
 from include.lake.ledger import Ledger
@@ -238,12 +240,16 @@ class Maintenance:
         return [f"forgot {forgotten} old results of rules"] if forgotten else []
 
     def _commit(self, role: str, name: str, statement: str, settings: Mapping[str, str] | None = None) -> list[str]:
-        """Runs one statement, and repeats it if a batch was faster."""
+        """Runs one statement. If a batch was faster, it takes a turn, and repeats it."""
         self.say({"progress": f"{name.lower()} of the {role}"})
         metadata = {"lakemark": FORMAT, "role": MAINTENANCE_ROLE, "pipeline": self.pipeline.name}
-        for _ in range(_TRIES):
+        for number in range(_TRIES):
             try:
-                with with_metadata(self.spark, json.dumps(metadata)), settings_of(self.spark, settings or {}):
+                with ExitStack() as stack:
+                    if number > 0:
+                        stack.enter_context(turn(Ledger(self._tables.ledger), f"maintenance: {name} of the {role}"))
+                    stack.enter_context(with_metadata(self.spark, json.dumps(metadata)))
+                    stack.enter_context(settings_of(self.spark, settings or {}))
                     self.spark.sql(statement).collect()
                 return [name]
             except Exception as error:

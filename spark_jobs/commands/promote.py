@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
+from include.control.turns import turn
 from include.lake.delta_tables import OpenedTable, open_table, query
 from include.lake.sql import spark_table, sql_name
 from include.lake.uri import LakeUri
@@ -87,7 +88,8 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
         ensure(spark, target, spec)
     if begun := coordinator.ledger.state().generations:  # a target that was lost, and made anew, may lack old fences
         Fence(settings, pipeline, begun[-1]).raise_in(target, is_point=True)
-    started, _ = GenerationChange(coordinator, lambda: None, bring_rows).begin(decide)
+    with turn(coordinator.ledger, f"the promotion of backfill {number}"):
+        started, _ = GenerationChange(coordinator, lambda: None, bring_rows).begin(decide)
     if started.origin != f"{PROMOTION}{number}":
         raise RetryableError(
             what="an interrupted change of generation was finished first",

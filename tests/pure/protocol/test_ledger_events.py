@@ -16,6 +16,7 @@ from include.protocol.ledger_events import (
     PipelineAudited,
     TablesLeftOut,
     TopicsStarted,
+    TurnTaken,
 )
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
@@ -130,7 +131,8 @@ def test_offsets_before_any_batch() -> None:
         TopicsStarted(1, 4, {TopicPartition("t", 0): 3, TopicPartition("t", 1): 0}, {"t": "id-t"}, "cluster"),
         BatchPlanned(batch(4, ("t", 0, 1, 2), ("t", 3, 0, 9))),
         AttemptStarted(1, 4, "a", "host", "cli"),
-        AttemptEnded(1, 4, "a", "RangeGap", {"read": 0.5}, "what to do"),
+        AttemptEnded(1, 4, "a", "RangeGap", {"read": 0.5}, "what to do", {"target": "lane: few"}),
+        TurnTaken(1, "maintenance", "2026-01-01T00:00:00+00:00"),
         replace(SECOND, skipped=(OffsetRange("t", 0, 3, 5),), target_version=7),
         committed(batch(4)),
         AUDITED,
