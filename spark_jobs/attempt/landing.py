@@ -234,7 +234,7 @@ class Landing:
         def land(way: Way) -> bool:
             # What the lane lands over is what was looked at. Spark's long MERGEs go by Delta's conflicts.
             seen = self.verify_still_planned() if way == "lane" else None
-            write.by(way).commit(metadata, batch.batch_id, seen and seen.succession)
+            write.by(way).commit(metadata, batch.batch_id, None if seen is None else seen.succession)
             self.engines[participant.name] = write.in_words(way)
             return True
 
