@@ -12,14 +12,19 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import duckdb
+import pyarrow as pa
+
 from include.lake.merge.actions import Actions, Change
 from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
 
 _TRIES_MAX = 20
+_OF_LIBRARIES = (duckdb.Error, pa.ArrowException, UnicodeError)
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ def land(
             if table.brought_up():  # what is missing may belong to files that another writer has replaced since
                 continue
             raise
+        except _OF_LIBRARIES as error:  # a text that is no UTF-8, for instance
+            raise UnfitError(f"rows that {type(error).__module__.partition('.')[0]} does not take") from error
         if not work.actions and marker is None:
             return table.version  # nothing to say
         decided()

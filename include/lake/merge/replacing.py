@@ -40,9 +40,8 @@ def taken_out(table: Snapshot, met: Met, now: int) -> tuple[list[JsonObject], di
             marked.append((file, gone))
     vectors, size = write_vectors(table.uri, [gone for _, gone in marked]) if marked else ([], 0)
     for (file, _), vector in zip(marked, vectors, strict=True):
-        stats = loosened(file["stats"]) if file.get("stats") else None
-        add = {**file, "dataChange": True, "deletionVector": vector, **({"stats": stats} if stats else {})}
-        actions.append({"add": add})
+        stats = loosened(file.get("stats"), _rows_in(table, file))
+        actions.append({"add": {**file, "dataChange": True, "deletionVector": vector, "stats": stats}})
     had = sum("deletionVector" in file for file, _ in marked)
     return actions, {
         "numTargetFilesRemoved": len(actions) - 2 * len(marked),

@@ -44,9 +44,15 @@ def statistics_of(rows: pa.Table, properties: JsonMapping) -> str:
     return _json({"numRecords": rows.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls})
 
 
-def loosened(statistics: str) -> str:
+def loosened(statistics: str | None, rows: int) -> str:
     """The statistics of a file whose rows are partly gone: its bounds may be wider than what is left. The text stays
-    as it is otherwise: a decimal would not survive a float."""
+    as it is otherwise: a decimal would not survive a float.
+
+    Args:
+        rows: in the file, gone or not. A file with a deletion vector must tell it.
+    """
+    if statistics is None or json.loads(statistics).get("numRecords") is None:
+        return _json({"numRecords": rows, "tightBounds": False})
     if '"tightBounds":true' in statistics:
         return statistics.replace('"tightBounds":true', '"tightBounds":false')
     if '"tightBounds"' in statistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -98,7 +99,7 @@ def upsert(rows: pa.Table, *keys: str, again: bool = False) -> Upsert:
     return Upsert(rows, keys, "_lakemark", "change_order", again=again)
 
 
-def by_deltalake(path: str, keys: list[str]) -> dict[tuple[Any, ...], str]:
+def by_deltalake(path: str, keys: list[str]) -> dict[tuple[Any, ...], str | None]:
     query = QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
     return _as_dict(pa.table(query.read_all()).to_pylist(), keys)
 
@@ -217,3 +218,42 @@ def test_what_is_not_known_to_be_safe_is_left_to_spark(tmp_path: Path, propertie
     schema = make_table(path, {"bigint": pa.int64()}, **properties)
     with pytest.raises(UnfitError, match=why):
         land(Snapshot.of(LakeUri(path)), upsert(a_row(schema, 1, 1), "bigint"), Marker("app", 0), "{}")
+
+
+def test_columns_that_the_changes_lack_keep_their_values(tmp_path: Path) -> None:
+    """A pipeline file may leave a column out that the table has."""
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    land(Snapshot.of(uri), upsert(pa.concat_tables([a_row(schema, n, 1) for n in (1, 2)]), "bigint"), None, "{}")
+    changes = pa.concat_tables([a_row(schema, n, 2) for n in (2, 3)]).drop_columns(["name", "nested"])
+    land(Snapshot.of(uri), upsert(changes, "bigint"), None, "{}")
+    assert by_deltalake(str(uri), ["bigint"]) == {(1,): "1", (2,): "1", (3,): None}
+
+
+def test_what_no_library_takes_is_left_to_spark(tmp_path: Path) -> None:
+    """A text that is no UTF-8: no content of a record may fail an attempt."""
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"text": pa.string()})
+    lineage = {"change_order": {"seq": 1, "_offset": 0}, "deleted": False}
+    for bad in (b"\xff\xfe", b"a"):
+        row = pa.Table.from_pylist([{"text": "a", "name": "b", "_lakemark": lineage}], schema)
+        names = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"], pa.binary()).buffers())
+        texts = pa.Array.from_buffers(pa.string(), 1, pa.array([bad], pa.binary()).buffers())
+        row = row.set_column(0, "text", texts).set_column(1, "name", names)
+        with pytest.raises(UnfitError, match="rows that"):
+            land(Snapshot.of(uri), upsert(row, "text"), None, "{}")
+    assert DeltaTable(str(uri)).version() == 0
+
+
+def test_a_file_that_has_no_statistics_gets_the_number_of_its_rows(tmp_path: Path) -> None:
+    """Else no reader may use its deletion vector (Delta protocol, "Deletion Vectors")."""
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    land(Snapshot.of(uri), upsert(pa.concat_tables([a_row(schema, n, 1) for n in (1, 2)]), "bigint"), None, "{}")
+    table = Snapshot.of(uri)
+    [key] = table.files
+    del table.files[key]["stats"]
+    land(table, upsert(a_row(schema, 1, 2), "bigint"), None, "{}")
+    stats = [json.loads(file["stats"]) for file in Snapshot.of(uri).files.values() if "deletionVector" in file]
+    assert stats == [{"numRecords": 2, "tightBounds": False}]
+    assert by_deltalake(str(uri), ["bigint"]) == {(1,): "2", (2,): "1"}
