@@ -1,6 +1,6 @@
 """Warms up a new JVM: it decodes batches of a made-up pipeline and merges them into a scratch table, like real ones.
 
-A first MERGE takes four to eight times as long as a warm one: the JVM loads all classes, and interprets them at first.
+A first batch takes four to eight times as long as a warm one: the JVM loads all classes, and interprets them at first.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import tempfile
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.merge.snapshot import Snapshot
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.table_spec import TableSpec
@@ -21,7 +22,9 @@ from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.changes.records import volume_of
 from spark_jobs.changes.reduction import reduce_changes
 from spark_jobs.engine.session import configure, fit
+from spark_jobs.tables.contract import Write
 from spark_jobs.tables.creating import ensure
+from spark_jobs.tables.lane import lane_write
 from spark_jobs.tables.merging import folded, landing
 
 _RECORDS = 5_000  # of a batch; half of them change rows of the one before
@@ -38,27 +41,32 @@ _PIPELINE = {
 
 
 def warm_up(spark: SparkSession, batches: int) -> None:
-    """Merges this many batches, with the settings for large and small ones in turn. It leaves nothing behind."""
+    """Merges this many batches: large ones by Spark and small ones by the lane in turn. It leaves nothing behind."""
     configure(spark)
     pipeline = Pipeline.model_validate(_PIPELINE)
     with tempfile.TemporaryDirectory(prefix="lakemark-warm-up-") as folder:
         for number in range(batches):
-            fit(spark, _RECORDS, rows=0 if number % 2 else 10**9)
-            _batch(spark, LakeUri(folder), pipeline, number)
+            is_small = number % 2 == 1
+            fit(spark, _RECORDS, rows=0 if is_small else 10**9)
+            _batch(spark, LakeUri(folder), pipeline, number, by_lane=is_small)
 
 
-def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int) -> None:
+def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int, by_lane: bool) -> None:
     first = number * _RECORDS
     ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
     batch = Batch(pipeline.name, 1, number, ranges, topic_ids={"warm-up": "-"}, cluster_id="-")
-    records = _records(spark, first).localCheckpoint(eager=True)
+    records = _records(spark, first).localCheckpoint(eager=False)
     judged = decode(records, pipeline, batch)
     spec = TableSpec.of_target(pipeline)
     rows = folded(dispositions(judged, pipeline), spec)
-    reduced = reduce_changes(judged, rows, pipeline, volume_of(records))
     ensure(spark, table, spec)
+    reduced = reduce_changes(judged, rows, pipeline, None if by_lane else volume_of(records), collects=by_lane)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, attempt_id="warm-up", code_version="warm-up")
-    write = landing(spark, table, reduced.changes.hinted, spec, batch=batch, prunes=False)
+    write: Write
+    if by_lane:
+        write = lane_write(spark, Snapshot.of(table), reduced.changes, spec, batch=batch)
+    else:
+        write = landing(spark, table, reduced.changes.hinted, spec, batch=batch, prunes=False)
     write.commit(metadata, batch.batch_id)
 
 

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from include.lake.delta_tables import open_table, verify_alone
 from include.lake.sql import spark_name, spark_table, spark_text
-from include.lake.stores import log_store_of
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
@@ -96,8 +95,9 @@ def create_table(spark: SparkSession, uri: LakeUri, definition: str) -> None:
     Raises:
         TerminalError: the table would lie within another table's folder, or around one.
     """
-    if not log_store_of(uri).exists():
-        verify_alone(uri)
+    if TableLog.open(uri) is not None:
+        return  # what follows would do nothing, slowly
+    verify_alone(uri)
     try:
         spark.sql(f"CREATE TABLE IF NOT EXISTS {spark_table(uri)} {definition}")
     except Exception:
