@@ -27,7 +27,7 @@ from spark_jobs.changes.dispositions import (
 from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.records import Volume
 from spark_jobs.changes.tallies import Tally
-from spark_jobs.engine.rows import collected, first_row
+from spark_jobs.engine.rows import collected, first_row, uploaded
 from spark_jobs.engine.session import tagged
 
 _BROADCAST_BYTES = 32 * 1024 * 1024  # of a source that is sent to every executor
@@ -122,7 +122,7 @@ def _collected(folded: DataFrame, pipeline: Pipeline, with_content: bool) -> tup
     spark, schema = folded.sparkSession, folded.drop(*OF_DISPOSITION).schema
     rows = collected(tallies.with_content(folded) if with_content else folded)
     changes = rows.filter(pc.equal(rows[DISPOSITION], CHANGED)).select(schema.names)
-    kept = KeptRows(lambda: spark.createDataFrame(changes, schema), changes, lambda frame: frame.hint("broadcast"))
+    kept = KeptRows(lambda: uploaded(spark, changes, schema), changes, lambda frame: frame.hint("broadcast"))
     return kept, tallies.of_arrow(rows, pipeline)
 
 

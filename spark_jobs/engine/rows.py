@@ -1,13 +1,17 @@
-"""Rows: those that a query brings to the driver, and how rows are compared."""
+"""Rows: those that a query brings to the driver, those that it gives to Spark, and how rows are compared."""
 
 from __future__ import annotations
 
+from typing import TypeVar, cast
+
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from include.lake.sql import spark_name
+
+T = TypeVar("T", bound=DataType)
 
 
 def first_row(frame: DataFrame) -> Row:
@@ -41,12 +45,18 @@ def collected(frame: DataFrame) -> pa.Table:
     return frame.select(*columns).toArrow()
 
 
-def _nullable(type_: DataType) -> DataType:
+def uploaded(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """Rows of this process, given to Spark. Args: schema: theirs, as Spark has it; empty ones do not tell it."""
+    return spark.createDataFrame(rows, _nullable(schema))
+
+
+def _nullable(type_: T) -> T:
+    found: DataType = type_
     match type_:
         case StructType():
-            return StructType([StructField(field.name, _nullable(field.dataType)) for field in type_.fields])
+            found = StructType([StructField(field.name, _nullable(field.dataType)) for field in type_.fields])
         case ArrayType():
-            return ArrayType(_nullable(type_.elementType))
+            found = ArrayType(_nullable(type_.elementType))
         case MapType():
-            return MapType(_nullable(type_.keyType), _nullable(type_.valueType))
-    return type_
+            found = MapType(_nullable(type_.keyType), _nullable(type_.valueType))
+    return cast("T", found)

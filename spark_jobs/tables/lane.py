@@ -6,11 +6,13 @@ the few rows that the batch meets, by the same code as in its own MERGE. The lan
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from include.fault_points import fault_point
 from include.lake.merge.actions import Change
@@ -25,7 +27,7 @@ from include.pipeline_file.table_spec import AppendSpec, TableSpec
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 from spark_jobs.changes.kept_rows import KeptRows
-from spark_jobs.engine.rows import collected
+from spark_jobs.engine.rows import collected, uploaded
 from spark_jobs.tables.append import own_columns
 from spark_jobs.tables.contract import Spec
 from spark_jobs.tables.creating import columns_of
@@ -64,7 +66,7 @@ def lane_write(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec,
     lineage = columns_of(table.uri)[LINEAGE]
     if _is_of_one_change(spec, lineage):
         return LaneWrite(table, Upsert(rows.arrow, spec.keys, LINEAGE, order="change_order", again=batch.is_chunk))
-    return LaneWrite(table, _patch(spark, rows, spec, batch, lineage=lineage))
+    return LaneWrite(table, _patch(spark, table, rows, spec, batch=batch, lineage=lineage))
 
 
 def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:
@@ -73,7 +75,7 @@ def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:
     return spec.kind == "scd1" and not spec.truncates and not spec.partial_columns and not has_own_fields
 
 
-def _patch(spark: SparkSession, rows: KeptRows, spec: TableSpec, batch: Batch, lineage: str) -> Patch:
+def _patch(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: TableSpec, batch: Batch, lineage: str) -> Patch:
     assert rows.arrow is not None
     keys, kind = rows.arrow.select([*spec.keys]), kind_of(spec)
     if spec.truncates:  # the row without keys remembers the newest one
@@ -81,8 +83,8 @@ def _patch(spark: SparkSession, rows: KeptRows, spec: TableSpec, batch: Batch, l
     again = batch if batch.is_chunk else None
 
     def compute(there: pa.Table) -> pa.Table:
-        table = spark.createDataFrame(there)
-        return collected(kind.patched(table, rows.frame, spec, lineage, again=again))
+        found = uploaded(spark, there, StructType.fromJson(json.loads(table.metadata["schemaString"])))
+        return collected(kind.patched(found, rows.frame, spec, lineage, again=again))
 
     # As Spark's MERGEs count: that of a history gets the rows that `spliced` has found.
     sources = len(rows.arrow) if spec.kind == "scd1" else None
