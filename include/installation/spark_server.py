@@ -49,6 +49,8 @@ def driver_options(jars: Path, home: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
         # A batch compiles about a hundred classes, and by default Spark keeps only a hundred in all.
         "spark.sql.codegen.cache.maxEntries": "5000",
+        # Every function of a column would ask the JVM several times where it was called, for the words of errors.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(home / "spark" / "warehouse"),

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.sql import spark_name
 from include.pipeline_file import Pipeline
 from include.profile.tags import step_tag
 from include.protocol.counts import SourceCounts
@@ -119,11 +120,14 @@ def _kept(
 
 def _collected(folded: DataFrame, pipeline: Pipeline, with_content: bool) -> tuple[KeptRows, Mapping[str, Tally]]:
     """The changes, in this process, and the tallies of all rows."""
-    spark, schema = folded.sparkSession, folded.drop(*OF_DISPOSITION).schema
     rows = collected(tallies.with_content(folded) if with_content else folded)
-    changes = rows.filter(pc.equal(rows[DISPOSITION], CHANGED)).select(schema.names)
-    kept = KeptRows(lambda: uploaded(spark, changes, schema), changes, lambda frame: frame.hint("broadcast"))
-    return kept, tallies.of_arrow(rows, pipeline)
+    own = [name for name in rows.column_names if name not in (*OF_DISPOSITION, tallies.CONTENT)]
+    changes = rows.filter(pc.equal(rows[DISPOSITION], CHANGED)).select(own)
+
+    def given_back() -> DataFrame:
+        return uploaded(folded.sparkSession, changes, folded.select(*map(spark_name, own)).schema)
+
+    return KeptRows(given_back, changes, lambda frame: frame.hint("broadcast")), tallies.of_arrow(rows, pipeline)
 
 
 def _hint(spark: SparkSession, size: int) -> Callable[[DataFrame], DataFrame] | None:

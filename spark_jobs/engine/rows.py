@@ -38,11 +38,14 @@ def comparable(schema: StructType, of: str = "") -> list[Column]:
 def collected(frame: DataFrame) -> pa.Table:
     """All rows of a frame, in this process.
 
-    PySpark 4.2 refuses a struct that is null where its schema says that the struct's fields never are: so the types say
-    that anything may be null.
+    PySpark 4.2 refuses a struct that is null where its schema says that the struct's fields never are. Then the types
+    have to say that anything may be null; to ask for them costs time, so nobody asks before.
     """
-    columns = (F.col(spark_name(field.name)).cast(_nullable(field.dataType)) for field in frame.schema.fields)
-    return frame.select(*columns).toArrow()
+    try:
+        return frame.toArrow()
+    except pa.ArrowInvalid:
+        columns = (F.col(spark_name(field.name)).cast(_nullable(field.dataType)) for field in frame.schema.fields)
+        return frame.select(*columns).toArrow()
 
 
 def uploaded(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

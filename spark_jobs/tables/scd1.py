@@ -90,7 +90,7 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
     orders = [F.coalesce(F.col(f"{spark_name(name)}.at"), never).alias(name) for name in partial]
     return found.select(
         *map(value, names),
-        F.col(f"{_NEWEST}.{LINEAGE}").alias(LINEAGE),
+        F.col(f"{_NEWEST}.{LINEAGE}").cast(lineage_column(spec).type).alias(LINEAGE),  # any field may be null
         *([F.struct(*orders).alias(SET_AT)] if partial else []),
         *OF_DISPOSITION,
     )
