@@ -77,7 +77,8 @@ class Content:
         self.records = self.work.read(self.spark, self.with_headers)
         # None: not known yet
         self.volume = self._at_first_use(lambda: volume_of(self.records)) if self._counts_first else None
-        if self.volume is not None and self.volume.bytes > BYTES_MAX:
+        is_large = self.volume is not None and self.volume.bytes > BYTES_MAX
+        if is_large and self.settings.merge_engine != "lane":
             self.lanes = ()
 
     @property

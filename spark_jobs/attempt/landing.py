@@ -88,20 +88,23 @@ class Landing:
         elif TableLog.open(uri) is None:
             self._verify_never_made(participant)
             return NOWHERE
-        step = self._chunk if self.work.batch.is_chunk else self._live
-
-        write = self._write(participant, part, uri, prunes)
+        step, write = (
+            self._chunk if self.work.batch.is_chunk else self._live,
+            self._write(participant, part, uri, prunes),
+        )
 
         def land(way: Way) -> Position:
-            found = step(participant, part, log=_opened(uri), make=lambda: write.by(way))
-            self.engines[participant.name] = write.in_words(way)
-            return found
+            return step(participant, part, log=_opened(uri), make=lambda: self._made(participant, write, way))
 
         return tried(write.ways, land, lambda: self._as_mine(uri, part), self.say, turn=self._turn)
 
     def _write(self, participant: Participant, part: Part, uri: LakeUri, prunes: bool) -> PartWrite:
         choice = self.choices[participant.name]
         return PartWrite(self.spark, uri, participant.spec, part, batch=self.work.batch, choice=choice, prunes=prunes)
+
+    def _made(self, participant: Participant, write: PartWrite, way: Way) -> Write:
+        self.engines[participant.name] = write.in_words(way)
+        return write.by(way)
 
     def _verify_never_made(self, participant: Participant) -> None:
         """Checks that a table which is not there was not there before: else its loss would be forgotten (I3)."""
@@ -149,6 +152,7 @@ class Landing:
             metadata = replace(metadata, made_from=-1 if base.version is None else base.version)
             live = [*base.undone, batch]
             writer, spec = writer_of(participant.spec), participant.spec
+            self.engines[participant.name] = "spark: what never reached the point is taken back"
             write = writer.replacing(self.spark, log.uri, part.rows.frame, spec, base=base.version, live=live)
         elif part.is_empty:
             if not commit_marker(log.table, batch.app_id, number, metadata.dumps(), stamp=log.stamp):
@@ -234,8 +238,8 @@ class Landing:
         def land(way: Way) -> bool:
             # What the lane lands over is what was looked at. Spark's long MERGEs go by Delta's conflicts.
             seen = self.verify_still_planned() if way == "lane" else None
-            write.by(way).commit(metadata, batch.batch_id, None if seen is None else seen.succession)
-            self.engines[participant.name] = write.in_words(way)
+            made = self._made(participant, write, way)
+            made.commit(metadata, batch.batch_id, None if seen is None else seen.succession)
             return True
 
         tried(write.ways, land, self.verify_not_landed, self.say, turn=self._turn)

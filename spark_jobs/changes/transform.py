@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 
-from pyspark.errors import AnalysisException, PySparkException, QueryContextType
+from pyspark.errors import AnalysisException, PySparkException, QueryContextType, utils
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -110,7 +111,8 @@ class Transformation:
         return self._spark.sql(self._text.strip().rstrip(";"))
 
     def _python(self, changes: DataFrame) -> DataFrame:
-        made = self._function()(changes, self._references())
+        with _lines_kept():
+            made = self._function()(changes, self._references())
         if not isinstance(made, type(changes)):
             raise self._error(str(self._path), "a DataFrame from transform(changes, references)", type(made).__name__)
         return made
@@ -159,6 +161,19 @@ class Transformation:
 
     def _error(self, where: str, expected: str, found: str) -> TransformError:
         return transform_error(self._pipeline, where, expected, found)
+
+
+@contextmanager
+def _lines_kept() -> Iterator[None]:
+    """In the block, columns know the line that makes them, which an error then names. Everywhere else that is off
+    (`spark.python.sql.dataFrameDebugging.enabled`), since it costs several calls of the JVM for every function. PySpark
+    reads that setting once in a process, so this changes what it has kept."""
+    before = utils.is_debugging_enabled()
+    utils._enable_debugging_cache = True  # type: ignore[assignment]  # it begins as None
+    try:
+        yield
+    finally:
+        utils._enable_debugging_cache = before  # type: ignore[assignment]
 
 
 def transformation(spark: SparkSession, settings: Settings, pipeline: Pipeline, batch: Batch) -> Transformation | None:
