@@ -113,9 +113,12 @@ class Content:
         """
         match participant.takes:
             case "records":
-                return self._here_if_few(participant.name, self._of_records)
+                with self.phases.phase(participant.phase):
+                    return self._here_if_few(participant.name, self._of_records)
             case "set aside":
-                return self._here_if_few(participant.name, self._of_what_is_set_aside)
+                self._reduced  # noqa: B018  in a phase of its own
+                with self.phases.phase(participant.phase):
+                    return self._here_if_few(participant.name, self._of_what_is_set_aside)
             case "changes" if participant.route is None:
                 return self._of_changes(self._reduced)
         self._reduced  # noqa: B018  the gate comes first
