@@ -15,7 +15,6 @@ from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
 
 CHANGES = "lakemark_changes"  # the view that a MERGE reads
-GONE = "_lakemark_gone"  # boolean: the row is deleted
 Spec = AppendSpec | TableSpec
 
 
@@ -122,7 +121,7 @@ class Kind(Protocol):
         Args:
             table: the table's rows of the changes' keys. With truncates also the row without keys.
 
-        Columns: the table's (a column that is missing keeps its values) and GONE, whether the row is deleted.
+        Columns: the table's (a column that is missing keeps its values) and `patch.GONE`, whether the row is deleted.
         """
 
     def identity(self, spec: TableSpec) -> tuple[tuple[str, ...], ...]:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from include.lake.merge.patch import GONE
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE
@@ -26,7 +27,7 @@ from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, tallied
 from spark_jobs.formats.contract import ABSENT
-from spark_jobs.tables.contract import CHANGES, GONE, Merge
+from spark_jobs.tables.contract import CHANGES, Merge
 from spark_jobs.tables.lineage import knows, lineage_column, order_fields, order_type
 from spark_jobs.tables.truncates import with_truncates
 

@@ -20,6 +20,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from include.lake.merge.patch import GONE
 from include.lake.sql import spark_name, spark_table
 from include.lake.uri import LakeUri
 from include.pipeline_file import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO
@@ -29,7 +30,7 @@ from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, VALID_AT, tallied
 from spark_jobs.formats.contract import ABSENT
-from spark_jobs.tables.contract import CHANGES, GONE, Merge
+from spark_jobs.tables.contract import CHANGES, Merge
 from spark_jobs.tables.lineage import knows, lineage_column, lineage_fields
 
 _OWN, _WAS, _BEGINS = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins"))

@@ -48,12 +48,10 @@ class Patch:
         computed = self.compute(there)
         old = self._places(computed, there)
         is_gone = np.asarray(pc.fill_null(computed[GONE], False).to_numpy(), dtype=bool)
-        rows, others = (
-            computed.drop_columns(GONE),
-            [name for name in there.column_names if name not in computed.schema.names],
-        )
+        others = [name for name in there.column_names if name not in computed.column_names]
         written = np.flatnonzero(~is_gone)
-        rows = with_old_values(rows.take(pa.array(written)), there.select(others), old[written])
+        rows = computed.drop_columns(GONE).take(pa.array(written))
+        rows = with_old_values(rows, there.select(others), old[written])
         taken = np.zeros(len(there), dtype=bool)
         taken[old[old >= 0]] = True
         now = time.time_ns() // 1_000_000

@@ -29,20 +29,20 @@ def taken_out(table: Snapshot, met: Met, now: int) -> tuple[list[JsonObject], di
         now: milliseconds since 1970.
     """
     actions: list[JsonObject] = []
-    marked: list[tuple[JsonObject, BitMap64]] = []
+    marked: list[tuple[JsonObject, BitMap64, int]] = []  # a file, its rows that are gone, and how many it has
     for place, file in enumerate(met.files):
         rows = met.row[met.file == place]
         if not len(rows):
             continue
         gone = read_vector(table.uri, file.get("deletionVector")) | BitMap64(rows.astype(np.uint64))
         actions.append({"remove": removed(file, now)})
-        if len(gone) < _rows_in(table, file):
-            marked.append((file, gone))
-    vectors, size = write_vectors(table.uri, [gone for _, gone in marked]) if marked else ([], 0)
-    for (file, _), vector in zip(marked, vectors, strict=True):
-        stats = loosened(file.get("stats"), _rows_in(table, file))
+        if len(gone) < (of_file := _rows_in(table, file)):
+            marked.append((file, gone, of_file))
+    vectors, size = write_vectors(table.uri, [gone for _, gone, _ in marked]) if marked else ([], 0)
+    for (file, _, of_file), vector in zip(marked, vectors, strict=True):
+        stats = loosened(file.get("stats"), of_file)
         actions.append({"add": {**file, "dataChange": True, "deletionVector": vector, "stats": stats}})
-    had = sum("deletionVector" in file for file, _ in marked)
+    had = sum("deletionVector" in file for file, *_ in marked)
     return actions, {
         "numTargetFilesRemoved": len(actions) - 2 * len(marked),
         "numTargetDeletionVectorsAdded": len(marked) - had,
