@@ -10,16 +10,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import duckdb
-import numpy as np
 import pyarrow as pa
 
-from include.lake.delta_tables import damaged, first_line
 from include.lake.merge.actions import Actions
 from include.lake.merge.data_file import write_file
-from include.lake.merge.deletion_vectors import read_vector
 from include.lake.merge.fitness import verify_fit
-from include.lake.merge.positions import FILE, ROW
+from include.lake.merge.positions import all_rows
 from include.lake.merge.replacing import removed
 from include.lake.merge.snapshot import Snapshot
 from include.protocol.json_data import JsonObject
@@ -83,26 +79,7 @@ class Compaction:
 
 def _rows_in(table: Snapshot, files: list[JsonObject]) -> pa.Table:
     """All rows of these files that are not gone, in the table's columns."""
-    names = [str(table.uri.resolve(file["path"])) for file in files]
-    with duckdb.connect(config={"threads": 2}) as database:
-        database.execute("SET TimeZone = 'UTC'")
-        try:
-            found = database.sql(
-                f"SELECT * FROM read_parquet($names, filename = '{FILE}', "
-                "file_row_number = true, union_by_name = true)",
-                params={"names": names},
-            ).to_arrow_table()
-        except duckdb.IOException as error:
-            raise damaged(table.uri, first_line(error)) from error
-    there = np.ones(len(found), dtype=bool)
-    at = found[FILE].combine_chunks().dictionary_encode()
-    places, rows = at.indices.to_numpy(), found[ROW].to_numpy()
-    of_name = {name: place for place, name in enumerate(at.dictionary.to_pylist())}
-    for name, file in zip(names, files, strict=True):
-        if (vector := file.get("deletionVector")) and name in of_name:
-            gone, mine = read_vector(table.uri, vector), np.flatnonzero(places == of_name[name])
-            there[mine] = [int(row) not in gone for row in rows[mine]]
-    kept = found.filter(pa.array(there))
+    kept = all_rows(table, files)
     schema = table.schema
     columns = [
         kept[f.name].cast(f.type) if f.name in kept.column_names else pa.nulls(len(kept), f.type) for f in schema

@@ -20,7 +20,7 @@ from include.lake.merge.statistics import bound
 from include.protocol.json_data import JsonObject
 
 Numbers = npt.NDArray[np.int64]
-FILE, ROW, _KEY = "_lakemark_file", "file_row_number", "_lakemark_key"
+_FILE, _ROW, _KEY = "_lakemark_file", "file_row_number", "_lakemark_key"
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,25 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
     if not files or not keys.num_rows:
         nothing = np.empty(0, dtype=np.int64)
         return Met([], file=nothing, row=nothing, key=nothing, values=pa.table({}))
-    found = _joined(table, files, keys, values)
-    names = pc.dictionary_encode(found[FILE].combine_chunks())
+    return _met(table, files, _joined(table, files, keys, values), [*values])
+
+
+def all_rows(table: Snapshot, files: Sequence[JsonObject]) -> pa.Table:
+    """The rows of these files that are not gone, with the columns that the files have. Raises as `met_rows`."""
+    found = _read(table, files, f"t.*, 0::BIGINT AS {_KEY}")
+    return _met(table, files, found, [name for name in found.column_names if name not in (_FILE, _ROW, _KEY)]).values
+
+
+def _met(table: Snapshot, files: Sequence[JsonObject], found: pa.Table, values: list[str]) -> Met:
+    """The rows that are not gone, of those with _FILE, _ROW and _KEY."""
+    names = pc.dictionary_encode(found[_FILE].combine_chunks())
     by_name = {str(table.uri.resolve(file["path"])): file for file in files}
     met = Met(
         [by_name[name] for name in names.dictionary.to_pylist()],
         file=names.indices.to_numpy().astype(np.int64),
-        row=found[ROW].to_numpy(),
+        row=found[_ROW].to_numpy(),
         key=found[_KEY].to_numpy(),
-        values=found.select([*values]),
+        values=found.select(values),
     )
     return met.only(_are_there(table, met))
 
@@ -82,21 +92,29 @@ def candidates(table: Snapshot, keys: pa.Table) -> list[JsonObject]:
 
 
 def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values: Mapping[str, str]) -> pa.Table:
-    """Every row of the keys, gone or not. Columns: FILE, ROW, _KEY and the values."""
-    names = [str(table.uri.resolve(file["path"])) for file in files]
+    """Every row of the keys, gone or not. Columns: _FILE, _ROW, _KEY and the values."""
     own = {f"k{n}": keys[name] for n, name in enumerate(keys.column_names)}
     wanted = pa.table({**own, "place": pa.array(np.arange(keys.num_rows, dtype=np.int64))})
     # An equal sign is faster, and enough where no key is null.
     same = {name: "IS NOT DISTINCT FROM" if keys[name].null_count else "=" for name in keys.column_names}
     on = " AND ".join(f"t.{quoted(name)} {same[name]} s.k{n}" for n, name in enumerate(keys.column_names))
     asked = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in values.items())
+    return _read(table, files, f"t.{_FILE}, t.{_ROW}, s.place AS {_KEY}, {asked}", f"JOIN s ON {on}", s=wanted)
+
+
+def _read(
+    table: Snapshot, files: Sequence[JsonObject], asked: str, joined: str = "", **relations: pa.Table
+) -> pa.Table:
+    """Rows `t` of these files, gone or not, by DuckDB. Args: asked: SQL of columns; _FILE and _ROW are there, too."""
+    names = [str(table.uri.resolve(file["path"])) for file in files]
     with duckdb.connect(config={"threads": 2}) as database:
         database.execute("SET TimeZone = 'UTC'")
-        database.register("s", wanted)
+        for name, relation in relations.items():
+            database.register(name, relation)
         try:
             return database.sql(
-                f"SELECT t.{FILE}, t.{ROW}, s.place AS {_KEY}, {asked} FROM read_parquet($names, "
-                f"filename = '{FILE}', file_row_number = true, union_by_name = true) t JOIN s ON {on}",
+                f"SELECT {asked} FROM read_parquet($names, filename = '{_FILE}', file_row_number = true, "
+                f"union_by_name = true) t {joined}",
                 params={"names": names},
             ).to_arrow_table()
         except duckdb.IOException as error:
