@@ -63,7 +63,7 @@ class Audited:
         more = "".join(f", CAST(NULL AS {duckdb_type(c.type)}) AS {sql_name(c.name)}" for c in lacks)
         database.execute(
             f"CREATE OR REPLACE TABLE shown AS SELECT *{more}, {self._keys('t')} AS {KEYED}, "
-            f"{row_order(self.pipeline)} AS {ORDER} FROM {rows} t"
+            f"{row_order(self.pipeline, _lineage(database, rows))} AS {ORDER} FROM {rows} t"
         )
         database.execute(
             'CREATE OR REPLACE TABLE places AS SELECT topic, partition, "offset" FROM records WHERE '
@@ -89,6 +89,11 @@ class Audited:
         )
 
     @property
+    def is_foreign(self) -> str:
+        """SQL condition: a row `t` is from another writer."""
+        return f't.{LINEAGE}."offset" IS NULL'
+
+    @property
     def values(self) -> list[int]:
         """The places of the columns that are no keys and that the table may show."""
         names = [column.name for column in self.pipeline.columns]
@@ -110,6 +115,8 @@ class Audited:
             shown, computed = f"same_json({shown})", f"same_json({computed})"
         same = f"{shown} IS NOT DISTINCT FROM {computed}"
         late = self.reach.late.get(column.lower())
+        if column in self.pipeline.placing_values:  # the tombstones of older tables are without it
+            late = f"({f'{late} OR ' if late else ''}t.{LINEAGE}.deleted)"
         return f"({same} OR ({shown} IS NULL AND {late}))" if late else f"({same})"
 
     def is_held(self, order: str) -> str:
@@ -140,10 +147,14 @@ class Audited:
 
     def lineage(self, database: duckdb.DuckDBPyConnection) -> Mapping[str, Any]:  # DuckDB's types
         """The types of the fields of `_lakemark` in `shown`, by name."""
-        relation = database.table("shown")
-        return dict(dict(zip(relation.columns, relation.types, strict=True))[LINEAGE].children)
+        return _lineage(database, "shown")
 
     def fields(self, database: duckdb.DuckDBPyConnection, name: str) -> frozenset[str]:
         """The fields of a struct within `_lakemark`, in small letters; none if there is no such struct."""
         inner = self.lineage(database).get(name)
         return frozenset(field.lower() for field, _ in inner.children) if inner is not None else frozenset()
+
+
+def _lineage(database: duckdb.DuckDBPyConnection, rows: str) -> Mapping[str, Any]:  # DuckDB's types
+    relation = database.table(rows)
+    return dict(dict(zip(relation.columns, relation.types, strict=True))[LINEAGE].children)

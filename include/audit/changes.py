@@ -3,7 +3,8 @@ change and routes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import duckdb
 
@@ -24,9 +25,9 @@ _DELETES = "('delete', 'truncate', 'tombstone')"
 def make_changes(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, made: str) -> None:
     """Makes the table `changes`: one row for every change, and one for every old key that a change deletes.
 
-    Columns: c0, c1 ... are the target's columns in order (null in a delete, except the keys); `_order` a struct that
-    orders the changes; `_deleted`; `_absent`, names of columns that it leaves out; `_valid_at`, from when it is valid;
-    `_route`, the route that takes it.
+    Columns: c0, c1 ... are the target's columns in order (null in a delete, except the keys and what orders it);
+    `_order` a struct that orders the changes; `_deleted`; `_absent`, names of columns that it leaves out; `_valid_at`,
+    from when it is valid; `_route`, the route that takes it.
 
     Args:
         made: a query with the columns of `duckdb_records.decoded`, without undecodable records; after a transform, with
@@ -40,8 +41,9 @@ def make_changes(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, made: 
     names = [column.name for column in pipeline.columns]
     order = f"{order_struct(pipeline, dict(_order_values(pipeline)))} AS _order"
     valid_at = f"{_valid_at(pipeline)} AS _valid_at"
+    always = {*pipeline.change.keys, *pipeline.placing_values}
     columns = (
-        f"{name if n in pipeline.change.keys else f'CASE WHEN NOT _deleted THEN {name} END'} AS c{place}"
+        f"{name if n in always else f'CASE WHEN NOT _deleted THEN {name} END'} AS c{place}"
         for place, (n, name) in enumerate((name, sql_name(name)) for name in names)
     )
     # A delete leaves out nothing: it sets all columns to null.
@@ -51,7 +53,8 @@ def make_changes(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, made: 
     )
     parts = [own]
     if old := _old_keys(pipeline):
-        gone = (f"{old.get(name, 'NULL')} AS c{place}" for place, name in enumerate(names))
+        kept = {**{name: sql_name(name) for name in pipeline.placing_values}, **old}
+        gone = (f"{kept.get(name, 'NULL')} AS c{place}" for place, name in enumerate(names))
         differs = " OR ".join(f"{value} <> {sql_name(name)}" for name, value in old.items())
         parts.append(
             f"SELECT {', '.join(gone)}, {order}, true AS _deleted, NULL AS _absent, {valid_at}, "
@@ -101,10 +104,27 @@ def within(ranges: Iterable[OffsetRange], topic: str, partition: str, offset: st
     return f"({' OR '.join(parts) or 'false'})"
 
 
-def row_order(pipeline: Pipeline, struct: str = f"t.{LINEAGE}.change_order") -> str:
-    """SQL for the same struct of a table's row."""
+def order_in(pipeline: Pipeline, struct: str) -> str:
+    """SQL for the same struct, from one of a table's row that has all of its fields."""
     names = [order.name for order in pipeline.order]
     return order_struct(pipeline, {name: f"{struct}.{sql_name(name)}" for name in (*names, *PLACE)})
+
+
+def row_order(pipeline: Pipeline, lineage: Mapping[str, Any]) -> str:  # DuckDB's types
+    """SQL for the same struct of a table's row `t`: what orders changes is in columns and in the lineage, or, in rows
+    of older tables, in `change_order`.
+
+    Args:
+        lineage: DuckDB's types of the fields of the lineage.
+    """
+    told = lineage.get("change_order")
+    held = {name.lower() for name, _ in told.children} if told is not None else set()
+    values = {order.name: f"t.{sql_name(order.name)}" for order in pipeline.order if order.of == "column"}
+    values |= {name: f"t.{LINEAGE}.{sql_name(name[1:])}" for name in PLACE}
+    names = [*(order.name for order in pipeline.order), *PLACE]
+    whole = {name: f"t.{LINEAGE}.change_order.{sql_name(name)}" for name in names if name.lower() in held}
+    found = {name: [value for value in (whole.get(name), values.get(name)) if value] for name in names}
+    return order_struct(pipeline, {name: f"coalesce({', '.join(paths) or 'NULL'})" for name, paths in found.items()})
 
 
 def is_none(pipeline: Pipeline) -> str:

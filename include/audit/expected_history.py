@@ -53,7 +53,7 @@ def _matched(database: duckdb.DuckDBPyConnection, audited: Audited) -> str:
     same += [audited.same(place, "e") for place in audited.values if place not in partial]
     verdict = f"""CASE
         WHEN t._present IS NULL THEN 'missing'
-        WHEN {lineage}.change_order IS NULL THEN 'foreign'
+        WHEN {audited.is_foreign} THEN 'foreign'
         WHEN t._doubles > 1 THEN 'double'
         WHEN {reach.gone} THEN '{BEYOND}'
         WHEN e._keys IS NULL AND NOT ({reach.replayed}) AND {audited.is_held(f"t.{ORDER}")} THEN '{NOT_OURS}'
@@ -77,8 +77,16 @@ def _matched(database: duckdb.DuckDBPyConnection, audited: Audited) -> str:
         SELECT row_number() OVER () AS _id, _keys, _order, _verdict, _nth, {columns},
             {_absent(database, audited)} AS _absent, {shown},
             CASE WHEN _own THEN {lineage}.deleted ELSE e._deleted END AS _deleted,
-            CASE WHEN _own THEN {lineage}.valid_at ELSE e._valid_at END AS _valid_at
+            CASE WHEN _own THEN {_valid_at(database, audited)} ELSE e._valid_at END AS _valid_at
         FROM sided"""
+
+
+def _valid_at(database: duckdb.DuckDBPyConnection, audited: Audited) -> str:
+    """SQL for the time from which a row's change is valid: in the lineage, if no column has it, and in older tables."""
+    own, at = "valid_at" in audited.lineage(database), audited.pipeline.valid_from
+    found = [f"t.{LINEAGE}.valid_at"] if own else []
+    found += [f"t.{sql_name(at.name)}"] if at.of == "column" else []
+    return f"coalesce({', '.join(found)})"
 
 
 def _changes(audited: Audited) -> Iterator[str]:

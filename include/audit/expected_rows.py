@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import duckdb
 
 from include.audit.audited_table import KEYED, ORDER, Audited
-from include.audit.changes import row_order
+from include.audit.changes import order_in
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE
 
@@ -33,7 +33,7 @@ def compare_rows(database: duckdb.DuckDBPyConnection, audited: Audited) -> None:
             WHEN length(verdicts) = 1 OR is_final THEN verdicts[1] {cases} ELSE verdicts[1] END AS verdict
         FROM (
             SELECT row({named})::VARCHAR AS key, {verdicts} AS verdicts, coalesce(
-                t._present IS NULL OR e._keys IS NULL OR t.{LINEAGE}.change_order IS NULL OR t._doubles > 1, true
+                t._present IS NULL OR e._keys IS NULL OR {audited.is_foreign} OR t._doubles > 1, true
             ) AS is_final
             FROM (SELECT *, true AS _present, count(*) OVER (PARTITION BY {KEYED}) AS _doubles FROM shown) t
             FULL JOIN expected e ON t.{KEYED} = e._keys
@@ -65,7 +65,12 @@ def _expected(audited: Audited, partial: list[int]) -> str:
     # A truncate is a change without keys. For every key it is a delete at the truncate's place.
     no_keys = " AND ".join(f"_keys.k{place} IS NULL" for place in range(len(audited.pipeline.change.keys)))
     gone = f"(NOT ({no_keys}) AND coalesce(_order < _truncated, false))"
-    columns = [*(f"CASE WHEN NOT {gone} THEN _newest.c{place} END AS c{place}" for place in whole)]
+    ordering = {order.name: f"_truncated.o{n}" for n, order in enumerate(audited.pipeline.order)}
+    names = [column.name for column in audited.pipeline.columns]
+    columns = [
+        f"CASE WHEN NOT {gone} THEN _newest.c{place} ELSE {ordering.get(names[place], 'NULL')} END AS c{place}"
+        for place in whole
+    ]
     for place in partial:
         is_older = f"({gone} OR coalesce(_a{place} < _truncated, false))"
         columns.append(f"CASE WHEN NOT {is_older} THEN _v{place}.v END AS c{place}")
@@ -97,7 +102,7 @@ def _of_row(database: duckdb.DuckDBPyConnection, audited: Audited, partial: list
     return f"""CASE
         WHEN t._present IS NULL AND e._deleted AND e._forgotten THEN 'purged'
         WHEN t._present IS NULL THEN 'missing'
-        WHEN {lineage}.change_order IS NULL THEN 'foreign'
+        WHEN {audited.is_foreign} THEN 'foreign'
         WHEN t._doubles > 1 THEN 'double'
         WHEN {order} < e._order AND e._deleted AND e._forgotten THEN '{BEYOND}'
         WHEN {order} < e._order THEN '{OLDER}'
@@ -128,7 +133,7 @@ def _registers(database: duckdb.DuckDBPyConnection, audited: Audited, partial: l
         knows = f"coalesce({lineage}.knows.{sql_name(name)}, false)" if is_late else "true"
         set_at = (
             f"CASE WHEN {told} IS NULL THEN CASE WHEN {knows} THEN {own} END "
-            f"WHEN {told}._offset IS NOT NULL THEN {row_order(audited.pipeline, told)} END"
+            f"WHEN {told}._offset IS NOT NULL THEN {order_in(audited.pipeline, told)} END"
         )
         # A truncate that comes late does not reach into a row that is newer.
         is_cut = audited.pipeline.change.truncates == "apply"

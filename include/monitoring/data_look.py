@@ -82,8 +82,10 @@ def compare(settings: Settings, pipeline: Pipeline, versions: Versions, rows: in
     database = _database(before=_positional(before, names), after=_positional(after, names))
     numbers = range(len(names))
     key = ", ".join(f"c{names.index(name)}" for name in _identity(names, pipeline))
-    # In history a row is a change.
-    identity = f"row({key}, of.change_order)" if pipeline.keeps_history else f"row({key})"
+    # In history a row is a change, and values that order it tell it apart.
+    places = [f"c{names.index(name)}" for name in pipeline.placing_values if name in names]
+    of_change = ", ".join([key, *places, "of.topic", "of.partition", 'of."offset"'])
+    identity = f"row({of_change})" if pipeline.keeps_history else f"row({key})"
     shown, whole = ", ".join(_text(f"c{n}") for n in numbers), ", ".join(f"c{n}" for n in numbers)
     for side in ("before", "after"):
         database.execute(

@@ -144,6 +144,12 @@ class Declaration(Section):
         return tuple(field for name in self.change.order_by if (field := self.order_field(name)))
 
     @property
+    def placing_values(self) -> tuple[str, ...]:
+        """The columns that order changes, or say from when they are valid. A delete keeps their values."""
+        found = {name: self.order_field(name) for name in self.change.placed_by}
+        return tuple(name for name, field in found.items() if field is not None and field.of == "column")
+
+    @property
     def positions(self) -> tuple[str, ...]:
         """The positions of Debezium that the file names."""
         named = dict.fromkeys(self.change.placed_by)

@@ -33,21 +33,22 @@ class Added(NamedTuple):
 
 
 KEYS = "lakemark.keys"  # table property: JSON list of the columns that identify a row
+ORDER = "lakemark.order"  # table property: JSON list of what orders changes, as in `change.order_by`
 
 
-def verify_keys(anew: str, table: str, declared: Sequence[str], found: str | None) -> bool:
-    """Whether the table's property `KEYS` must still be set, since an earlier Lakemark made the table.
+def verify_keys(anew: str, table: str, declared: Sequence[str], found: str | None) -> None:
+    """Checks the table's property `KEYS`.
 
     Args:
         anew: how a person gets a table as the file declares it. declared: the pipeline file's keys. found: the table's
-            property `KEYS`.
+            property; None: an earlier Lakemark made the table, and did not say.
 
     Raises:
         SchemaChanged: other columns identify the table's rows. With fewer columns, a change would match several rows.
             With more, an old row would stay beside the row that should replace it.
     """
     if found is None:
-        return True
+        return
     old = json.loads(found)
     if set(old) != set(declared):
         raise _changed(
@@ -56,7 +57,27 @@ def verify_keys(anew: str, table: str, declared: Sequence[str], found: str | Non
             ", ".join(declared),
             f"declare the old keys again; or {anew}",
         )
-    return False
+
+
+def verify_order(anew: str, table: str, declared: Sequence[str], found: str | None) -> None:
+    """Checks the table's property `ORDER`.
+
+    Args:
+        anew, found: as for `verify_keys`. declared: the pipeline file's order.
+
+    Raises:
+        SchemaChanged: something else orders the table's rows, so that no change can be compared with them.
+    """
+    if found is None:
+        return
+    old = json.loads(found)
+    if old != list(declared):
+        raise _changed(
+            f"{table}, change.order_by",
+            ", ".join(old) or "none",
+            ", ".join(declared) or "none",
+            f"declare the old order again; or {anew}",
+        )
 
 
 def columns_to_add(

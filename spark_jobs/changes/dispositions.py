@@ -19,7 +19,7 @@ VALID_AT = f"{LINEAGE}_valid_at"  # from when the change is valid; null without 
 # Numbers of each row. They add up when several rows become one.
 ROWS = f"{LINEAGE}_rows"  # bigint: how many rows there were
 MOVED = f"{LINEAGE}_moved"  # bigint: how many of their records are two changes
-_MOVE = f"{LINEAGE}_move"  # if a change has new keys: struct of the row's old keys, lineage and valid_at
+_MOVE = f"{LINEAGE}_move"  # if a change has new keys: struct of the old keys, the row's places, and valid_at
 DIGEST = f"{LINEAGE}_digest"  # bigint: digest of the records for the quarantine and of their reasons; null: none
 OF_DISPOSITION = (DISPOSITION, ROWS, MOVED, DIGEST)  # columns that no table has
 
@@ -38,10 +38,11 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = No
     Args:
         mine: whether a record's changes are for the table; default: for the target.
 
-    Columns: DISPOSITION, ROWS, MOVED, DIGEST. A change also has the target's columns (a delete only the keys),
-    `_lakemark`, ABSENT and VALID_AT; they are null in all other rows.
+    Columns: DISPOSITION, ROWS, MOVED, DIGEST. A change also has the target's columns (a delete only the keys, and what
+    orders it), `_lakemark`, ABSENT and VALID_AT; they are null in all other rows.
     """
-    keys, reason, row = pipeline.change.keys, F.col("reason"), F.col("row")
+    reason, row, places = F.col("reason"), F.col("row"), pipeline.placing_values
+    always = {*pipeline.change.keys, *places}
     disposition = (
         F.when(reason == TRUNCATE, TRUNCATED)
         .when(reason.isNotNull(), SET_ASIDE)
@@ -55,11 +56,15 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = No
     is_moved = F.col(DISPOSITION).isin(CHANGED, ELSEWHERE, FILTERED) & F.col("moved_from").isNotNull()
 
     def value(name: str) -> Column:
-        kept = is_change if name in keys or not pipeline.has_deletes else is_change & ~deleted
+        kept = is_change if name in always or not pipeline.has_deletes else is_change & ~deleted
         return F.when(kept, row[name]).alias(name)
 
     names = [column.name for column in pipeline.columns]
-    moved = F.struct(F.col("moved_from").alias("keys"), row[LINEAGE].alias("lineage"), F.col("valid_at").alias("at"))
+    moved = F.struct(
+        F.col("moved_from").alias("keys"),
+        F.struct(row[LINEAGE].alias(LINEAGE), *(row[name].alias(name) for name in places)).alias("row"),
+        F.col("valid_at").alias("at"),
+    )
     digest = F.xxhash64("topic", "partition", "offset", "reason")
     own = found.select(
         DISPOSITION,
@@ -77,10 +82,11 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = No
 
 def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Adds the deletes of rows whose key changed. The old row may be in another table than the new row."""
-    old = {key: F.col(_MOVE)["keys"][key] for key in pipeline.change.keys}
+    old = {name: F.col(_MOVE)["row"][name] for name in pipeline.placing_values}
+    old |= {key: F.col(_MOVE)["keys"][key] for key in pipeline.change.keys}
     old |= {
         DISPOSITION: F.lit(CHANGED),
-        LINEAGE: F.col(_MOVE)["lineage"].withField("deleted", F.lit(True)),
+        LINEAGE: F.col(_MOVE)["row"][LINEAGE].withField("deleted", F.lit(True)),
         VALID_AT: F.col(_MOVE)["at"],
         ROWS: F.col(ROWS),
         MOVED: F.lit(0).cast("bigint"),

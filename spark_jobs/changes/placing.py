@@ -23,16 +23,13 @@ TAKES = f"{LINEAGE}_takes"  # array: the answer of every route's condition, as `
 
 
 def lineage_of(pipeline: Pipeline, batch: Batch) -> Column:
-    """The struct that says where a row's present state comes from, and how it is ordered (I9)."""
-    position = {name: F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")}
+    """The struct that says where a row's present state comes from, and what of its order no column says (I9)."""
+    order = [_position(field).alias(field.name) for field in pipeline.order if field.of != "column"]
     return F.struct(
         F.lit(batch.generation).alias("generation"),
         F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
-        *(column.alias(name) for name, column in position.items()),
-        F.struct(
-            *(column.alias(name) for name, column in order_of(pipeline).items()),
-            *(column.alias(f"_{name}") for name, column in position.items()),
-        ).alias("change_order"),
+        *(F.col(f"{RECORD}.{name}").alias(name) for name in ("topic", "partition", "offset")),
+        *([F.struct(*order).alias("change_order")] if order else []),
         F.col(DELETED).alias("deleted"),
     ).alias(LINEAGE)
 

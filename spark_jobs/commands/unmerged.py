@@ -18,6 +18,8 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.changes.transform import transformation
 from spark_jobs.tables.archive import read_archive
+from spark_jobs.tables.creating import columns_of
+from spark_jobs.tables.lineage import in_form, is_ours, named_struct, order_of
 from spark_jobs.tables.merging import prepared
 
 VIEW = "fresh"
@@ -46,10 +48,12 @@ def as_if_merged(spark: SparkSession, settings: Settings, pipeline: Pipeline) ->
     transform = transformation(spark, settings, pipeline, batch)
     records = read_archive(spark, landed.uri, pipeline.source, batch)
     judged = decode(records, pipeline, batch, judge=judge_of(settings, pipeline), transform=transform)
-    changes = prepared(dispositions(judged, pipeline), TableSpec.of_target(pipeline)).select(*target.columns)
+    spec, lineage = TableSpec.of_target(pipeline), columns_of(tables.target)[LINEAGE]
+    changes = prepared(dispositions(judged, pipeline), spec)
+    of_table = F.expr(named_struct(in_form(spec, lineage))).alias(LINEAGE)
+    changes = changes.withColumn(LINEAGE, of_table).select(*target.columns)
     t, c = target.alias("t"), changes.alias("c")
     same = F.expr(" AND ".join(f"t.{spark_name(key)} = c.{spark_name(key)}" for key in pipeline.change.keys))
-    order = f"{LINEAGE}.change_order"
-    newer = F.expr(f"t.{order} IS NULL OR c.{order} > t.{order}")
+    newer = F.expr(f"NOT ({is_ours('t.')}) OR {order_of(spec, lineage, 'c.')} > {order_of(spec, lineage, 't.')}")
     kept, come = t.join(c, same & newer, "left_anti"), c.join(t, same & ~newer, "left_anti")
     return kept.union(come).where(pipeline.seen_by_readers)

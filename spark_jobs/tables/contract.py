@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from include.lake.merge.order import Value
 from include.lake.uri import LakeUri
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import AppendSpec, TableSpec
@@ -82,11 +83,11 @@ class Merge:
 class Kind(Protocol):
     """The module of a kind of changes: `scd1` or `scd2`."""
 
-    def columns(self, spec: TableSpec, there: Collection[str] | None = None) -> tuple[Column, ...]:
+    def columns(self, spec: TableSpec, there: Mapping[str, str] | None = None) -> tuple[Column, ...]:
         """The table's columns.
 
         Args:
-            there: the columns that the table has already; None: there is no table yet.
+            there: the types of the columns that the table has already; None: there is no table yet.
         """
 
     def folded(self, rows: DataFrame, spec: TableSpec) -> DataFrame:
@@ -124,8 +125,12 @@ class Kind(Protocol):
         Columns: the table's (a column that is missing keeps its values) and `patch.GONE`, whether the row is deleted.
         """
 
-    def identity(self, spec: TableSpec) -> tuple[tuple[str, ...], ...]:
-        """The paths of columns and fields by which that MERGE finds the row that a written one takes the place of."""
+    def identity(self, spec: TableSpec, lineage: str) -> tuple[Value, ...]:
+        """The columns and fields by which that MERGE finds the row that a written one takes the place of.
+
+        Args:
+            lineage: the type of the table's lineage.
+        """
 
     def applied(self, table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
         """The table as that MERGE would make it, as a frame with the table's columns.

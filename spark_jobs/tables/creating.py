@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
@@ -11,7 +11,7 @@ from include.lake.delta_tables import open_table, verify_alone
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
-from include.pipeline_file.schema_change import KEYS, Added, columns_to_add, of_delta, verify_keys
+from include.pipeline_file.schema_change import KEYS, ORDER, Added, columns_to_add, of_delta, verify_keys, verify_order
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import TableSpec
 from spark_jobs.tables.contract import Spec
@@ -33,9 +33,9 @@ def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
         uri,
         f"({definitions(kind_of(spec).columns(spec))}) USING delta "
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
-        + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_keys_of(spec)})",
+        + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_properties(_rules(spec))})",
     )
-    record_keys(spark, uri, spec)
+    record_rules(spark, uri, spec)
     added = _missing_columns(uri, spec)
     if added:
         columns = ", ".join(f"{'.'.join(map(spark_name, column.path))} {column.type}" for column in added)
@@ -46,29 +46,36 @@ def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
                 raise
 
 
-def record_keys(spark: SparkSession, uri: LakeUri, spec: TableSpec, rows_replaced: bool = False) -> None:
-    """Records the key columns in the table's properties.
+def record_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec, rows_replaced: bool = False) -> None:
+    """Records in the table's properties by what columns its rows are told apart, and by what they are ordered.
 
     Args:
-        rows_replaced: other rows have taken the place of the table's rows, and may have other key columns.
+        rows_replaced: other rows have taken the place of the table's rows, and may have other keys, or another order.
 
     Raises:
-        SchemaChanged: the table has other key columns than the pipeline file.
+        SchemaChanged: the table's are others than the pipeline file's.
     """
     table = open_table(uri)
     assert table is not None, "it has been created"
-    found = table.metadata().configuration.get(KEYS)
-    binding = None if rows_replaced else found
-    if verify_keys(spec.anew, spec.name, spec.keys, binding) and found != _keys(spec):
-        spark.sql(f"ALTER TABLE {spark_table(uri)} SET TBLPROPERTIES ({_keys_of(spec)})")
+    found, rules = table.metadata().configuration, _rules(spec)
+    binding = {} if rows_replaced else found
+    verify_keys(spec.anew, spec.name, spec.keys, binding.get(KEYS))
+    verify_order(spec.anew, spec.name, _order(spec), binding.get(ORDER))
+    missing = {name: rule for name, rule in rules.items() if name not in binding and found.get(name) != rule}
+    if missing:
+        spark.sql(f"ALTER TABLE {spark_table(uri)} SET TBLPROPERTIES ({_properties(missing)})")
 
 
-def _keys_of(spec: TableSpec) -> str:
-    return f"{spark_text(KEYS)} = {spark_text(_keys(spec))}"
+def _rules(spec: TableSpec) -> dict[str, str]:
+    return {KEYS: json.dumps(list(spec.keys)), ORDER: json.dumps(_order(spec))}
 
 
-def _keys(spec: TableSpec) -> str:
-    return json.dumps(list(spec.keys))
+def _order(spec: TableSpec) -> list[str]:
+    return [field.name for field in spec.order]
+
+
+def _properties(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{spark_text(name)} = {spark_text(value)}" for name, value in values.items())
 
 
 def _missing_columns(uri: LakeUri, spec: TableSpec) -> tuple[Added, ...]:

@@ -13,25 +13,25 @@ from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE
 from include.pipeline_file.table_spec import TableSpec
 from spark_jobs.engine.rows import comparable
+from spark_jobs.tables.lineage import is_ours, order_of
 
 DIFFERENCE = "lakemark_difference"  # the view that the MERGE reads
 _GONE = f"{LINEAGE}_gone"
-_ORDER = f"{LINEAGE}.change_order"
 
 
-def difference(head: DataFrame, wanted: DataFrame, spec: TableSpec) -> DataFrame:
+def difference(head: DataFrame, wanted: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
     """The rows that make the table what it must be. Columns: the table's, and `_lakemark_gone`: the row is removed.
 
     What tells rows apart is the key, in a history also the change's order. Rows of another writer, which have no
     order, stay in a history as they are.
 
     Args:
-        head: the table as it is. wanted: as it must be, with the same columns.
+        head: the table as it is. wanted: as it must be, with the same columns. lineage: the type of the table's.
     """
     if spec.kind == "scd2":
-        head, wanted = (rows.where(F.col(_ORDER).isNotNull()) for rows in (head, wanted))
-    names, identity = head.columns, _identity(spec)
-    told_apart = [F.col(column).alias(name) for name, column in identity.items()]
+        head, wanted = (rows.where(is_ours()) for rows in (head, wanted))
+    names, identity = head.columns, _identity(spec, lineage)
+    told_apart = [F.expr(column).alias(name) for name, column in identity.items()]
     there = head.select(*told_apart, F.struct(*map(spark_name, names)).alias("was"))
     must = wanted.select(*told_apart, F.struct(*map(spark_name, names)).alias("is"))
     same = reduce(and_, (F.col(f"h.{name}").eqNullSafe(F.col(f"w.{name}")) for name in identity))
@@ -46,13 +46,15 @@ def difference(head: DataFrame, wanted: DataFrame, spec: TableSpec) -> DataFrame
     return rows.select("row.*", _GONE).select("*", *told_apart).dropDuplicates([*identity]).drop(*identity)
 
 
-def difference_statement(table: str, names: Sequence[str], spec: TableSpec) -> str:
+def difference_statement(table: str, names: Sequence[str], spec: TableSpec, lineage: str) -> str:
     """The MERGE whose source is the view DIFFERENCE.
 
     Args:
-        names: the table's columns.
+        names: the table's columns. lineage: the type of the table's.
     """
-    on = " AND ".join(f"target.{key} <=> source.{key}" for key in _identity(spec).values())
+    rows = (_identity(spec, lineage, row).values() for row in ("target.", "source."))
+    same = [f"{there} <=> {come}" for there, come in zip(*rows, strict=True)]
+    on = " AND ".join([*same, *([is_ours("target.")] if spec.kind == "scd2" else [])])
     columns = [spark_name(name) for name in names]
     return (
         f"MERGE INTO {table} AS target USING {DIFFERENCE} AS source ON {on} "
@@ -63,7 +65,8 @@ def difference_statement(table: str, names: Sequence[str], spec: TableSpec) -> s
     )
 
 
-def _identity(spec: TableSpec) -> dict[str, str]:
-    """What tells rows apart, in SQL, by names that no table's column has."""
-    columns = [*map(spark_name, spec.keys), *([_ORDER] if spec.kind == "scd2" else [])]
+def _identity(spec: TableSpec, lineage: str, row: str = "") -> dict[str, str]:
+    """What tells rows apart, in SQL, by names that no table's column has. Args: row: as for `order_of`."""
+    orders = [order_of(spec, lineage, row)] if spec.kind == "scd2" else []
+    columns = [*(f"{row}{spark_name(key)}" for key in spec.keys), *orders]
     return {f"{LINEAGE}_key_{n}": column for n, column in enumerate(columns)}

@@ -32,7 +32,7 @@ from spark_jobs.tables.append import own_columns
 from spark_jobs.tables.contract import Spec
 from spark_jobs.tables.creating import columns_of
 from spark_jobs.tables.kinds import kind_of
-from spark_jobs.tables.lineage import lineage_fields
+from spark_jobs.tables.lineage import STAMP, lineage_fields, order_values
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,14 @@ def lane_write(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec,
         return LaneWrite(table, Append(rows.arrow.select(own_columns(rows.arrow.column_names, spec))))
     lineage = columns_of(table.uri)[LINEAGE]
     if _is_of_one_change(spec, lineage):
-        return LaneWrite(table, Upsert(rows.arrow, spec.keys, LINEAGE, order="change_order", again=batch.is_chunk))
+        order = tuple(order_values(spec, lineage).values())
+        return LaneWrite(table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk))
     return LaneWrite(table, _patch(spark, table, rows, spec, batch=batch, lineage=lineage))
 
 
 def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:
     """Whether each row is as its newest change alone says."""
-    has_own_fields = struct_fields(lineage).keys() != {field.name for field in lineage_fields(spec)}
+    has_own_fields = struct_fields(lineage).keys() != {field.name for field in lineage_fields(spec, lineage)}
     return spec.kind == "scd1" and not spec.truncates and not spec.partial_columns and not has_own_fields
 
 
@@ -88,4 +89,4 @@ def _patch(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: TableSpec
 
     # As Spark's MERGEs count: that of a history gets the rows that `spliced` has found.
     sources = len(rows.arrow) if spec.kind == "scd1" else None
-    return Patch(keys.group_by([*spec.keys]).aggregate([]), kind.identity(spec), compute, sources)
+    return Patch(keys.group_by([*spec.keys]).aggregate([]), kind.identity(spec, lineage), compute, sources)

@@ -60,9 +60,11 @@ def replacing(
         # Columns that were added since are null there.
         old = spark.read.format("delta").option("versionAsOf", base).load(str(uri))
         before = empty.unionByName(old, allowMissingColumns=True)
-    wanted = kind_of(spec).applied(before, rows, spec, columns_of(uri)[LINEAGE])
-    found = difference(head, wanted, spec)
-    return _write(spark, Merge(found, difference_statement(spark_table(uri), head.columns, spec)), DIFFERENCE)
+    lineage = columns_of(uri)[LINEAGE]
+    wanted = kind_of(spec).applied(before, rows, spec, lineage)
+    found = difference(head, wanted, spec, lineage)
+    statement = difference_statement(spark_table(uri), head.columns, spec, lineage)
+    return _write(spark, Merge(found, statement), DIFFERENCE)
 
 
 def _write(spark: SparkSession, merge: Merge, view: str) -> Write:

@@ -10,15 +10,16 @@ longer declared, or is always set today: so it is right if the file changes agai
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from include.lake.merge.order import Value
 from include.lake.merge.patch import GONE
-from include.lake.sql import spark_name, spark_table, spark_text
+from include.lake.sql import spark_name, spark_table
 from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE
 from include.pipeline_file.schema_change import COLUMN_ORDER, KNOWS, struct_fields
@@ -28,7 +29,17 @@ from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, tallied
 from spark_jobs.formats.contract import ABSENT
 from spark_jobs.tables.contract import CHANGES, Merge
-from spark_jobs.tables.lineage import knows, lineage_column, order_fields, order_type
+from spark_jobs.tables.lineage import (
+    in_form,
+    is_ours,
+    knows,
+    lineage_column,
+    lineage_in,
+    named_struct,
+    order_fields,
+    order_of,
+    order_type,
+)
 from spark_jobs.tables.truncates import with_truncates
 
 SET_AT = f"{LINEAGE}_set"  # struct: for each partial column the order of the batch's change that set it last
@@ -38,16 +49,16 @@ _IS_THERE, _COMES = f"{LINEAGE}_is_there", f"{LINEAGE}_comes"
 _KEPT_SOURCE = {"spark.databricks.delta.merge.materializeSource": "none"}
 
 
-def columns(spec: TableSpec, there: Collection[str] | None = None) -> tuple[Column, ...]:
+def columns(spec: TableSpec, there: Mapping[str, str] | None = None) -> tuple[Column, ...]:
     """The table's columns. COLUMN_ORDER in the lineage is the row's SET_AT: null where it is the row's own order.
 
     Args:
-        there: the columns that the table has already; None: there is no table yet.
+        there: the types of the columns that the table has already; None: there is no table yet.
     """
     partial = spec.partial_columns
     orders = ", ".join(f"{spark_name(name)}: {order_type(spec)}" for name in partial)
     own = [Column(COLUMN_ORDER, f"STRUCT<{orders}>")] if partial else []
-    return (*spec.columns, lineage_column(spec, [*own, *knows(spec, there)]))
+    return (*spec.columns, lineage_column(spec, [*own, *knows(spec, there)], lineage_in(there)))
 
 
 def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
@@ -59,7 +70,7 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
     Columns: DISPOSITION and the numbers; a change also has the target's columns and `_lakemark`. Where changes may
     leave columns out, each such column has the newest value that sets it, and SET_AT has the orders of those changes.
     """
-    order, partial = F.col(f"{LINEAGE}.change_order"), spec.partial_columns
+    order, partial = F.expr(order_of(spec)), spec.partial_columns
     names = [column.name for column in spec.columns]
     whole = [name for name in names if name not in (*partial, *spec.keys)]
     newest = F.struct(*map(spark_name, whole), LINEAGE)
@@ -114,7 +125,10 @@ def merge(
     statement = merge_statement(spark_table(uri), CHANGES, spec, lineage, again=again is not None, within=within)
     if not spec.truncates:
         return Merge(changes, statement, _KEPT_SOURCE)
-    return Merge(with_truncates(spark.read.format("delta").load(str(uri)), changes, spec, SET_AT), statement)
+    return Merge(
+        with_truncates(spark.read.format("delta").load(str(uri)), changes, spec, lineage=lineage, set_at=SET_AT),
+        statement,
+    )
 
 
 def merge_statement(
@@ -122,7 +136,8 @@ def merge_statement(
 ) -> str:
     """The MERGE that applies a batch's changes only where they are newer than the table's rows (I9).
 
-    A delete leaves a tombstone: the row's keys and lineage stay, `_lakemark.deleted` is true, all else is null.
+    A delete leaves a tombstone: the row's keys, what orders it, and the lineage stay, `_lakemark.deleted` is true, all
+    else is null.
 
     Args:
         lineage: the type of the table's lineage.
@@ -145,7 +160,7 @@ def applied(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str)
         table: a version of the table. changes, lineage: as for `merge`.
     """
     if spec.truncates:
-        changes = with_truncates(table, changes, spec, SET_AT)
+        changes = with_truncates(table, changes, spec, lineage=lineage, set_at=SET_AT)
     both, columns_of, _ = _merged(table, changes, spec, lineage, again=False)
     return both.select(*columns_of)
 
@@ -153,14 +168,14 @@ def applied(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str)
 def patched(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str, again: Batch | None) -> DataFrame:
     """The rows that the MERGE of these changes would write (see `contract.Kind`)."""
     if spec.truncates:
-        changes = with_truncates(table, changes, spec, SET_AT)
+        changes = with_truncates(table, changes, spec, lineage=lineage, set_at=SET_AT)
     both, columns_of, is_written = _merged(table, changes, spec, lineage, again=again is not None)
     return both.where(is_written).select(*columns_of, F.lit(False).alias(GONE))
 
 
-def identity(spec: TableSpec) -> tuple[tuple[str, ...], ...]:
+def identity(spec: TableSpec, lineage: str) -> tuple[Value, ...]:
     """A key has one row (see `contract.Kind`)."""
-    return tuple((key,) for key in spec.keys)
+    return tuple(((key,),) for key in spec.keys)
 
 
 def _merged(
@@ -188,16 +203,15 @@ def _assignments(spec: TableSpec, lineage: str, again: bool) -> tuple[str, str, 
     """SQL over a row of `target` and a change of `source`: when they belong together, when the change is taken, and
     what an update and an insert write to each column. Args as for `merge_statement`."""
     newer = ">=" if again else ">"
-    # A row from another writer has no change order: every change is newer than that.
-    is_newer = (
-        f"(target.{LINEAGE}.change_order IS NULL "
-        f"OR source.{LINEAGE}.change_order {newer} target.{LINEAGE}.change_order)"
-    )
+    # Every change is newer than a row from another writer.
+    come, there = order_of(spec, row="source."), order_of(spec, lineage, "target.")
+    is_newer = f"(NOT ({is_ours('target.')}) OR {come} {newer} {there})"
     names = [column.name for column in spec.columns]
     if COLUMN_ORDER in struct_fields(lineage):
         update, insert, takes = _by_column(spec, names, lineage, is_newer=is_newer, newer=newer)
     else:
-        insert = {name: f"source.{spark_name(name)}" for name in (*names, LINEAGE)}
+        insert = {name: f"source.{spark_name(name)}" for name in names}
+        insert[LINEAGE] = named_struct(in_form(spec, lineage, "source."))
         update, takes = insert, []
     equal = "<=>" if spec.truncates else "="  # the row of truncates has no keys
     on = " AND ".join(f"target.{spark_name(key)} {equal} source.{spark_name(key)}" for key in spec.keys)
@@ -211,19 +225,19 @@ def _by_column(
     although the row is newer."""
     fields = struct_fields(lineage)
     registers, late = struct_fields(fields[COLUMN_ORDER]), struct_fields(fields.get(KNOWS, ""))
-    never = _struct({f.name: f"CAST(NULL AS {f.type})" for f in order_fields(spec)})
-    there, come = f"target.{LINEAGE}", f"source.{LINEAGE}"
-    order = f"IF({is_newer}, {come}.change_order, {there}.change_order)"
+    never = named_struct({f.name: f"CAST(NULL AS {f.type})" for f in order_fields(spec)})
+    there, come = f"target.{LINEAGE}", in_form(spec, lineage, "source.")
+    of_row, of_change = order_of(spec, lineage, "target."), order_of(spec, row="source.")
+    order = f"IF({is_newer}, {of_change}, {of_row})"
     partial, declared = ({name.lower() for name in those} for those in (spec.partial_columns, names))
 
     def set_by_row(name: str) -> str:
-        at = f"{there}.change_order"
-        return f"IF({there}.{KNOWS}.{spark_name(name)}, {at}, NULL)" if name in late else at
+        return f"IF({there}.{KNOWS}.{spark_name(name)}, {of_row}, NULL)" if name in late else of_row
 
     def set_by_change(name: str) -> str:
         if name.lower() not in declared:
             return never
-        return f"source.{SET_AT}.{spark_name(name)}" if name.lower() in partial else f"{come}.change_order"
+        return f"source.{SET_AT}.{spark_name(name)}" if name.lower() in partial else of_change
 
     held = {n: f"coalesce({there}.{COLUMN_ORDER}.{spark_name(n)}, {set_by_row(n)}, {never})" for n in registers}
     takes = {n: f"{set_by_change(n)} {newer} {held[n]}" for n in registers if n.lower() in declared}
@@ -233,25 +247,21 @@ def _by_column(
 
     def written(own: dict[str, str], column_orders: dict[str, str]) -> str:
         """The lineage, with its fields in the table's order."""
-        of_columns = {COLUMN_ORDER: _struct(column_orders), KNOWS: _struct(dict.fromkeys(late, "true"))}
-        return _struct({name: of_columns.get(name) or own[name] for name in fields})
+        of_columns = {COLUMN_ORDER: named_struct(column_orders), KNOWS: named_struct(dict.fromkeys(late, "true"))}
+        return named_struct({name: of_columns.get(name) or own[name] for name in fields})
 
     base = [name for name in fields if name not in (COLUMN_ORDER, KNOWS)]
     new_orders = {
         n: unless_equal(f"IF({takes[n]}, {set_by_change(n)}, {at})" if n in takes else at, order)
         for n, at in held.items()
     }
-    own_orders = {n: unless_equal(set_by_change(n), f"{come}.change_order") for n in registers}
+    own_orders = {n: unless_equal(set_by_change(n), of_change) for n in registers}
     taken = {name.lower(): take for name, take in takes.items()}
     update = {
         name: f"IF({taken.get(name.lower(), is_newer)}, source.{spark_name(name)}, target.{spark_name(name)})"
         for name in names
     }
-    update[LINEAGE] = written({f: f"IF({is_newer}, {come}.{f}, {there}.{f})" for f in base}, new_orders)
+    update[LINEAGE] = written({f: f"IF({is_newer}, {come[f]}, {there}.{f})" for f in base}, new_orders)
     insert = {name: f"source.{spark_name(name)}" for name in names}
-    insert[LINEAGE] = written({f: f"{come}.{f}" for f in base}, own_orders)
+    insert[LINEAGE] = written({f: come[f] for f in base}, own_orders)
     return update, insert, list(takes.values())
-
-
-def _struct(fields: dict[str, str]) -> str:
-    return "named_struct(" + ", ".join(f"{spark_text(name)}, {value}" for name, value in fields.items()) + ")"

@@ -12,7 +12,7 @@ includes what was read (`test_a_merge_whose_source_reads_the_target...`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from operator import and_
 
@@ -20,6 +20,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from include.lake.merge.order import Value
 from include.lake.merge.patch import GONE
 from include.lake.sql import spark_name, spark_table
 from include.lake.uri import LakeUri
@@ -31,27 +32,39 @@ from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, VALID_AT, tallied
 from spark_jobs.formats.contract import ABSENT
 from spark_jobs.tables.contract import CHANGES, Merge
-from spark_jobs.tables.lineage import knows, lineage_column, lineage_fields
+from spark_jobs.tables.lineage import (
+    VALID_AT_FIELD,
+    in_form,
+    is_ours,
+    knows,
+    lineage_column,
+    lineage_fields,
+    lineage_in,
+    order_of,
+    order_values,
+    valid_at,
+    valid_at_fields,
+)
 
 _OWN, _WAS, _BEGINS = (f"{LINEAGE}_{name}" for name in ("own", "was", "begins"))
 _NEXT = f"{LINEAGE}_next"
-_WHOLE = f"{LINEAGE}_whole"
+_WHOLE, _ORDER = f"{LINEAGE}_whole", f"{LINEAGE}_order"
 _SHOWN = (VALID_FROM, VALID_TO, IS_CURRENT)
 
 
-def columns(spec: TableSpec, there: Collection[str] | None = None) -> tuple[Column, ...]:
+def columns(spec: TableSpec, there: Mapping[str, str] | None = None) -> tuple[Column, ...]:
     """The table's columns.
 
     Args:
-        there: the columns that the table has already; None: there is no table yet.
+        there: the types of the columns that the table has already; None: there is no table yet.
     """
     assert spec.valid_from is not None, "the table is history"
-    at = spec.valid_from.type
-    own = [Column("valid_at", at)]
+    at, lineage = spec.valid_from.type, lineage_in(there)
+    own = valid_at_fields(spec, lineage)
     own += [Column(ABSENT_FIELD, "ARRAY<STRING>")] if spec.partial_columns else []
     own += knows(spec, there)
     shown = Column(VALID_FROM, at), Column(VALID_TO, at), Column(IS_CURRENT, "BOOLEAN")
-    return (*spec.columns, *shown, lineage_column(spec, own))
+    return (*spec.columns, *shown, lineage_column(spec, own, lineage))
 
 
 def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
@@ -61,10 +74,10 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
         rows: as `dispositions` returns them.
 
     Columns: DISPOSITION and the numbers; a change also has the target's columns, without those that are computed, and
-    `_lakemark` as the table has it.
+    `_lakemark` as a new table has it.
     """
     own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(spec)]
-    own += [F.col(VALID_AT).alias("valid_at")]
+    own += [F.col(VALID_AT).alias(field.name) for field in valid_at_fields(spec, None)]
     own += [F.col(ABSENT).alias(ABSENT_FIELD)] if spec.partial_columns else []
     names = [spark_name(column.name) for column in spec.columns]
     changes = rows.select(*names, F.struct(*own).alias(LINEAGE), *OF_DISPOSITION)
@@ -72,7 +85,7 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
         return changes
     # A transform may make several rows for one key from one record: any of them will do, if it is always the same one.
     keys, whole = [spark_name(name) for name in spec.keys], F.struct(*names, LINEAGE)
-    found = changes.groupBy(*keys, DISPOSITION, f"{LINEAGE}.change_order").agg(
+    found = changes.groupBy(*keys, DISPOSITION, F.expr(order_of(spec)).alias(_ORDER)).agg(
         F.max_by(whole, F.to_json(whole)).alias(_WHOLE), *tallied()
     )
     return found.select(f"{_WHOLE}.*", *OF_DISPOSITION)
@@ -91,17 +104,17 @@ def spliced(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str,
     keys = [spark_name(name) for name in spec.keys]
     names = [spark_name(column.name) for column in spec.columns]
     was = F.struct(*names, *_SHOWN, LINEAGE).alias(_WAS)
-    there = table.where(F.col(f"{LINEAGE}.change_order").isNotNull()).join(
-        changes.select(*keys).distinct(), list(spec.keys), "left_semi"
-    )
+    there = table.where(is_ours()).join(changes.select(*keys).distinct(), list(spec.keys), "left_semi")
     old = there.select(*names, LINEAGE, was, F.lit(False).alias(_OWN))
     new = changes.select(*names, _lineage_in(lineage, spec), F.lit(None).alias(_WAS), F.lit(True).alias(_OWN))
-    in_order = Window.partitionBy(*keys).orderBy(f"{LINEAGE}.change_order", _OWN)
-    both = _one_of_two(old.unionByName(new), in_order, again)
+    order = F.expr(order_of(spec, lineage))
+    in_order = Window.partitionBy(*keys).orderBy(order, _OWN)
+    both = _one_of_two(old.unionByName(new), order, in_order, again)
     gone = F.lit(False) if again is None else ~F.col(_OWN) & _is_of(again)
     whole = both.select("*", gone.alias(GONE))
     late = _late(lineage)
-    seen = _with_periods(_with_images(whole.where(~F.col(GONE)), spec, late, in_order), spec, in_order)
+    at = F.expr(valid_at(spec, lineage))
+    seen = _with_periods(_with_images(whole.where(~F.col(GONE)), spec, late, in_order), spec, at, in_order)
     compared = [column.name for column in spec.columns]
     now = F.struct(*_comparable(spec, compared), *_SHOWN, LINEAGE)
     before = F.struct(*_comparable(spec, compared, f"{_WAS}."), *(f"{_WAS}.{name}" for name in (*_SHOWN, LINEAGE)))
@@ -112,10 +125,9 @@ def spliced(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str,
     return written.union(whole.where(GONE).select(f"{_WAS}.*", GONE))
 
 
-def _one_of_two(rows: DataFrame, in_order: WindowSpec, again: Batch | None) -> DataFrame:
+def _one_of_two(rows: DataFrame, order: Expression, in_order: WindowSpec, again: Batch | None) -> DataFrame:
     """A change that is there already is in both frames. This keeps one of the two: the old row, or the row as decoded
     today. The old values are known in both cases."""
-    order = F.col(f"{LINEAGE}.change_order")
     before, after = F.lag(order).over(in_order), F.lead(order).over(in_order)
     was = F.coalesce(_WAS, F.when(before == order, F.lag(_WAS).over(in_order)))
     if again is None:
@@ -143,8 +155,15 @@ def _lineage_in(lineage: str, spec: TableSpec) -> Expression:
         KNOWS: F.struct(*(F.lit(name in declared).alias(own) for name, own in _late(lineage).items())),
         ABSENT_FIELD: F.col(f"{LINEAGE}.{ABSENT_FIELD}") if spec.partial_columns else F.lit(None).cast("array<string>"),
     }
-    fields = {name: of_columns.get(name, F.col(f"{LINEAGE}.{name}")) for name in struct_fields(lineage)}
-    return F.struct(*(value.alias(name) for name, value in fields.items())).alias(LINEAGE)
+    of_all = {name: F.expr(value) for name, value in in_form(spec, lineage).items()}
+    made = {field.name for field in valid_at_fields(spec, None)}  # an old table may have it beside the column
+
+    def field(name: str, type_: str) -> Expression:
+        if name == VALID_AT_FIELD and name not in made:
+            return F.lit(None).cast(type_)
+        return {**of_all, **of_columns}.get(name, F.col(f"{LINEAGE}.{name}"))
+
+    return F.struct(*(field(name, type_).alias(name) for name, type_ in struct_fields(lineage).items())).alias(LINEAGE)
 
 
 def _with_images(rows: DataFrame, spec: TableSpec, late: Collection[str], in_order: WindowSpec) -> DataFrame:
@@ -166,11 +185,14 @@ def _with_images(rows: DataFrame, spec: TableSpec, late: Collection[str], in_ord
     return rows.select(*map(image, names), LINEAGE, _WAS, _OWN)
 
 
-def _with_periods(rows: DataFrame, spec: TableSpec, in_order: WindowSpec) -> DataFrame:
-    """Adds the columns of history: which rows show a state, from when it is valid, and until when."""
+def _with_periods(rows: DataFrame, spec: TableSpec, at: Expression, in_order: WindowSpec) -> DataFrame:
+    """Adds the columns of history: which rows show a state, from when it is valid, and until when.
+
+    Args:
+        at: from when a row's change is valid.
+    """
     tracked = spec.track_columns or [column.name for column in spec.columns]
     state = F.struct(*_comparable(spec, tracked), F.col(f"{LINEAGE}.deleted"))
-    at = F.col(f"{LINEAGE}.valid_at")
     begun = rows.select("*", (~F.lag(state).over(in_order).eqNullSafe(state)).alias(_BEGINS))
     followed = begun.select("*", F.lead(F.struct(F.col(_BEGINS), at.alias("at"))).over(in_order).alias(_NEXT))
     until_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -206,7 +228,7 @@ def merge(
     """The MERGE that applies prepared changes (see `contract.Writer`)."""
     table = spark.read.format("delta").load(str(uri)).alias("target").where(within or "true")
     source = spliced(table, changes, spec, lineage, again=again)
-    return Merge(source, merge_statement(spark_table(uri), CHANGES, spec, within))
+    return Merge(source, merge_statement(spark_table(uri), CHANGES, spec, lineage=lineage, within=within))
 
 
 def patched(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str, again: Batch | None) -> DataFrame:
@@ -214,9 +236,9 @@ def patched(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str,
     return spliced(table, changes, spec, lineage, again=again)
 
 
-def identity(spec: TableSpec) -> tuple[tuple[str, ...], ...]:
+def identity(spec: TableSpec, lineage: str) -> tuple[Value, ...]:
     """A key's rows differ in their orders (see `contract.Kind`)."""
-    return (*((key,) for key in spec.keys), (LINEAGE, "change_order"))
+    return (*(((key,),) for key in spec.keys), *order_values(spec, lineage).values())
 
 
 def applied(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
@@ -226,22 +248,23 @@ def applied(table: DataFrame, changes: DataFrame, spec: TableSpec, lineage: str)
         table: a version of the table. changes, lineage: as for `merge`.
     """
     written = spliced(table, changes, spec, lineage, again=None).drop(GONE)
-    order = f"{LINEAGE}.change_order"
-    known = written.select(*map(spark_name, spec.keys), F.col(order).alias(_NEXT))
-    same = reduce(and_, (table[spark_name(key)].eqNullSafe(known[spark_name(key)]) for key in spec.keys))
-    others = table.join(known, same & (table[LINEAGE]["change_order"] == known[_NEXT]), "left_anti")
+    order = F.when(F.expr(is_ours()), F.expr(order_of(spec, lineage)))
+    known = written.select(*map(spark_name, spec.keys), order.alias(_NEXT))
+    there = table.select("*", order.alias(_ORDER))
+    same = reduce(and_, (there[spark_name(key)].eqNullSafe(known[spark_name(key)]) for key in spec.keys))
+    others = there.join(known, same & (there[_ORDER] == known[_NEXT]), "left_anti").drop(_ORDER)
     return others.unionByName(written, allowMissingColumns=True)
 
 
-def merge_statement(table: str, source: str, spec: TableSpec, within: str | None = None) -> str:
+def merge_statement(table: str, source: str, spec: TableSpec, lineage: str, within: str | None = None) -> str:
     """The MERGE that writes what `spliced` found.
 
     Args:
-        within: a condition on `target` that every match fulfils.
+        lineage: the type of the table's lineage. within: a condition on `target` that every match fulfils.
     """
     keys = [f"target.{spark_name(key)} = source.{spark_name(key)}" for key in spec.keys]
-    orders = f"target.{LINEAGE}.change_order = source.{LINEAGE}.change_order"
-    on = " AND ".join([*keys, orders, *([within] if within else [])])
+    orders = f"{order_of(spec, lineage, 'target.')} = {order_of(spec, lineage, 'source.')}"
+    on = " AND ".join([*keys, is_ours("target."), orders, *([within] if within else [])])
     names = [spark_name(column.name) for column in columns(spec)]
     return (
         f"MERGE INTO {table} AS target USING {source} AS source ON {on} "

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch
@@ -28,14 +28,19 @@ def a_pipeline(schema: str, change: dict[str, Any] | None = None, **source: Any)
 
 def decoded(spark: SparkSession, pipeline: Pipeline, records: list[tuple[Any, Any]]) -> list[dict[str, Any]]:
     """Keys and values (bytes, None, or what becomes JSON) as `decode` has them, in order."""
+    found = decoded_rows(spark, pipeline, records).orderBy("offset").collect()
+    return [row.asDict(recursive=True) for row in found]
+
+
+def decoded_rows(spark: SparkSession, pipeline: Pipeline, records: list[tuple[Any, Any]]) -> DataFrame:
+    """The same, as a frame."""
 
     def raw(part: Any) -> bytes | None:
         return part if part is None or isinstance(part, bytes) else json.dumps(part).encode()
 
     rows = [(raw(key), raw(value), "t", 0, n, SENT_AT) for n, (key, value) in enumerate(records)]
     batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, len(rows)),), {"t": "id"}, "cluster")
-    found = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).orderBy("offset").collect()
-    return [row.asDict(recursive=True) for row in found]
+    return decode(spark.createDataFrame(rows, RECORDS), pipeline, batch)
 
 
 def values(row: dict[str, Any]) -> tuple[Any, ...]:

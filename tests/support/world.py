@@ -33,6 +33,7 @@ from spark_jobs.engine.session import open_session
 from spark_jobs.tables.creating import ensure
 from tests.support.topics import Sent, Topics
 
+PLACE = ("topic", "partition", "offset")  # in the lineage of a row
 LAKEMARK = str(Path(sys.executable).parent / "lakemark")
 
 
@@ -216,7 +217,7 @@ def states_by_key(sent: Iterable[Sent]) -> dict[int, list[tuple[int, int | None,
 def as_states(rows: Iterable[dict[str, Any]]) -> dict[int, list[tuple[int, int | None, str]]]:
     """The same from a table of history; checks that each key has one current row."""
     found: dict[int, list[tuple[int, int | None, str]]] = {}
-    for row in sorted(rows, key=lambda row: list(row["_lakemark"]["change_order"].values())):
+    for row in sorted(rows, key=lambda row: (row["seq"], *(row["_lakemark"][n] for n in PLACE))):
         if row["valid_from"] is not None:
             found.setdefault(row["id"], []).append((row["valid_from"], row["valid_to"], row["name"]))
             assert row["is_current"] == (row["valid_to"] is None)

@@ -17,7 +17,7 @@ from include.protocol.json_data import JsonObject
 
 
 def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
-    """Writes rows as one new file, and returns its `add`. Columns that the rows lack are null.
+    """Writes rows as one new file, and returns its `add`. Columns, and fields of structs, that rows lack are null.
 
     Args:
         now: milliseconds since 1970.
@@ -56,10 +56,13 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether two types hold the same values. What they say of nulls, and the name of the time zone, does not count."""
+    """Whether the second type holds the values of the first, maybe with more fields.
+
+    What they say of nulls, and the name of the time zone, does not count.
+    """
     if pa.types.is_struct(one) and pa.types.is_struct(other):
-        names = [[field.name for field in type_] for type_ in (one, other)]
-        return names[0] == names[1] and all(_is_alike(a.type, b.type) for a, b in zip(one, other, strict=True))
+        there = {field.name: field.type for field in other}
+        return all(field.name in there and _is_alike(field.type, there[field.name]) for field in one)
     if pa.types.is_list(one) and pa.types.is_list(other):
         return _is_alike(one.value_type, other.value_type)
     if pa.types.is_map(one) and pa.types.is_map(other):

@@ -5,30 +5,38 @@ Field by field: null comes before all else, NaN after all else, and -0.0 equals 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 Flags = npt.NDArray[np.bool_]
+Path = tuple[str, ...]  # of a column, or of a field within one
+Value = tuple[Path, ...]  # what the first of these paths says that is not null
 
 
-def is_newer(come: pa.StructArray, there: pa.StructArray, again: bool) -> Flags:
+def is_newer(come: Sequence[pa.Array], there: Sequence[pa.Array], again: bool) -> Flags:
     """Whether each change comes after the row that it meets.
 
     Args:
-        come, there: their orders, place by place. A row without an order is from another writer, and older than any.
+        come, there: the fields of their orders, the one that weighs most first; each has a value for every change.
         again: an equal order counts, too: the change has made that row, and may be decoded differently today.
     """
-    greater = np.zeros(len(come), dtype=bool)
-    equal = np.ones(len(come), dtype=bool)
-    for place, part in enumerate(come.type):
-        mine = pc.struct_field(come, place)
-        theirs = pc.struct_field(there, part.name).cast(part.type)
-        field_greater, field_equal = _compared(mine, theirs)
+    greater = np.zeros(len(come[0]), dtype=bool)
+    equal = np.ones(len(come[0]), dtype=bool)
+    for mine, theirs in zip(come, there, strict=True):
+        field_greater, field_equal = _compared(mine, theirs.cast(mine.type))
         greater |= equal & field_greater
         equal &= field_equal
-    return greater | _flags(pc.is_null(there)) | (equal if again else np.zeros(len(come), dtype=bool))
+    return greater | equal if again else greater
+
+
+def value_of(rows: pa.Table, value: Value) -> pa.Array:
+    """A value of each row."""
+    found = [pc.struct_field(rows[name], fields) if fields else rows[name] for name, *fields in value]
+    return pc.coalesce(*found).combine_chunks()
 
 
 def _compared(mine: pa.Array, theirs: pa.Array) -> tuple[Flags, Flags]:

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from include.lake.merge.actions import Actions
 from include.lake.merge.data_file import write_file
 from include.lake.merge.fitness import verify_fit
-from include.lake.merge.positions import met_rows, quoted
+from include.lake.merge.order import Value, value_of
+from include.lake.merge.positions import met_rows, sql_of
 from include.lake.merge.replacing import taken_out, with_old_values
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
@@ -30,20 +31,20 @@ class Patch:
 
     Args:
         keys: distinct ones; a null is a key, too. compute: gets the table's rows of these keys, and returns the rows to
-            write, with GONE. A column that they lack keeps its values. identity: paths of columns and fields that tell
-            rows apart: a computed row takes the place of the row that has the same. sources: how many rows it is
+            write, with GONE. A column that they lack keeps its values. identity: the values that tell rows apart: a
+            computed row takes the place of the row that has the same. sources: how many rows it is
             computed from; None: as many as there are then.
     """
 
     keys: pa.Table
-    identity: tuple[tuple[str, ...], ...]
+    identity: tuple[Value, ...]
     compute: Callable[[pa.Table], pa.Table]
     sources: int | None = None
 
     def over(self, table: Snapshot) -> Actions:
         """See `Change`."""
         verify_fit(table)
-        met = met_rows(table, self.keys, {name: f"t.{quoted(name)}" for name in table.column_names})
+        met = met_rows(table, self.keys, {name: sql_of(((name,),)) for name in table.column_names})
         there = met.values.cast(table.schema) if len(met.key) else table.schema.empty_table()
         computed = self.compute(there)
         old = self._places(computed, there)
@@ -68,7 +69,7 @@ class Patch:
             "numTargetBytesAdded": sum(file["size"] for file in added),
             **figures,
         }
-        predicate = json.dumps([".".join(path) for path in self.identity])
+        predicate = json.dumps([".".join(path) for path, *_ in self.identity])
         return Actions([*({"add": file} for file in added), *gone], "MERGE", {"predicate": predicate}, metrics)
 
     def _places(self, computed: pa.Table, there: pa.Table) -> npt.NDArray[np.int64]:
@@ -89,9 +90,5 @@ class Patch:
         return places
 
     def _identities(self, rows: pa.Table) -> pa.Table:
-        def value(path: tuple[str, ...]) -> pa.ChunkedArray:
-            name, *fields = path
-            return pc.struct_field(rows[name], fields) if fields else rows[name]
-
-        own = {f"i{n}": value(path) for n, path in enumerate(self.identity)}
+        own = {f"i{n}": value_of(rows, value) for n, value in enumerate(self.identity)}
         return pa.table({**own, "place": pa.array(np.arange(len(rows), dtype=np.int64))})

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from include.lake.delta_tables import damaged, first_line
 from include.lake.merge.deletion_vectors import read_vector
+from include.lake.merge.order import Value
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import bound
 from include.protocol.json_data import JsonObject
@@ -152,6 +153,12 @@ def _may_hold(file: JsonObject, name: str, type_: pa.DataType, values: npt.NDArr
     if low is None or high is None:
         return True
     return bool(np.searchsorted(values, low, "left") < np.searchsorted(values, high, "right"))
+
+
+def sql_of(value: Value) -> str:
+    """SQL for a value of a row `t`."""
+    paths = [".".join(map(quoted, path)) for path in value]
+    return f"coalesce({', '.join(f't.{path}' for path in paths)})"
 
 
 def quoted(name: str) -> str:

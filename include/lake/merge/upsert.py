@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from include.lake.merge.actions import Actions
 from include.lake.merge.data_file import write_file
 from include.lake.merge.fitness import verify_fit
-from include.lake.merge.order import is_newer
-from include.lake.merge.positions import met_rows, quoted
+from include.lake.merge.order import Path, Value, is_newer, value_of
+from include.lake.merge.positions import met_rows, sql_of
 from include.lake.merge.replacing import taken_out, with_old_values
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 
-_THERE = "_lakemark_there"  # the order of a row that is met
+_STAMP, _PLACE = "_lakemark_stamp", "_lakemark_place_"  # of a row that is met
 
 
 @dataclass(frozen=True)
@@ -27,29 +26,32 @@ class Upsert:
     """A batch's changes for one table, one per key.
 
     Args:
-        rows: with columns of the table; those that they lack keep their values. keys: names of columns. lineage, order:
-            the column, and its field, that say how a row is ordered. again: an equal order counts, too (`is_newer`).
+        rows: with columns of the table; those that they lack keep their values. keys: names of columns. order: the
+            values that order rows, the one that weighs most first. stamp: where this is null, a row is from another
+            writer, and older than any change. again: an equal order counts, too (`is_newer`).
     """
 
     rows: pa.Table
     keys: tuple[str, ...]
-    lineage: str
-    order: str
+    order: tuple[Value, ...]
+    stamp: Path
     again: bool = False
 
     def over(self, table: Snapshot) -> Actions:
         """See `Change`."""
         verify_fit(table)
         others = [name for name in table.column_names if name not in self.rows.column_names]
-        order = f"t.{quoted(self.lineage)}.{quoted(self.order)}"
-        wanted = {_THERE: order, **{name: f"t.{quoted(name)}" for name in others}}
+        places = {f"{_PLACE}{n}": sql_of(value) for n, value in enumerate(self.order)}
+        wanted = {_STAMP: sql_of((self.stamp,)), **places, **{name: sql_of(((name,),)) for name in others}}
         met = met_rows(table, self.rows.select([*self.keys]), wanted)
         if len(np.unique(met.key)) != len(met.key):
             raise UnfitError("a key that has several rows")
         newer = np.zeros(0, dtype=bool)
         if len(met.key):
-            orders = pc.struct_field(self.rows[self.lineage], self.order).combine_chunks()
-            newer = is_newer(orders.take(pa.array(met.key)), met.values[_THERE].combine_chunks(), self.again)
+            meeting = pa.array(met.key)
+            come = [value_of(self.rows, value).take(meeting) for value in self.order]
+            newer = is_newer(come, [met.values[place].combine_chunks() for place in places], self.again)
+            newer |= met.values[_STAMP].is_null().to_numpy()
         old = np.full(len(self.rows), -1, dtype=np.int64)  # the row that a change takes the place of
         old[met.key[newer]] = np.flatnonzero(newer)
         is_stale = np.zeros(len(self.rows), dtype=bool)

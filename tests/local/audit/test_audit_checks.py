@@ -178,7 +178,7 @@ def test_what_a_replay_wrote_of_a_topic_that_was_created_anew_is_beyond_reach(
     database = duckdb.connect()
     database.execute(
         "CREATE TABLE target AS SELECT id, 1 AS seq, 'right' AS v, {generation: CASE WHEN id < 4 THEN -1 ELSE 2 END, "
-        "topic: 't', partition: 0, \"offset\": id, change_order: {seq: 1, _topic: 't', _partition: 0, _offset: id}, "
+        "topic: 't', partition: 0, \"offset\": id, "
         "deleted: false} AS _lakemark FROM range(1, 5) r(id)"
     )
     database.execute(

@@ -57,8 +57,9 @@ def empty_table(database: duckdb.DuckDBPyConnection, pipeline: Pipeline, at: str
     order += ", _topic := NULL::VARCHAR, _partition := NULL::INTEGER, _offset := NULL::BIGINT"
     database.execute(
         f"CREATE TABLE target AS SELECT {columns}, NULL::{at} AS valid_from, NULL::{at} AS valid_to, "
-        f"NULL::BOOLEAN AS is_current, struct_pack(generation := 1, batch_id := 0, change_order := "
-        f"struct_pack({order}), deleted := false, valid_at := NULL::{at}, absent := NULL::VARCHAR[]) AS _lakemark "
+        f"NULL::BOOLEAN AS is_current, struct_pack(generation := 1, batch_id := 0, topic := 't', "
+        f'partition := 0, "offset" := 0::BIGINT, change_order := struct_pack({order}), '
+        f"deleted := false, valid_at := NULL::{at}, absent := NULL::VARCHAR[]) AS _lakemark "
         "LIMIT 0"
     )
 

@@ -20,7 +20,9 @@ _SAFE_CALLS = {
     "map",
     "merge_statement",
     "_definitions",
-    "_keys_of",
+    "_properties",
+    "is_ours",
+    "order_of",
     "order_type",
     "_field",
 }

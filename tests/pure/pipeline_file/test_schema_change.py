@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from include.pipeline_file.schema_change import Added, columns_to_add, of_delta, verify_keys
+from include.pipeline_file.schema_change import Added, columns_to_add, of_delta, verify_keys, verify_order
 from include.pipeline_file.schema_ddl import Column, canonical, parse_ddl, type_at
 from include.protocol.errors import SchemaChanged
 
@@ -140,8 +140,17 @@ def test_a_field_of_a_struct_has_its_type() -> None:
 
 def test_i9_rows_that_are_known_by_other_columns_are_refused() -> None:
     """With fewer keys, a change would match several rows of the table. This is found before anything lands."""
-    assert verify_keys(ANEW, "t", ["id", "name"], None)  # of an earlier Lakemark: it is told
-    assert not verify_keys(ANEW, "t", ["id", "name"], '["name", "id"]')
+    verify_keys(ANEW, "t", ["id", "name"], None)  # of an earlier Lakemark, which did not say
+    verify_keys(ANEW, "t", ["id", "name"], '["name", "id"]')
     for declared in (["id"], ["id", "name", "at"], ["name", "at"]):
         with pytest.raises(SchemaChanged, match=ANEW):
             verify_keys(ANEW, "t", declared, '["id", "name"]')
+
+
+def test_i9_rows_that_are_ordered_by_something_else_are_refused() -> None:
+    """Where a column says the order, no type tells one order from another."""
+    verify_order(ANEW, "t", ["seq"], None)  # of an earlier Lakemark: its lineage says it
+    verify_order(ANEW, "t", ["seq", "meta.lsn"], '["seq", "meta.lsn"]')
+    for declared in ([], ["at"], ["meta.lsn", "seq"]):
+        with pytest.raises(SchemaChanged, match=rf"change.order_by.*seq, meta.lsn.*{ANEW}"):
+            verify_order(ANEW, "t", declared, '["seq", "meta.lsn"]')

@@ -105,7 +105,7 @@ HIDDEN = "SET valid_from = null, valid_to = null, is_current = false"
         ("patches", "patches", "UPDATE {} SET name = 'edited' WHERE id = 1", f"1 {OTHER_VALUES}"),
         ("patches", "patches", "DELETE FROM {} WHERE id = 2", NO_ROW),
         ("patches", "patches_history", "UPDATE {} SET note = 'edited' WHERE id = 1 AND seq = 9", f"1 {OTHER_VALUES}"),
-        ("patches", "patches_history", "DELETE FROM {} WHERE id = 2 AND _lakemark.change_order.seq = 8", NO_CHANGE),
+        ("patches", "patches_history", "DELETE FROM {} WHERE id = 2 AND seq = 8", NO_CHANGE),
         ("routes", "routes_odd", "DELETE FROM {} WHERE id = 7", NO_ROW),
         ("routes", "routes_odd", "DELETE FROM {} WHERE id = 3", NO_ROW),
         ("routes", "routes_odd", "UPDATE {} SET name = 'edited' WHERE id = 21", f"1 {OTHER_VALUES}"),

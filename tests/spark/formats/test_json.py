@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.decoding import a_pipeline, decoded, read
+from include.pipeline_file.table_spec import TableSpec
+from spark_jobs.changes.dispositions import dispositions
+from spark_jobs.tables.merging import prepared
+from tests.support.decoding import a_pipeline, decoded, decoded_rows, read
 
 
 def test_a_record_is_one_json_object_and_nothing_else(spark: SparkSession) -> None:
@@ -138,5 +141,7 @@ def test_a_number_is_a_moment_only_where_the_file_says_what_it_counts(spark: Spa
 
 def test_a_name_with_a_dot_orders(spark: SparkSession) -> None:
     pipeline = a_pipeline("id BIGINT, `meta.lsn` BIGINT, meta STRUCT<lsn: BIGINT>", {"order_by": ["meta.lsn"]})
-    [row] = decoded(spark, pipeline, [(None, {"id": 1, "meta.lsn": 5, "meta": {"lsn": 9}})])
-    assert row["row"]["_lakemark"]["change_order"]["meta.lsn"] == 5
+    changes = [(None, {"id": 1, "meta.lsn": seq, "meta": {"lsn": 9 - seq}}) for seq in (5, 4)]
+    judged = decoded_rows(spark, pipeline, changes)
+    [row] = prepared(dispositions(judged, pipeline), TableSpec.of_target(pipeline)).collect()
+    assert row["meta.lsn"] == 5

@@ -56,7 +56,6 @@ TYPES: dict[str, tuple[str, list[Any]]] = {
     "part": ("STRUCT<a: INT, b: STRUCT<c: STRING>>", [{"a": None, "b": None}, {"a": 1, "b": {"c": "z"}}]),
 }
 _NO_KEYS = {"order", "Größe", "part", "flag"}
-_POSITION = "_topic: STRING, _partition: INT, _offset: BIGINT"
 
 
 def value(name: str, number: int, chance: random.Random) -> Any:
@@ -105,21 +104,18 @@ def changes(spark: SparkSession, keys: list[str], order: str, first: int, chance
             else value(name, chance.randrange(40), chance)
             for name in TYPES
         }
-        at = {order: row[order], "_topic": "t", "_partition": 0, "_offset": offset}
         row["_lakemark"] = {
             "generation": 1,
             "batch_id": first // 60,
             "topic": "t",
             "partition": 0,
             "offset": offset,
-            "change_order": at,
             "deleted": chance.random() < 0.1,
         }
         rows[tuple(repr(0.0 if row[key] == 0 else row[key]) for key in keys)] = row
     types = ", ".join(f"{spark_name(name)}: {type_}" for name, (type_, _) in TYPES.items())
     lineage = (
-        "STRUCT<generation: INT, batch_id: BIGINT, topic: STRING, partition: INT, offset: BIGINT, "
-        f"change_order: STRUCT<{spark_name(order)}: {TYPES[order][0]}, {_POSITION}>, deleted: BOOLEAN>"
+        "STRUCT<generation: INT, batch_id: BIGINT, topic: STRING, partition: INT, offset: BIGINT, deleted: BOOLEAN>"
     )
     return spark.createDataFrame(list(rows.values()), f"STRUCT<{types}, _lakemark: {lineage}>").localCheckpoint()
 

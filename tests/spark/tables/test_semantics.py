@@ -36,7 +36,7 @@ from spark_jobs.tables.merging import prepared
 from tests.support.change_streams import SHOWN, Change, Key, Semantics, history, newest, stream
 from tests.support.commits import land, land_over
 from tests.support.records import RECORDS
-from tests.support.world import World, read_table
+from tests.support.world import PLACE, World, read_table
 
 
 @dataclass
@@ -186,7 +186,7 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
     assert len(found) > cases
     assert replica.stale > 0
     if semantics.track is not None:
-        assert history_of(replica.history) == history(everything, semantics)
+        assert history_of(replica.history, semantics) == history(everything, semantics)
         assert_one_current_row_per_key_at_every_version(replica.history)
 
 
@@ -224,10 +224,15 @@ def rows_of(path: str) -> dict[Key, dict[str, Any]]:
     return {(row["case_id"], row["id"]): {name: row[name] for name in SHOWN} for row in shown}
 
 
-def history_of(path: str) -> dict[Key, list[tuple[Any, ...]]]:
+def history_of(path: str, semantics: Semantics) -> dict[Key, list[tuple[Any, ...]]]:
+    def place_of(row: dict[str, Any]) -> list[Any]:
+        told = row["_lakemark"]
+        order = (row[name] if name in row else told["change_order"][name] for name in semantics.order)
+        return [*order, *(told[name] for name in PLACE)]
+
     found: dict[Key, list[tuple[Any, ...]]] = defaultdict(list)
     shown = [row for row in read_table(path) if row["valid_from"] is not None]
-    for row in sorted(shown, key=lambda row: list(row["_lakemark"]["change_order"].values())):
+    for row in sorted(shown, key=place_of):
         image = {name: row[name] for name in SHOWN}
         found[row["case_id"], row["id"]].append((row["valid_from"], row["valid_to"], row["is_current"], image))
     return found

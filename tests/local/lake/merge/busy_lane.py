@@ -17,6 +17,7 @@ from include.lake.merge.upsert import Upsert
 from include.lake.uri import LakeUri
 
 KEYS, APP = 300, "busy"
+ORDER, STAMP = ((("_lakemark", "change_order", "seq"),),), ("_lakemark", "change_order")
 
 
 def keys_of(number: int) -> list[int]:
@@ -34,7 +35,7 @@ def main() -> None:
     table = Snapshot.of(uri)
     while True:
         number = table.markers.get(APP, -1) + 1
-        changes = Upsert(changes_of(number, table.schema), ("bigint",), "_lakemark", order="change_order")
+        changes = Upsert(changes_of(number, table.schema), ("bigint",), ORDER, STAMP)
         land(table, changes, Marker(APP, number), "{}")
         keep_quick(table, ("bigint",))
         print(number, flush=True)

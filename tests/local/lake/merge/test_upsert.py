@@ -26,6 +26,8 @@ from include.lake.uri import LakeUri
 
 ORDER = pa.struct([("seq", pa.int64()), ("_offset", pa.int64())])
 LINEAGE = pa.struct([("change_order", ORDER), ("deleted", pa.bool_())])
+PLACES = tuple((("_lakemark", "change_order", name),) for name in ("seq", "_offset"))  # what orders rows
+STAMP = ("_lakemark", "change_order")  # what a row of another writer lacks
 KEYS: dict[str, pa.DataType] = {
     "bigint": pa.int64(),
     "text": pa.string(),
@@ -96,7 +98,7 @@ def test_random_batches_make_the_table_that_the_oracle_says(tmp_path: Path, name
 
 
 def upsert(rows: pa.Table, *keys: str, again: bool = False) -> Upsert:
-    return Upsert(rows, keys, "_lakemark", "change_order", again=again)
+    return Upsert(rows, keys, PLACES, STAMP, again=again)
 
 
 def by_deltalake(path: str, keys: list[str]) -> dict[tuple[Any, ...], str | None]:
