@@ -35,6 +35,7 @@ from spark_jobs.tables.creating import ensure
 from spark_jobs.tables.merging import prepared
 from tests.support.change_streams import SHOWN, Change, Key, Semantics, history, newest, stream
 from tests.support.commits import land, land_over
+from tests.support.older_form import create_in_older_form, rewrite_in_older_form
 from tests.support.records import RECORDS
 from tests.support.world import PLACE, World, read_table
 
@@ -47,14 +48,21 @@ class Replica:
     pipeline: Pipeline
     folder: Path
     lane: Iterator[bool]  # for each landing in turn: whether the lane does it
+    is_older: bool = False  # the tables are of a Lakemark from before, which has also written half of the batches
     landed: int = 0
     read_again: int = 0
     stale: int = field(default=0)
 
     def __post_init__(self) -> None:
-        ensure(self.spark, LakeUri(self.table), self.spec)
-        if self.pipeline.target.history_table:
-            ensure(self.spark, LakeUri(self.history), TableSpec.of_history(self.pipeline))
+        for table, spec in self.tables.items():
+            if self.is_older:
+                create_in_older_form(self.spark, LakeUri(table), spec)
+            ensure(self.spark, LakeUri(table), spec)
+
+    @property
+    def tables(self) -> dict[str, TableSpec]:
+        has_history = self.pipeline.target.history_table
+        return {self.table: self.spec, **({self.history: TableSpec.of_history(self.pipeline)} if has_history else {})}
 
     @property
     def spec(self) -> TableSpec:
@@ -103,6 +111,9 @@ class Replica:
             self.read_again += 1
         else:
             self.landed += 1
+        if self.is_older and self.landed % 2:
+            for table, spec in self.tables.items():
+                rewrite_in_older_form(self.spark, LakeUri(table), spec)
 
     def _kept(self, judged: DataFrame, spec: TableSpec, *mine: Column) -> DataFrame:
         """What a table's MERGE gets. As an attempt does, it is computed once, and kept."""
@@ -150,10 +161,11 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "tables of before"])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("semantics", "cases", "batches"), CASES)
 def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
-    world: World, tmp_path: Path, semantics: Semantics, cases: int, batches: int, engine: str
+    world: World, tmp_path: Path, semantics: Semantics, cases: int, batches: int, engine: str, is_older: bool
 ) -> None:
     chance = Random(f"{semantics} {cases}")
     lane = lanes(engine)
@@ -165,7 +177,8 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
             steps[n] += changes[start:end]
     with world.session() as spark:
         fit(spark, records=0, rows=0)
-        replica, seen, aside = Replica(spark, semantics.pipeline(), tmp_path, lane), list[Change](), list[Change]()
+        replica = Replica(spark, semantics.pipeline(), tmp_path, lane, is_older)
+        seen, aside = list[Change](), list[Change]()
         for step in steps:
             quarantined = {id(change) for change in step if chance.random() < 0.1}
             live = [change for change in step if id(change) not in quarantined]
@@ -204,14 +217,14 @@ def test_i9_a_column_that_is_declared_later_is_right_once_all_is_read_again(
         fit(spark, records=0, rows=0)
         replica = Replica(spark, semantics.pipeline(note=""), tmp_path, lane)
         replica.merge(before)
-        replica = Replica(spark, semantics.pipeline(), tmp_path, lane, replica.landed)
+        replica = Replica(spark, semantics.pipeline(), tmp_path, lane, landed=replica.landed)
         replica.merge(since)
         first = {change.case for change in before if chance.random() < 0.1}
         # An older change that holds the column may be read again before the newer one that does not, or does.
         for again in (lambda change: change.case in first, lambda change: change.case not in first):
             replica.merge([change for change in before if again(change)], again=True)
         newer = semantics.pipeline(note="")
-        replica = Replica(spark, newer, tmp_path, lane, replica.landed, replica.read_again)
+        replica = Replica(spark, newer, tmp_path, lane, landed=replica.landed, read_again=replica.read_again)
         replica.merge(since, again=True)  # by an attempt that does not know the column: it stays as it is
     everything = [*before, *since]
     found = rows_of(replica.table)

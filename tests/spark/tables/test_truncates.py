@@ -28,6 +28,7 @@ from spark_jobs.engine.session import fit
 from spark_jobs.tables.creating import ensure
 from spark_jobs.tables.merging import prepared
 from tests.support.commits import land, land_over
+from tests.support.older_form import create_in_older_form, rewrite_in_older_form
 from tests.support.records import RECORDS
 from tests.support.world import World, read_table
 
@@ -69,8 +70,11 @@ def shown(rows: Iterable[dict[str, Any]]) -> dict[int, tuple[str, str | None]]:
     return {row["id"]: (row["name"], row["note"]) for row in rows if not row["_lakemark"]["deleted"]}
 
 
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "a table of before"])
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 8))])
-def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, tmp_path: Path, seed: int) -> None:
+def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(
+    world: World, tmp_path: Path, seed: int, is_older: bool
+) -> None:
     chance = Random(seed)
     records = stream(chance)
     pipeline = Pipeline.model_validate(
@@ -90,6 +94,8 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
     with world.session() as spark:
         fit(spark, 0, 0)
         spec = TableSpec.of_target(pipeline)
+        if is_older:
+            create_in_older_form(spark, LakeUri(path), spec)
         ensure(spark, LakeUri(path), spec)
         number = {1: 0, -1: 0}
         for n, (generation, batch_records) in enumerate(batches):
@@ -110,6 +116,8 @@ def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(world: World, t
             landed = log.landed(batch)
             assert landed is not None
             counts_of(landed, str(batch))  # adds up, or raises
+            if is_older and n == 0:
+                rewrite_in_older_form(spark, LakeUri(path), spec)
     assert any(record["op"] == "t" for record in records)
     assert shown(read_table(path)) == oracle(records)
 
