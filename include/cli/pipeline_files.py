@@ -130,7 +130,7 @@ def _engines(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
     found = {}
     for table in Catalog.of(pipeline).participants:
         try:
-            choice = choose(settings.merge_engine, table.spec, table.uri(settings), width=0, is_chunk=False)
+            choice = choose(settings, table.spec, table.uri(settings), width=0, is_chunk=False)
             found[table.name] = choice.in_words
         except TableDamaged as error:
             found[table.name] = f"none: {error.what}"

@@ -14,11 +14,12 @@ from include.lake.merge.unfit import UnfitError
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.pipeline_file.table_spec import AppendSpec, TableSpec
-from include.settings import MergeEngine
+from include.settings import Settings
 
-# Of a batch: what it brings is in the job's memory at once.
-RECORDS_MAX = 200_000
-_CELLS_MAX = 100 * RECORDS_MAX  # records times columns
+# What a batch takes of the job's memory at the most, as measured (docs/performance.md says how).
+_OF_A_RECORD, _OF_A_CELL = 500, 50  # bytes; a cell is a record's value of a column
+_OF_A_BYTE = 3  # of the records' values, as Kafka holds them
+_COMPUTED = 10  # times as much, where Spark computes rows from rows of the table, which go there and back
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,16 @@ class Choice:
         return f"{self.engine}: {self.why}"
 
 
-def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, uri: LakeUri, width: int, is_chunk: bool) -> Choice:
+def fits(settings: Settings, values: int, tables: int) -> bool:
+    """Whether the lane has the memory for a batch, once its size is known.
+
+    Args:
+        values: bytes of the records' values. tables: how many tables get something of each record, without Spark.
+    """
+    return settings.merge_engine == "lane" or values * _OF_A_BYTE * tables <= settings.lane_memory_mb * 1_000_000
+
+
+def choose(settings: Settings, spec: TableSpec | AppendSpec, uri: LakeUri, width: int, is_chunk: bool) -> Choice:
     """The engine for a batch's part in a table.
 
     Args:
@@ -47,11 +57,13 @@ def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, uri: LakeUri, wid
     Raises:
         TableDamaged: the table's log cannot be read.
     """
+    setting = settings.merge_engine
     if setting == "spark":
         return Choice("spark", "LAKEMARK_MERGE_ENGINE says so")
     if spec.kind == "append" and is_chunk:
         return Choice("spark", "a chunk takes the place of records that may be there")
-    records_max = min(RECORDS_MAX, _CELLS_MAX // max(1, len(spec.columns)))
+    of_a_record = max(_OF_A_RECORD, _OF_A_CELL * len(spec.columns)) * (_COMPUTED if _is_computed(spec) else 1)
+    records_max = settings.lane_memory_mb * 1_000_000 // of_a_record
     if setting != "lane" and width > records_max:
         return Choice("spark", f"more than {records_max:,} records")
     if not log_store_of(uri).exists():
@@ -62,3 +74,8 @@ def choose(setting: MergeEngine, spec: TableSpec | AppendSpec, uri: LakeUri, wid
     except UnfitError as unfit:
         return Choice("spark", f"the table has {unfit}")
     return Choice("lane", f"at most {records_max:,} records" if setting == "auto" else "LAKEMARK_MERGE_ENGINE", table)
+
+
+def _is_computed(spec: TableSpec | AppendSpec) -> bool:
+    """Whether a row depends on more than its newest change."""
+    return isinstance(spec, TableSpec) and (spec.kind == "scd2" or spec.truncates or bool(spec.partial_columns))

@@ -185,7 +185,7 @@ class Attempt:
         """By which engine this attempt writes a table."""
         uri = work.target if participant.place == "point" else participant.uri(self.settings)
         batch = work.batch
-        return choose(self.settings.merge_engine, participant.spec, uri, width=batch.width, is_chunk=batch.is_chunk)
+        return choose(self.settings, participant.spec, uri, width=batch.width, is_chunk=batch.is_chunk)
 
     def _fit(self, spark: SparkSession, work: Work, before: list[Participant]) -> frozenset[LakeUri]:
         """Sets the session up for the batch. Returns the tables in which it pays to look where keys can be."""

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from include.fault_points import fault_point
 from include.lake.sql import spark_name
 from include.participants.catalog import Catalog
+from include.participants.engines import fits
 from include.participants.participant import POINT, Participant
 from include.participants.program import digest_of, program_of
 from include.pipeline_file.table_spec import TableSpec
@@ -38,7 +39,6 @@ from spark_jobs.engine.rows import collected
 from spark_jobs.tables.merging import folded
 
 T = TypeVar("T")
-BYTES_MAX = 128 << 20  # of the values of records that are brought to this process
 _SURELY_FEW = 20_000  # records, which are not counted first
 _REASON = "_lakemark_reason"
 
@@ -77,9 +77,14 @@ class Content:
         self.records = self.work.read(self.spark, self.with_headers)
         # None: not known yet
         self.volume = self._at_first_use(lambda: volume_of(self.records)) if self._counts_first else None
-        is_large = self.volume is not None and self.volume.bytes > BYTES_MAX
-        if is_large and self.settings.merge_engine != "lane":
+        if self.volume is not None and not fits(self.settings, self.volume.bytes, self._tables):
             self.lanes = ()
+
+    @property
+    def _tables(self) -> int:
+        """How many tables that are written without Spark get something of each record."""
+        catalog = Catalog.of(self.work.pipeline)
+        return sum(p.name in self.lanes and p.takes != "set aside" for p in catalog.participants)
 
     @property
     def _counts_first(self) -> bool:

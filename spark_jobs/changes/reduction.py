@@ -122,7 +122,8 @@ def _collected(folded: DataFrame, pipeline: Pipeline, with_content: bool) -> tup
     """The changes, in this process, and the tallies of all rows."""
     rows = collected(tallies.with_content(folded) if with_content else folded)
     own = [name for name in rows.column_names if name not in (*OF_DISPOSITION, tallies.CONTENT)]
-    changes = rows.filter(pc.equal(rows[DISPOSITION], CHANGED)).select(own)
+    is_change = pc.equal(rows[DISPOSITION], CHANGED)
+    changes = rows.select(own) if pc.all(is_change).as_py() else rows.select(own).filter(is_change)
 
     def given_back() -> DataFrame:
         return uploaded(folded.sparkSession, changes, folded.select(*map(spark_name, own)).schema)

@@ -65,9 +65,11 @@ def by_spark(folded: DataFrame, pipeline: Pipeline, content: bool) -> Mapping[st
 
 def of_arrow(folded: pa.Table, pipeline: Pipeline) -> Mapping[str, Tally]:
     """The same, of rows in this process. The digest of all changes is among them if they have CONTENT."""
+    numbers = {*OF_DISPOSITION, CONTENT, *pipeline.change.keys}
+    counted = folded.select([name for name in folded.column_names if name in numbers])
     return {
-        name: _of_one(folded.filter(pc.equal(folded[DISPOSITION], name)), pipeline.change.keys)
-        for name in pc.unique(folded[DISPOSITION]).to_pylist()
+        name: _of_one(counted.filter(pc.equal(counted[DISPOSITION], name)), pipeline.change.keys)
+        for name in pc.unique(counted[DISPOSITION]).to_pylist()
     }
 
 

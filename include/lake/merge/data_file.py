@@ -15,6 +15,8 @@ from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
 
+_GROUP_ROWS = 1 << 17  # of a row group, which is encoded at once, in memory
+
 
 def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
     """Writes rows as one new file, and returns its `add`. Columns, and fields of structs, that rows lack are null.
@@ -28,7 +30,7 @@ def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
     shaped = _shaped(rows, table.schema)
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
     content = io.BytesIO()
-    pq.write_table(shaped, content, compression="zstd", store_decimal_as_integer=True)
+    pq.write_table(shaped, content, compression="zstd", store_decimal_as_integer=True, row_group_size=_GROUP_ROWS)
     files_at(table.uri).create(table.uri / name, content.getvalue())
     return {
         "path": quote(name),

@@ -18,9 +18,11 @@ from include.lake.merge.deletion_vectors import read_vector
 from include.lake.merge.order import Value
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import bound
+from include.lake.merge.unfit import UnfitError
 from include.protocol.json_data import JsonObject
 
 Numbers = npt.NDArray[np.int64]
+_ROWS_MAX = 200_000_000  # of files that may hold the keys: beyond it, a cluster of Spark looks faster than one process
 _FILE, _ROW, _KEY = "_lakemark_file", "file_row_number", "_lakemark_key"
 
 
@@ -52,12 +54,14 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
         keys: distinct ones; a null is a key, too. values: for each column that is wanted, its SQL over a row `t`.
 
     Raises:
-        UnfitError: a deletion vector is damaged. TableDamaged: a file is not there, or not readable.
+        UnfitError: a deletion vector is damaged, or there are too many rows to look through. TableDamaged: a file is not there, or not readable.
     """
     files = candidates(table, keys)
     if not files or not keys.num_rows:
         nothing = np.empty(0, dtype=np.int64)
         return Met([], file=nothing, row=nothing, key=nothing, values=pa.table({}))
+    if sum(_records_of(file) for file in files) > _ROWS_MAX:
+        raise UnfitError(f"more than {_ROWS_MAX:,} rows in the files that may hold the keys")
     return _met(table, files, _joined(table, files, keys, values), [*values])
 
 
@@ -90,6 +94,12 @@ def candidates(table: Snapshot, keys: pa.Table) -> list[JsonObject]:
             has_null = keys[name].null_count > 0
             found = [file for file in found if _may_hold(file, name, keys[name].type, values, has_null=has_null)]
     return found
+
+
+def _records_of(file: JsonObject) -> int:
+    """How many rows a file has, gone or not, as far as its statistics say."""
+    told: Any = json.loads(file["stats"]).get("numRecords") if file.get("stats") else None
+    return int(told or 0)
 
 
 def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values: Mapping[str, str]) -> pa.Table:

@@ -57,7 +57,7 @@ class Upsert:
         is_stale = np.zeros(len(self.rows), dtype=bool)
         is_stale[met.key[~newer]] = True
         written = np.flatnonzero(~is_stale)
-        rows = self.rows.take(pa.array(written))
+        rows = self.rows if len(written) == len(self.rows) else self.rows.take(pa.array(written))
         if others and len(met.key):
             rows = with_old_values(rows, met.values.select(others), old[written])
         now = time.time_ns() // 1_000_000

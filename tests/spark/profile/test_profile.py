@@ -47,7 +47,7 @@ def test_a_batchs_time_is_told_by_step(stack: Stack, tmp_path: Path) -> None:
     world.produce(topic, changes(range(10), 3))
     assert by_lane.drain(pipeline) == 1
     newest = wait_until(lambda: (found := profile())["spark_jobs"] and found)
-    assert newest["engines"] == {"target": "lane: at most 200,000 records"}
+    assert newest["engines"] == {"target": "lane: at most 2,000,000 records"}
     assert {step["name"] for step in newest["steps"]} >= {"decode and reduce"}
     assert newest["merge_metrics"]["numTargetRowsUpdated"] == 10
     assert newest["phase_seconds"].keys() >= {"read", "decode", "merge", "upkeep", "settle"}
