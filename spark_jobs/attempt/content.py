@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -25,12 +25,13 @@ from include.quality.judge import Judge, judge_of
 from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
 from spark_jobs.attempt.phases import Phases
+from spark_jobs.attempt.reading import Reading
 from spark_jobs.attempt.work import Work
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions, is_for
 from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.quality import BROKEN, judgement
-from spark_jobs.changes.records import Volume, is_of_a_timestamp, volume_of
+from spark_jobs.changes.records import Volume, volume_of
 from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
@@ -72,13 +73,17 @@ class Content:
     phases: Phases
     with_headers: bool
     lanes: Collection[str]
+    _judged_records: tuple[DataFrame, DataFrame] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.records = self.work.read(self.spark, self.with_headers)
-        # None: not known yet
-        self.volume = self._at_first_use(lambda: volume_of(self.records)) if self._counts_first else None
+        counts_first = self._counts_first  # else one pass does all, and nothing keeps the records
+        self._reading = Reading(self.spark, self.work, self.with_headers, keeps=counts_first)
+        self.volume = self._reading.at_first_use(self._volume) if counts_first else None  # None: not known yet
         if self.volume is not None and not fits(self.settings, self.volume.bytes, self._tables):
             self.lanes = ()
+
+    def _volume(self) -> Volume:
+        return volume_of(self._reading.records)
 
     @property
     def _tables(self) -> int:
@@ -95,20 +100,6 @@ class Content:
         has_archive = any(p.takes == "records" and self.work.writes(p) for p in catalog.participants)
         is_plain = not has_archive and self.work.pipeline.transform is None
         return not is_plain or POINT not in self.lanes or batch.width > _SURELY_FEW
-
-    def _at_first_use(self, use: Callable[[], T]) -> T:
-        """Uses the records for the first time, which reads them; then looks whether Kafka has held them to the end."""
-        try:
-            found = use()
-        except Exception as error:
-            if not is_of_a_timestamp(error):
-                raise
-            self.records = self.work.read(self.spark, self.with_headers, safely=True)
-            self.__dict__.pop("_judged", None)  # it is of the other frame
-            found = use()
-        fault_point("attempt.after_read")
-        self.work.verify_source()
-        return found
 
     def part(self, participant: Participant) -> Part:
         """What goes into a table. Records are decoded and judged before the first table that needs it.
@@ -146,20 +137,23 @@ class Content:
                 if not is_too_large(error):
                     raise
                 self.lanes = ()
-                self.volume = self.volume or volume_of(self.records)
+                self._reading.keep()
+                self.volume = self.volume or self._volume()
         return make(False)
 
     def _of_records(self, is_collected: bool) -> Part:
         assert self.volume is not None, "it is counted first"
         read, batch = self.volume.records, self.work.batch
         ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
-        rows = self.records.withColumn("topic_id", ids[F.col("topic")]).select("*", *self._own_batch)
+        rows = self._reading.records.withColumn("topic_id", ids[F.col("topic")]).select("*", *self._own_batch)
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
         digest = digest_of("records", batch.fingerprint)
         return Part(_kept(rows, is_collected and read > 0), counts, digest, is_empty=not read)
 
     def _of_what_is_set_aside(self, is_collected: bool) -> Part:
         found = self._reduced
+        if found.counts.quarantined and not self._keeps_judged:
+            self._reading.keep_set_aside(lambda: self._judged, found)
         more = ["rules", *(["headers"] if "headers" in self._judged.columns else [])]
         rows = self._judged.where("reason IS NOT NULL").select(
             *("topic", "partition", "offset", "timestamp", "key", "value", "reason", *more), *self._own_batch
@@ -217,7 +211,7 @@ class Content:
         with self.phases.phase("decode"):
             try:
                 if self.volume is None:
-                    found = self._at_first_use(self._reduce_for_target)
+                    found = self._reading.at_first_use(self._reduce_for_target)
                     changes = found.changes.arrow
                     self.volume = self.volume or Volume(found.counts.read, 0 if changes is None else changes.nbytes)
                 else:
@@ -240,24 +234,34 @@ class Content:
             self._judged, rows, self.work.pipeline, self.volume, with_content=with_content, collects=collects
         )
 
-    @cached_property
+    @property
     def _judged(self) -> DataFrame:
+        """Of the records as they are read now."""
+        records = self._reading.records
+        if self._judged_records is None or self._judged_records[0] is not records:
+            self._judged_records = records, self._judged_of(records)
+        return self._judged_records[1]
+
+    def _judged_of(self, records: DataFrame) -> DataFrame:
         pipeline, batch = self.work.pipeline, self.work.batch
         transform = transformation(self.spark, self.settings, pipeline, batch)
         try:
-            judged = decode(self.records, pipeline, batch, judge=self._judge, transform=transform)
+            judged = decode(records, pipeline, batch, judge=self._judge, transform=transform)
             if transform is not None:  # its errors are explained here; all others can wait for the pass that reduces
                 return judged.localCheckpoint(eager=True)
-            # Kept if there are more readers than that pass. (The quarantine decodes the records that it needs once
-            # more: they are few or none, and what it needs depends on the record alone.)
-            several = self._judge is not None or any(
-                p.place == "before" and isinstance(p.spec, TableSpec) for p in Catalog.of(pipeline).participants
-            )
-            return judged.localCheckpoint(eager=False) if several else judged
+            # The quarantine decodes what it needs once more: few records or none, and it depends on the record alone.
+            return judged.localCheckpoint(eager=False) if self._keeps_judged else judged
         except Exception as error:
             if transform is not None and is_of_rows(error):
                 raise transform.explained(error) from error
             raise
+
+    @property
+    def _keeps_judged(self) -> bool:
+        """Whether there are more readers of what was judged than the pass that reduces it for the target."""
+        return self._judge is not None or any(
+            p.place == "before" and isinstance(p.spec, TableSpec) for p in Catalog.of(self.work.pipeline).participants
+        )
 
     @cached_property
     def _verdict(self) -> Verdict | None:

@@ -138,11 +138,12 @@ class Work:
     def is_replay(self) -> bool:
         return self.records is not None
 
-    def read(self, spark: SparkSession, with_headers: bool, safely: bool = False) -> DataFrame:
+    def read(self, spark: SparkSession, with_headers: bool, safely: bool = False, keeps: bool = True) -> DataFrame:
         """The records. They are read at their first use, and kept for the attempt.
 
         Args:
-            safely: the first use has failed at a timestamp (`is_of_a_timestamp`).
+            safely: the first use has failed at a timestamp (`is_of_a_timestamp`). keeps: false if one use is expected:
+                what Kafka holds is then not kept.
 
         Raises:
             OffsetsExpired, TopicRecreated: Kafka no longer holds them.
@@ -155,8 +156,9 @@ class Work:
         if self.archive is not None:
             return read_archive(spark, self.archive, source, batch)
         self.verify_source()
-        read = read_by_librdkafka if safely else read_records
-        return read(spark, source, batch, with_headers)
+        if safely:
+            return read_by_librdkafka(spark, source, batch, with_headers)
+        return read_records(spark, source, batch, with_headers, keeps)
 
     def verify_source(self) -> None:
         """Checks that Kafka holds the ranges, if the records come from there."""

@@ -65,7 +65,7 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = No
         F.struct(row[LINEAGE].alias(LINEAGE), *(row[name].alias(name) for name in places)).alias("row"),
         F.col("valid_at").alias("at"),
     )
-    digest = F.xxhash64("topic", "partition", "offset", "reason")
+    digest = digest_of_record()
     own = found.select(
         DISPOSITION,
         *map(value, names),
@@ -78,6 +78,16 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = No
         *([F.when(is_moved, moved).alias(_MOVE)] if pipeline.moves_keys else []),
     )
     return _with_old_rows(own, pipeline) if pipeline.moves_keys else own
+
+
+def digest_of_record() -> Column:
+    """Of a record for the quarantine, and of its reason."""
+    return F.xxhash64("topic", "partition", "offset", "reason")
+
+
+def digest_in_words(digest: int | None) -> str | None:
+    """The digest of all of them together, as a commit says it; None: there are none."""
+    return None if digest is None else f"{digest % 2**64:X}"
 
 
 def _with_old_rows(changes: DataFrame, pipeline: Pipeline) -> DataFrame:

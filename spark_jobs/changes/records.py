@@ -42,12 +42,15 @@ def volume_of(records: DataFrame) -> Volume:
     return Volume(*first_row(found))
 
 
-def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool) -> DataFrame:
-    """The records of the batch's ranges, read at their first use and kept for the attempt.
+def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool, keeps: bool) -> DataFrame:
+    """The records of the batch's ranges, read at their first use.
 
     Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp; with headers
     also `headers`, an array of structs of key string and value binary. Only committed records are read. There may be
     fewer of them than the ranges' width, because Kafka leaves gaps by design.
+
+    Args:
+        keeps: they are kept for the attempt. Else every use reads them anew.
     """
     partitions: defaultdict[str, list[int]] = defaultdict(list)
     starts: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -56,7 +59,7 @@ def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers
         partitions[r.topic].append(r.partition)
         starts[r.topic][str(r.partition)] = r.start_offset
         ends[r.topic][str(r.partition)] = r.end_offset
-    return (
+    records = (
         spark.read.format("kafka")
         .options(**BOUNDED, **spark_options(source))
         .option("kafka.isolation.level", "read_committed")
@@ -67,10 +70,10 @@ def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers
         .option("includeHeaders", str(with_headers).lower())
         .load()
         .select(*_with_sane_timestamp(with_headers))
-        # Everything later uses this one read. The copy of a lost client ends with its session (a persisted frame
-        # would stay in the server's cache). Lazy: the count that follows computes it and keeps it in one pass.
-        .localCheckpoint(eager=False)
     )
+    # The copy of a lost client ends with its session (a persisted frame would stay in the server's cache). Lazy: the
+    # first use computes it and keeps it in one pass.
+    return records.localCheckpoint(eager=False) if keeps else records
 
 
 def is_of_a_timestamp(error: Exception) -> bool:

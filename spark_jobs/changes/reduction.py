@@ -24,6 +24,7 @@ from spark_jobs.changes.dispositions import (
     SET_ASIDE,
     TRUNCATED,
     changes_in,
+    digest_in_words,
 )
 from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.records import Volume
@@ -100,7 +101,7 @@ def reduce_changes(
         added=changed.moved + elsewhere.moved + filtered.moved + made - records,
         routed=elsewhere.rows,
     )
-    digest = None if set_aside.digest is None else f"{set_aside.digest % 2**64:X}"
+    digest = digest_in_words(set_aside.digest)
     truncated = pipeline.change.truncates == "apply" and changed.without_keys > 0
     content = None if changed.content is None else f"{changed.content % 2**64:X}"
     return Reduced(changes, counts=counts, set_aside=digest, truncated=truncated, content=content)

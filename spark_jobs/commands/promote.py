@@ -33,7 +33,7 @@ from include.protocol.planning import SourceExtent
 from include.settings import Settings
 from spark_jobs.engine.failures import classed
 from spark_jobs.engine.marking import marked, with_metadata
-from spark_jobs.tables.creating import ensure, record_rules
+from spark_jobs.tables.creating import ensure, replace_rules
 
 
 def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number: int, started_by: str) -> None:
@@ -77,7 +77,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
                     phase="promotion",
                     may_have_landed=True,
                 ) from error
-        record_rules(spark, target, spec, rows_replaced=True)
+        replace_rules(spark, target, spec)
         return True
 
     def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
@@ -100,7 +100,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
         )
     _forget_purges(spark, pipeline, coordinator.tables.target)
     # A first call may have been killed before it did this.
-    record_rules(spark, coordinator.tables.target, spec, rows_replaced=True)
+    replace_rules(spark, coordinator.tables.target, spec)
     Backfills(coordinator).end(number, "swapped", started_by)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
-from include.lake.delta_tables import open_table, verify_alone
+from include.lake.delta_tables import OpenedTable, open_table, verify_alone
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -27,6 +27,19 @@ def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
     """
     assert isinstance(spec, TableSpec)
+    table = open_table(uri) or _created(spark, uri, spec)
+    _record_rules(spark, uri, spec, table)
+    added = _missing_columns(table, spec)
+    if added:
+        columns = ", ".join(f"{'.'.join(map(spark_name, column.path))} {column.type}" for column in added)
+        try:
+            spark.sql(f"ALTER TABLE {spark_table(uri)} ADD COLUMNS ({columns})")
+        except Exception:
+            if _missing_columns(_opened(uri), spec):  # else another attempt has just added them
+                raise
+
+
+def _created(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> OpenedTable:
     cluster_by = ", ".join(map(spark_name, spec.cluster_by))
     create_table(
         spark,
@@ -35,35 +48,28 @@ def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
         + (f"CLUSTER BY ({cluster_by}) " if cluster_by else "")
         + f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', {_properties(_rules(spec))})",
     )
-    record_rules(spark, uri, spec)
-    added = _missing_columns(uri, spec)
-    if added:
-        columns = ", ".join(f"{'.'.join(map(spark_name, column.path))} {column.type}" for column in added)
-        try:
-            spark.sql(f"ALTER TABLE {spark_table(uri)} ADD COLUMNS ({columns})")
-        except Exception:
-            if _missing_columns(uri, spec):  # else another attempt has just added them
-                raise
+    return _opened(uri)
 
 
-def record_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec, rows_replaced: bool = False) -> None:
-    """Records in the table's properties by what columns its rows are told apart, and by what they are ordered.
+def replace_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> None:
+    """Records by what columns a table's rows are told apart, and by what they are ordered, where other rows have taken
+    the place of its own."""
+    found, rules = _opened(uri).metadata().configuration, _rules(spec)
+    _set_properties(spark, uri, {name: rule for name, rule in rules.items() if found.get(name) != rule})
 
-    Args:
-        rows_replaced: other rows have taken the place of the table's rows, and may have other keys, or another order.
 
-    Raises:
-        SchemaChanged: the table's are others than the pipeline file's.
-    """
-    table = open_table(uri)
-    assert table is not None, "it has been created"
-    found, rules = table.metadata().configuration, _rules(spec)
-    binding = {} if rows_replaced else found
-    verify_keys(spec.anew, spec.name, spec.keys, binding.get(KEYS))
-    verify_order(spec.anew, spec.name, _order(spec), binding.get(ORDER))
-    missing = {name: rule for name, rule in rules.items() if name not in binding and found.get(name) != rule}
-    if missing:
-        spark.sql(f"ALTER TABLE {spark_table(uri)} SET TBLPROPERTIES ({_properties(missing)})")
+def _record_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec, table: OpenedTable) -> None:
+    """Raises SchemaChanged if the table's rules are others than the pipeline file's. Records what an earlier Lakemark
+    has not."""
+    found = table.metadata().configuration
+    verify_keys(spec.anew, spec.name, spec.keys, found.get(KEYS))
+    verify_order(spec.anew, spec.name, _order(spec), found.get(ORDER))
+    _set_properties(spark, uri, {name: rule for name, rule in _rules(spec).items() if name not in found})
+
+
+def _set_properties(spark: SparkSession, uri: LakeUri, values: Mapping[str, str]) -> None:
+    if values:
+        spark.sql(f"ALTER TABLE {spark_table(uri)} SET TBLPROPERTIES ({_properties(values)})")
 
 
 def _rules(spec: TableSpec) -> dict[str, str]:
@@ -78,17 +84,26 @@ def _properties(values: Mapping[str, str]) -> str:
     return ", ".join(f"{spark_text(name)} = {spark_text(value)}" for name, value in values.items())
 
 
-def _missing_columns(uri: LakeUri, spec: TableSpec) -> tuple[Added, ...]:
-    found = columns_of(uri)
+def _missing_columns(table: OpenedTable, spec: TableSpec) -> tuple[Added, ...]:
+    found = columns_in(table.schema().to_json())
     declared, policy = kind_of(spec).columns(spec, found), spec.on_schema_change
     return columns_to_add(spec.anew, spec.name, declared=declared, found=found, policy=policy)
 
 
 def columns_of(uri: LakeUri) -> dict[str, str]:
     """The types of an existing table's columns, by name."""
+    return columns_in(_opened(uri).schema().to_json())
+
+
+def columns_in(schema: str) -> dict[str, str]:
+    """The types of columns by name. Args: schema: as a Delta table's log has it."""
+    return {field["name"]: of_delta(field["type"]) for field in json.loads(schema)["fields"]}
+
+
+def _opened(uri: LakeUri) -> OpenedTable:
     table = open_table(uri)
     assert table is not None, "it has been created"
-    return {field["name"]: of_delta(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
+    return table
 
 
 def definitions(columns: Iterable[Column]) -> str:

@@ -30,7 +30,7 @@ from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.engine.rows import collected, uploaded
 from spark_jobs.tables.append import own_columns
 from spark_jobs.tables.contract import Spec
-from spark_jobs.tables.creating import columns_of
+from spark_jobs.tables.creating import columns_in
 from spark_jobs.tables.kinds import kind_of
 from spark_jobs.tables.lineage import STAMP, lineage_fields, order_values
 
@@ -63,7 +63,7 @@ def lane_write(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec,
     assert rows.arrow is not None, "they are few"
     if isinstance(spec, AppendSpec):
         return LaneWrite(table, Append(rows.arrow.select(own_columns(rows.arrow.column_names, spec))))
-    lineage = columns_of(table.uri)[LINEAGE]
+    lineage = columns_in(table.metadata["schemaString"])[LINEAGE]
     if _is_of_one_change(spec, lineage):
         order = tuple(order_values(spec, lineage).values())
         return LaneWrite(table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk))

@@ -54,7 +54,8 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
         keys: distinct ones; a null is a key, too. values: for each column that is wanted, its SQL over a row `t`.
 
     Raises:
-        UnfitError: a deletion vector is damaged, or there are too many rows to look through. TableDamaged: a file is not there, or not readable.
+        UnfitError: a deletion vector is damaged, or there are too many rows to look through. TableDamaged: a file is
+            not there, or not readable.
     """
     files = candidates(table, keys)
     if not files or not keys.num_rows:
