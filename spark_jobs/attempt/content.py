@@ -148,24 +148,26 @@ class Content:
         rows = self._reading.records.withColumn("topic_id", ids[F.col("topic")]).select("*", *self._own_batch)
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
         digest = digest_of("records", batch.fingerprint)
-        return Part(_kept(rows, is_collected and read > 0), counts, digest, is_empty=not read)
+        return Part(_kept(lambda: rows, is_collected and read > 0), counts, digest, is_empty=not read)
 
     def _of_what_is_set_aside(self, is_collected: bool) -> Part:
         found = self._reduced
         if found.counts.quarantined and not self._keeps_judged:
             self._reading.keep_set_aside(lambda: self._judged, found)
-        more = ["rules", *(["headers"] if "headers" in self._judged.columns else [])]
-        rows = self._judged.where("reason IS NOT NULL").select(
-            *("topic", "partition", "offset", "timestamp", "key", "value", "reason", *more), *self._own_batch
-        )
         digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
         return Part(
-            _kept(rows, is_collected and found.counts.quarantined > 0),
+            _kept(self._set_aside, is_collected and found.counts.quarantined > 0),
             found.counts,
             digest,
             is_empty=not found.counts.quarantined,
             set_aside=found.set_aside,
             quality=self._verdict,
+        )
+
+    def _set_aside(self) -> DataFrame:
+        more = ["rules", *(["headers"] if "headers" in self._judged.columns else [])]
+        return self._judged.where("reason IS NOT NULL").select(
+            *("topic", "partition", "offset", "timestamp", "key", "value", "reason", *more), *self._own_batch
         )
 
     def _of_changes(self, reduced: Reduced) -> Part:
@@ -229,10 +231,10 @@ class Content:
         return self._here_if_few(POINT, partial(self._reduce, is_for(None), TableSpec.of_target(self.work.pipeline)))
 
     def _reduce(self, mine: Column, spec: TableSpec, collects: bool, with_content: bool = False) -> Reduced:
-        rows = folded(dispositions(self._judged, self.work.pipeline, mine), spec)
-        return reduce_changes(
-            self._judged, rows, self.work.pipeline, self.volume, with_content=with_content, collects=collects
-        )
+        pipeline, batch = self.work.pipeline, self.work.batch
+        rows = folded(dispositions(self._judged, pipeline, mine), spec)
+        named = {"with_content": with_content, "collects": collects}
+        return reduce_changes(self._judged, rows, pipeline, batch, self.volume, **named)
 
     @property
     def _judged(self) -> DataFrame:
@@ -243,10 +245,10 @@ class Content:
         return self._judged_records[1]
 
     def _judged_of(self, records: DataFrame) -> DataFrame:
-        pipeline, batch = self.work.pipeline, self.work.batch
-        transform = transformation(self.spark, self.settings, pipeline, batch)
+        pipeline = self.work.pipeline
+        transform = transformation(self.spark, self.settings, pipeline, self.work.batch)
         try:
-            judged = decode(records, pipeline, batch, judge=self._judge, transform=transform)
+            judged = decode(records, pipeline, judge=self._judge, transform=transform)
             if transform is not None:  # its errors are explained here; all others can wait for the pass that reduces
                 return judged.localCheckpoint(eager=True)
             # The quarantine decodes what it needs once more: few records or none, and it depends on the record alone.
@@ -295,6 +297,6 @@ class Content:
         return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
 
 
-def _kept(rows: DataFrame, is_collected: bool) -> KeptRows:
+def _kept(make: Callable[[], DataFrame], is_collected: bool) -> KeptRows:
     """Rows that Spark computes from what it has kept, or that this process gets now."""
-    return KeptRows(lambda: rows, collected(rows) if is_collected else None)
+    return KeptRows(make, collected(make()) if is_collected else None)

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, RESCUED, Pipeline
 from include.pipeline_file.schema_ddl import Column as SchemaColumn
-from include.protocol.batch import Batch
 from include.quality.judge import Judge
 from spark_jobs.changes import quality
 from spark_jobs.changes.judging import (
@@ -43,7 +42,6 @@ _REASON, _BROKEN = f"{LINEAGE}_reason", f"{LINEAGE}_broken"
 def decode(
     records: DataFrame,
     pipeline: Pipeline,
-    batch: Batch,
     judge: Judge | None = None,
     transform: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
@@ -72,7 +70,7 @@ def decode(
         filtered = with_filter(named.withColumn(BARE, F.lit(False)), pipeline)
         named = with_deletes(_transformed(filtered, pipeline, transform), pipeline)
     known = with_routes(named, pipeline).withColumn(UNKNOWN, problem_of(pipeline))
-    decided = known.select("*", lineage_of(pipeline, batch), reason_of(pipeline).alias(_REASON))
+    decided = known.select("*", lineage_of(pipeline), reason_of(pipeline).alias(_REASON))
     judged = F.col(_REASON).isNull() & ~F.col(FILTERED) & ~F.col(f"{LINEAGE}.deleted")
     if judge is None:
         broken, breaks, rules, judged = F.lit(None), F.lit(None), F.lit(None).cast("array<string>"), F.lit(False)

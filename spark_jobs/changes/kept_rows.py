@@ -9,6 +9,9 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from include.protocol.batch import Batch
+from spark_jobs.changes.stamp import stamped, stamped_here
+
 
 @dataclass
 class KeptRows:
@@ -22,6 +25,11 @@ class KeptRows:
     make_frame: Callable[[], DataFrame]
     arrow: pa.Table | None = None
     make_hinted: Callable[[DataFrame], DataFrame] | None = None
+
+    def stamped(self, batch: Batch) -> KeptRows:
+        """Changes that say which batch brings them."""
+        here = None if self.arrow is None else stamped_here(self.arrow, batch)
+        return KeptRows(lambda: stamped(self.make_frame(), batch), here, self.make_hinted)
 
     @cached_property
     def frame(self) -> DataFrame:

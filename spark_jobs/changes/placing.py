@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, OrderField, Pipeline
 from include.pipeline_file.debezium import INSTANTS
-from include.protocol.batch import Batch
 from spark_jobs.changes.conditions import is_true
 from spark_jobs.changes.dispositions import ALL_TABLES
 from spark_jobs.formats.contract import POSITION, PREVIOUS, RECORD, field
@@ -22,12 +21,13 @@ BARE = f"{LINEAGE}_bare"  # boolean: the change deletes a key and holds nothing 
 TAKES = f"{LINEAGE}_takes"  # array: the answer of every route's condition, as `conditions.asked` gives it
 
 
-def lineage_of(pipeline: Pipeline, batch: Batch) -> Column:
-    """The struct that says where a row's present state comes from, and what of its order no column says (I9)."""
+def lineage_of(pipeline: Pipeline) -> Column:
+    """The struct that says which record a row's present state comes from, and what of its order no column says (I9).
+
+    It does not say the batch: a query with a number that is another one in every batch is compiled for every batch.
+    """
     order = [_position(field).alias(field.name) for field in pipeline.order if field.of != "column"]
     return F.struct(
-        F.lit(batch.generation).alias("generation"),
-        F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
         *(F.col(f"{RECORD}.{name}").alias(name) for name in ("topic", "partition", "offset")),
         *([F.struct(*order).alias("change_order")] if order else []),
         F.col(DELETED).alias("deleted"),

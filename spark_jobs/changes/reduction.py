@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from include.lake.sql import spark_name
 from include.pipeline_file import Pipeline
 from include.profile.tags import step_tag
+from include.protocol.batch import Batch
 from include.protocol.counts import SourceCounts
 from include.protocol.errors import TerminalError
 from spark_jobs.changes import tallies
@@ -51,6 +52,7 @@ def reduce_changes(
     judged: DataFrame,
     folded: DataFrame,
     pipeline: Pipeline,
+    batch: Batch,
     read: Volume | None,
     with_content: bool = False,
     collects: bool = False,
@@ -62,8 +64,9 @@ def reduce_changes(
 
     Args:
         judged: as `decode` returns them. folded: the same, folded for the table's kind, not computed yet.
-        read: the volume of the records that were read. Its bytes decide which hint the changes have. None: nobody has
-            counted them; this does, if there is no transform, and if the rows are collected.
+        batch: it brings the changes. read: the volume of the records that were read. Its bytes decide which hint the
+            changes have. None: nobody has counted them; this does, if there is no transform, and if the rows are
+            collected.
         with_content: also make a digest of all changes. collects: bring the changes to this process.
 
     Raises:
@@ -104,7 +107,7 @@ def reduce_changes(
     digest = digest_in_words(set_aside.digest)
     truncated = pipeline.change.truncates == "apply" and changed.without_keys > 0
     content = None if changed.content is None else f"{changed.content % 2**64:X}"
-    return Reduced(changes, counts=counts, set_aside=digest, truncated=truncated, content=content)
+    return Reduced(changes.stamped(batch), counts=counts, set_aside=digest, truncated=truncated, content=content)
 
 
 def _kept(

@@ -116,7 +116,15 @@ class Maintenance:
         }
 
     def _keep(self, role: str) -> list[str]:
-        return [*self._rewrite_int96(role), *self._optimize(role), *self._vacuum(role)]
+        did = [*self._rewrite_int96(role), *self._optimize(role), *self._vacuum(role)]
+        self._clean_log(role)
+        return did
+
+    def _clean_log(self, role: str) -> None:
+        """Removes log files that are older than the table's `delta.logRetentionDuration`. Spark does so only when it
+        makes a checkpoint itself, and the lane makes most of them."""
+        if (table := open_table(self._places[role])) is not None:
+            table.cleanup_metadata()
 
     def _rewrite_int96(self, role: str) -> list[str]:
         """Rewrites files that hold timestamps as INT96, which Spark writes by default."""

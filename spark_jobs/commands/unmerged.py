@@ -47,9 +47,9 @@ def as_if_merged(spark: SparkSession, settings: Settings, pipeline: Pipeline) ->
         return target.where(pipeline.seen_by_readers)
     transform = transformation(spark, settings, pipeline, batch)
     records = read_archive(spark, landed.uri, pipeline.source, batch)
-    judged = decode(records, pipeline, batch, judge=judge_of(settings, pipeline), transform=transform)
+    judged = decode(records, pipeline, judge=judge_of(settings, pipeline), transform=transform)
     spec, lineage = TableSpec.of_target(pipeline), columns_of(tables.target)[LINEAGE]
-    changes = prepared(dispositions(judged, pipeline), spec)
+    changes = prepared(dispositions(judged, pipeline), spec, batch)
     of_table = F.expr(named_struct(in_form(spec, lineage))).alias(LINEAGE)
     changes = changes.withColumn(LINEAGE, of_table).select(*target.columns)
     t, c = target.alias("t"), changes.alias("c")

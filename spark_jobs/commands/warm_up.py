@@ -56,11 +56,11 @@ def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int,
     ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
     batch = Batch(pipeline.name, 1, number, ranges, topic_ids={"warm-up": "-"}, cluster_id="-")
     records = _records(spark, first).localCheckpoint(eager=False)
-    judged = decode(records, pipeline, batch)
+    judged = decode(records, pipeline)
     spec = TableSpec.of_target(pipeline)
     rows = folded(dispositions(judged, pipeline), spec)
     ensure(spark, table, spec)
-    reduced = reduce_changes(judged, rows, pipeline, None if by_lane else volume_of(records), collects=by_lane)
+    reduced = reduce_changes(judged, rows, pipeline, batch, None if by_lane else volume_of(records), collects=by_lane)
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, attempt_id="warm-up", code_version="warm-up")
     write: Write
     if by_lane:

@@ -20,6 +20,7 @@ from include.pipeline_file.table_spec import TableSpec
 from spark_jobs.formats.functions import struct_of
 
 CHANGE_ORDER, VALID_AT_FIELD = "change_order", "valid_at"
+_OF_BATCH = Column("generation", "INT"), Column("batch_id", "BIGINT")
 STAMP: Path = (LINEAGE, "offset")  # null in a row of another writer
 _TIES = {"_topic": "topic", "_partition": "partition", "_offset": "offset"}
 
@@ -34,22 +35,22 @@ def order_type(spec: TableSpec) -> str:
     return struct_of(order_fields(spec), marks=False)
 
 
-def lineage_fields(spec: TableSpec, there: str | None = None) -> tuple[Column, ...]:
+def lineage_fields(spec: TableSpec, there: str | None = None, with_batch: bool = True) -> tuple[Column, ...]:
     """The fields that every table's lineage has.
 
     Args:
         there: the type of the lineage that a table has; None: the form of changes, and of a table that is made now.
+        with_batch: false: of changes that are not kept yet (`changes.stamp`).
     """
     kept = [Column(field.name, field.type) for field in spec.order if field.of != "column"]
     held = order_fields(spec) if there is not None and _is_whole(there) else kept
     return (
-        Column("generation", "INT"),
-        Column("batch_id", "BIGINT"),
         Column("topic", "STRING"),
         Column("partition", "INT"),
         Column("offset", "BIGINT"),
         *([Column(CHANGE_ORDER, struct_of(held, marks=False))] if held else []),
         Column("deleted", "BOOLEAN"),
+        *(_OF_BATCH if with_batch else ()),
     )
 
 

@@ -12,6 +12,7 @@ from include.pipeline_file import LINEAGE
 from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import changes_in
+from spark_jobs.changes.stamp import stamped
 from spark_jobs.tables.contract import CHANGES, Merge, Spec, Write
 from spark_jobs.tables.creating import columns_of, ensure
 from spark_jobs.tables.difference import DIFFERENCE, difference, difference_statement
@@ -31,9 +32,9 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
     return kind_of(spec).folded(rows, spec)
 
 
-def prepared(rows: DataFrame, spec: TableSpec) -> DataFrame:
+def prepared(rows: DataFrame, spec: TableSpec, batch: Batch) -> DataFrame:
     """The rows that a table's MERGE gets from a batch. Args as for `folded`."""
-    return changes_in(folded(rows, spec))
+    return stamped(changes_in(folded(rows, spec)), batch)
 
 
 def landing(spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batch: Batch, prunes: bool) -> Write:

@@ -28,12 +28,14 @@ from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import Batch
 from spark_jobs.changes.dispositions import DISPOSITION, OF_DISPOSITION, tallied
 from spark_jobs.formats.contract import ABSENT
+from spark_jobs.formats.functions import struct_of
 from spark_jobs.tables.contract import CHANGES, Merge
 from spark_jobs.tables.lineage import (
     in_form,
     is_ours,
     knows,
     lineage_column,
+    lineage_fields,
     lineage_in,
     named_struct,
     order_fields,
@@ -67,8 +69,9 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
     Args:
         rows: as `dispositions` returns them.
 
-    Columns: DISPOSITION and the numbers; a change also has the target's columns and `_lakemark`. Where changes may
-    leave columns out, each such column has the newest value that sets it, and SET_AT has the orders of those changes.
+    Columns: DISPOSITION and the numbers; a change also has the target's columns and `_lakemark`, without its batch.
+    Where changes may leave columns out, each such column has the newest value that sets it, and SET_AT has the orders
+    of those changes.
     """
     order, partial = F.expr(order_of(spec)), spec.partial_columns
     names = [column.name for column in spec.columns]
@@ -102,10 +105,15 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
     orders = [F.coalesce(F.col(f"{spark_name(name)}.at"), never).alias(name) for name in partial]
     return found.select(
         *map(value, names),
-        F.col(f"{_NEWEST}.{LINEAGE}").cast(lineage_column(spec).type).alias(LINEAGE),  # any field may be null
+        F.col(f"{_NEWEST}.{LINEAGE}").cast(_type_of_lineage(spec)).alias(LINEAGE),
         *([F.struct(*orders).alias(SET_AT)] if partial else []),
         *OF_DISPOSITION,
     )
+
+
+def _type_of_lineage(spec: TableSpec) -> str:
+    """Of changes. Any field may be null."""
+    return struct_of(lineage_fields(spec, with_batch=False), marks=False)
 
 
 def _is_absent(name: str) -> Expression:
@@ -211,7 +219,8 @@ def _assignments(spec: TableSpec, lineage: str, again: bool) -> tuple[str, str, 
         update, insert, takes = _by_column(spec, names, lineage, is_newer=is_newer, newer=newer)
     else:
         insert = {name: f"source.{spark_name(name)}" for name in names}
-        insert[LINEAGE] = named_struct(in_form(spec, lineage, "source."))
+        own = in_form(spec, lineage, "source.")
+        insert[LINEAGE] = named_struct({name: own[name] for name in struct_fields(lineage)})
         update, takes = insert, []
     equal = "<=>" if spec.truncates else "="  # the row of truncates has no keys
     on = " AND ".join(f"target.{spark_name(key)} {equal} source.{spark_name(key)}" for key in spec.keys)

@@ -74,9 +74,9 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
         rows: as `dispositions` returns them.
 
     Columns: DISPOSITION and the numbers; a change also has the target's columns, without those that are computed, and
-    `_lakemark` as a new table has it.
+    `_lakemark` as a new table has it, without the batch.
     """
-    own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(spec)]
+    own = [F.col(f"{LINEAGE}.{field.name}").alias(field.name) for field in lineage_fields(spec, with_batch=False)]
     own += [F.col(VALID_AT).alias(field.name) for field in valid_at_fields(spec, None)]
     own += [F.col(ABSENT).alias(ABSENT_FIELD)] if spec.partial_columns else []
     names = [spark_name(column.name) for column in spec.columns]

@@ -24,8 +24,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.pipeline_file import Pipeline
-from include.protocol.batch import Batch
-from include.protocol.ranges import OffsetRange
 from include.sources.protobuf_schema import ProtobufSchema
 from spark_jobs.changes.decode import decode
 from spark_jobs.engine.session import fit, open_session
@@ -117,8 +115,7 @@ def report(spark: SparkSession, registry: RegistryServer, events: int, rounds: i
 def decoded(made: DataFrame, of_format: Pipeline | None, events: int) -> Any:
     if of_format is None:
         return made.agg(F.bit_xor(F.xxhash64("value"))).first()[0]
-    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, events),), {"t": "id"}, "cluster")
-    rows = decode(made, of_format, batch)
+    rows = decode(made, of_format)
     columns = [f"row.{column.name}" for column in of_format.columns]
     found = rows.agg(F.bit_xor(F.xxhash64(*columns)), F.count_if(F.col("reason").isNotNull())).first()
     assert found[1] == 0, f"{found[1]} events of {of_format.source.format} do not decode"

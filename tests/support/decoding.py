@@ -10,8 +10,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from include.pipeline_file import Pipeline
-from include.protocol.batch import Batch
-from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
 from tests.support.records import RECORDS
 
@@ -39,8 +37,7 @@ def decoded_rows(spark: SparkSession, pipeline: Pipeline, records: list[tuple[An
         return part if part is None or isinstance(part, bytes) else json.dumps(part).encode()
 
     rows = [(raw(key), raw(value), "t", 0, n, SENT_AT) for n, (key, value) in enumerate(records)]
-    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, len(rows)),), {"t": "id"}, "cluster")
-    return decode(spark.createDataFrame(rows, RECORDS), pipeline, batch)
+    return decode(spark.createDataFrame(rows, RECORDS), pipeline)
 
 
 def values(row: dict[str, Any]) -> tuple[Any, ...]:

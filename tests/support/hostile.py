@@ -17,8 +17,6 @@ import pyarrow.parquet
 from pyspark.sql import SparkSession
 
 from include.pipeline_file import Pipeline
-from include.protocol.batch import Batch
-from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
 from tests.hostile import sameness
 from tests.hostile.generator import Record
@@ -57,8 +55,7 @@ def decoded(spark: SparkSession, pipeline: Pipeline, records: list[Record], fold
     )
     path = folder / "records.parquet"
     pyarrow.parquet.write_table(table, path)
-    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, count),), {"t": "id"}, "cluster")
-    found = decode(spark.read.parquet(str(path)), pipeline, batch).select("offset", "row", "reason", "filtered")
+    found = decode(spark.read.parquet(str(path)), pipeline).select("offset", "row", "reason", "filtered")
     return sorted(found.toArrow().to_pylist(), key=lambda row: row["offset"])
 
 

@@ -15,8 +15,6 @@ from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.plan import Range
 
 from include.pipeline_file import Pipeline
-from include.protocol.batch import Batch
-from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
 
 EXAMPLES = Path(__file__).parents[3] / "include/pipelines/examples"
@@ -51,6 +49,5 @@ def test_no_example_is_decoded_by_a_plan_that_is_too_deep(
     monkeypatch.setattr("pyspark.errors.utils._enable_debugging_cache", False)
     client = MagicMock()  # stands in for the server, which a unit test has not
     records = DataFrame(Range(0, 1, 1), client)
-    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, 1),), {"t": "id"}, "cluster")
-    made: Any = decode(records, Pipeline.model_validate(file), batch)  # type: ignore[arg-type]
+    made: Any = decode(records, Pipeline.model_validate(file))  # type: ignore[arg-type]
     assert 10 < depth(made._plan.plan(client.client)) <= DEEPEST

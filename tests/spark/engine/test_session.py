@@ -36,6 +36,6 @@ def test_a_record_is_parsed_once_however_often_its_columns_are_mentioned(
     batch = Batch(pipeline.name, 1, 0, (OffsetRange("t", 0, 0, 1),), {"t": "i"}, "c")
     with world.session() as spark:
         records = spark.createDataFrame([(b"1", b'{"id": 1, "seq": 1}', "t", 0, 0, None)], RECORDS).localCheckpoint()
-        rows = dispositions(decode(records, pipeline, batch), pipeline)
-        prepared(rows, TableSpec.of_target(pipeline)).explain()
+        rows = dispositions(decode(records, pipeline), pipeline)
+        prepared(rows, TableSpec.of_target(pipeline), batch).explain()
     assert capsys.readouterr().out.count("JsonRow") == 1

@@ -10,6 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from include.pipeline_file.table_spec import TableSpec
+from include.protocol.batch import Batch
+from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.tables.merging import prepared
 from tests.support.decoding import a_pipeline, decoded, decoded_rows, read
@@ -143,5 +145,6 @@ def test_a_name_with_a_dot_orders(spark: SparkSession) -> None:
     pipeline = a_pipeline("id BIGINT, `meta.lsn` BIGINT, meta STRUCT<lsn: BIGINT>", {"order_by": ["meta.lsn"]})
     changes = [(None, {"id": 1, "meta.lsn": seq, "meta": {"lsn": 9 - seq}}) for seq in (5, 4)]
     judged = decoded_rows(spark, pipeline, changes)
-    [row] = prepared(dispositions(judged, pipeline), TableSpec.of_target(pipeline)).collect()
+    batch = Batch("p", 1, 0, (OffsetRange("t", 0, 0, 2),), {"t": "id"}, "cluster")
+    [row] = prepared(dispositions(judged, pipeline), TableSpec.of_target(pipeline), batch).collect()
     assert row["meta.lsn"] == 5

@@ -86,26 +86,26 @@ class Replica:
         ranges = tuple(OffsetRange("t", p, min(at), max(at) + 1) for p, at in sorted(ends.items()))
         generation, number = (-1, self.read_again) if again else (1, self.landed)
         batch = Batch("p", generation, number, ranges, {"t": "id"}, "cluster")
-        judged = self._judged(changes, batch)
-        of_stray = None if stray is None else self._judged(stray, batch)
-        given = self._kept(judged, self.spec)
+        judged = self._judged(changes)
+        of_stray = None if stray is None else self._judged(stray)
+        given = self._kept(judged, batch, self.spec)
         moved = sum(change.old_id not in (None, change.id) for change in changes)
         counts = SourceCounts(len(changes), 0, 0, len(changes) + moved - (kept := given.count()), kept, moved)
         if self.pipeline.target.history_table:
             spec = TableSpec.of_history(self.pipeline)
-            all_ = self._kept(judged, spec, F.lit(True))
+            all_ = self._kept(judged, batch, spec, F.lit(True))
             of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
             if of_stray is None:
                 land(self.spark, LakeUri(self.history), all_, spec, of_history, True, by_lane=next(self.lane))
             else:
-                left = self._kept(of_stray, spec, F.lit(True))
+                left = self._kept(of_stray, batch, spec, F.lit(True))
                 land_over(left, self.spark, LakeUri(self.history), all_, spec, of_history)
         metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
         if of_stray is None:
             land(self.spark, LakeUri(self.table), given, self.spec, metadata, True, by_lane=next(self.lane))
             self.stale += self._stale(batch)
         else:
-            left = self._kept(of_stray, self.spec)
+            left = self._kept(of_stray, batch, self.spec)
             land_over(left, self.spark, LakeUri(self.table), given, self.spec, metadata)
         if again:
             self.read_again += 1
@@ -115,13 +115,13 @@ class Replica:
             for table, spec in self.tables.items():
                 rewrite_in_older_form(self.spark, LakeUri(table), spec)
 
-    def _kept(self, judged: DataFrame, spec: TableSpec, *mine: Column) -> DataFrame:
+    def _kept(self, judged: DataFrame, batch: Batch, spec: TableSpec, *mine: Column) -> DataFrame:
         """What a table's MERGE gets. As an attempt does, it is computed once, and kept."""
-        return prepared(dispositions(judged, self.pipeline, *mine), spec).localCheckpoint(eager=True)
+        return prepared(dispositions(judged, self.pipeline, *mine), spec, batch).localCheckpoint(eager=True)
 
-    def _judged(self, changes: list[Change], batch: Batch) -> DataFrame:
+    def _judged(self, changes: list[Change]) -> DataFrame:
         records = self.spark.createDataFrame([change.row() for change in changes], RECORDS)
-        return decode(records, self.pipeline, batch).localCheckpoint(eager=True)
+        return decode(records, self.pipeline).localCheckpoint(eager=True)
 
     def _stale(self, batch: Batch) -> int:
         """How many changes the last commit found stale. Raises if its counts do not add up."""

@@ -111,7 +111,7 @@ def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World
     with world.session() as spark:
         fit(spark, records=0, rows=0)
         records = spark.createDataFrame([*good, *bad], RECORDS).localCheckpoint()
-        judged = decode(records, pipeline, batch).localCheckpoint()
+        judged = decode(records, pipeline).localCheckpoint()
         with_headers = records.withColumn("headers", F.lit(None).cast("array<struct<key: string, value: binary>>"))
         of_batch = {"generation": F.lit(1), "batch_id": F.lit(0).cast("bigint")}
         archived = with_headers.withColumn("topic_id", F.lit("i")).withColumns(of_batch)
@@ -121,9 +121,9 @@ def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World
         own = [column.name for column in catalog["quarantine"].spec.columns]
         land(spark, paths["quarantine"], set_aside.select(*own), catalog["quarantine"].spec, metadata("quarantine"))
         history, target = TableSpec.of_history(pipeline), TableSpec.of_target(pipeline)
-        all_ = prepared(dispositions(judged, pipeline, F.lit(True)), history)
+        all_ = prepared(dispositions(judged, pipeline, F.lit(True)), history, batch)
         land(spark, paths["history"], all_, history, metadata("history"))
-        changes = prepared(dispositions(judged, pipeline), target)
+        changes = prepared(dispositions(judged, pipeline), target, batch)
         land(spark, paths["target"], changes, target, metadata("target"))
         of_rows = ["moment", "inside['moment']", "many[1]"]
         columns = {

@@ -129,8 +129,8 @@ def changes_of(
     rows = [
         (json.dumps({"id": r["_id"]}).encode(), json.dumps(r).encode(), "t", 0, offset, None) for offset, r in records
     ]
-    judged = decode(spark.createDataFrame(rows, RECORDS), pipeline, batch).localCheckpoint(eager=True)
-    return prepared(dispositions(judged, pipeline), TableSpec.of_target(pipeline)).localCheckpoint(eager=True)
+    judged = decode(spark.createDataFrame(rows, RECORDS), pipeline).localCheckpoint(eager=True)
+    return prepared(dispositions(judged, pipeline), TableSpec.of_target(pipeline), batch).localCheckpoint(eager=True)
 
 
 @pytest.mark.slow  # an example does the same in every run
