@@ -126,12 +126,11 @@ def _actions_of_checkpoint(uri: LakeUri, version: int) -> Iterator[tuple[str, Js
         table = log_store_of(uri).read_checkpoint(version, [*_OF_CHECKPOINT, *_OF_V2])
     except OSError as error:
         raise damaged(uri, f"{checkpoint_file(version)}: {first_line(error)}") from error
-    for row in table.to_pylist(maps_as_pydicts="strict"):
-        for kind, action in row.items():
-            if action is None:
-                continue
-            if kind in _OF_V2:
-                raise UnfitError("a checkpoint of the second version")
+    for kind in table.column_names:  # most rows are of files that were removed, and have none of these
+        actions = table[kind].drop_null()
+        if len(actions) and kind in _OF_V2:
+            raise UnfitError("a checkpoint of the second version")
+        for action in actions.to_pylist(maps_as_pydicts="strict"):
             yield kind, {name: value for name, value in action.items() if value is not None}
 
 
