@@ -58,6 +58,14 @@ class Files(Protocol):
         """
         ...
 
+    def remove(self, file: LakeUri) -> None:
+        """Removes a file. Does nothing if it is not there.
+
+        Raises:
+            OSError: the store refuses.
+        """
+        ...
+
     def delete(self, folder: LakeUri) -> None:
         """Deletes a folder with everything in it.
 

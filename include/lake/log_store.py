@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+LOG = "_delta_log"  # the folder of a table's log
+
+
 class LogStore(Protocol):
     """The folder `_delta_log` of one table.
 

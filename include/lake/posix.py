@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from include.lake.files import FileInfo
-from include.lake.log_store import checkpoint_file, commit_file
+from include.lake.log_store import LOG, checkpoint_file, commit_file
 from include.lake.uri import LakeUri
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_LOG = "_delta_log"
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class PosixLogStore:
 
     @property
     def _folder(self) -> str:
-        return f"{self.table}/{_LOG}"
+        return f"{self.table}/{LOG}"
 
     def exists(self) -> bool:
         return Path(self._folder).is_dir()
@@ -148,12 +146,15 @@ class PosixFiles:
     def move(self, folder: LakeUri, to: LakeUri) -> None:
         posix_path(folder).rename(posix_path(to))
 
+    def remove(self, file: LakeUri) -> None:
+        posix_path(file).unlink(missing_ok=True)
+
     def delete(self, folder: LakeUri) -> None:
         shutil.rmtree(posix_path(folder))
 
     def tables_around(self, folder: LakeUri) -> Iterator[LakeUri]:
         root = posix_path(folder).resolve()
-        above = (parent for parent in root.parents if (parent / _LOG).is_dir())
+        above = (parent for parent in root.parents if (parent / LOG).is_dir())
         yield from (LakeUri(str(path)) for path in chain(above, _tables_below(root)))
 
 
@@ -165,7 +166,7 @@ def posix_path(uri: LakeUri) -> Path:
 
 def _tables_below(folder: Path) -> Iterator[Path]:
     for root, folders, _ in os.walk(folder):
-        if _LOG in folders:
-            folders.remove(_LOG)
+        if LOG in folders:
+            folders.remove(LOG)
             if Path(root) != folder:
                 yield Path(root)

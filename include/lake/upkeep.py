@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError
 
 from include.lake.delta_tables import keep_few_files, open_table, query
 from include.lake.files import FileInfo
+from include.lake.log_store import LOG
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.maintenance import SMALL_BYTES, TableShape
@@ -79,5 +80,5 @@ def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:
 def _data_files(table: LakeUri) -> Iterator[FileInfo]:
     """Data files and deletion vectors of all versions that are still there."""
     for file in files_at(table).list(table):
-        if file.name.endswith((".parquet", ".bin")) and "_delta_log" not in file.name.split("/"):
+        if file.name.endswith((".parquet", ".bin")) and LOG not in file.name.split("/"):
             yield file

@@ -31,7 +31,7 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions, is_for
 from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.quality import BROKEN, judgement
-from spark_jobs.changes.records import Volume, volume_of
+from spark_jobs.changes.records import Volume
 from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
@@ -78,12 +78,9 @@ class Content:
     def __post_init__(self) -> None:
         counts_first = self._counts_first  # else one pass does all, and nothing keeps the records
         self._reading = Reading(self.spark, self.work, self.with_headers, keeps=counts_first)
-        self.volume = self._reading.at_first_use(self._volume) if counts_first else None  # None: not known yet
+        self.volume = self._reading.at_first_use(self._reading.volume) if counts_first else None  # None: not known yet
         if self.volume is not None and not fits(self.settings, self.volume.bytes, self._tables):
             self.lanes = ()
-
-    def _volume(self) -> Volume:
-        return volume_of(self._reading.records)
 
     @property
     def _tables(self) -> int:
@@ -138,7 +135,7 @@ class Content:
                     raise
                 self.lanes = ()
                 self._reading.keep()
-                self.volume = self.volume or self._volume()
+                self.volume = self.volume or self._reading.volume()
         return make(False)
 
     def _of_records(self, is_collected: bool) -> Part:
@@ -233,12 +230,12 @@ class Content:
     def _reduce(self, mine: Column, spec: TableSpec, collects: bool, with_content: bool = False) -> Reduced:
         pipeline, batch = self.work.pipeline, self.work.batch
         rows = folded(dispositions(self._judged, pipeline, mine), spec)
-        named = {"with_content": with_content, "collects": collects}
-        return reduce_changes(self._judged, rows, pipeline, batch, self.volume, **named)
+        judged, read = self._judged, self.volume
+        return reduce_changes(judged, rows, pipeline, batch, read=read, with_content=with_content, collects=collects)
 
     @property
     def _judged(self) -> DataFrame:
-        """Of the records as they are read now."""
+        """The records as they are read now, decoded and judged."""
         records = self._reading.records
         if self._judged_records is None or self._judged_records[0] is not records:
             self._judged_records = records, self._judged_of(records)

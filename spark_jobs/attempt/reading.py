@@ -13,7 +13,7 @@ from include.fault_points import fault_point
 from include.protocol.errors import RetryableError
 from spark_jobs.attempt.work import Work
 from spark_jobs.changes.dispositions import digest_in_words, digest_of_record
-from spark_jobs.changes.records import is_of_a_timestamp
+from spark_jobs.changes.records import Volume, is_of_a_timestamp, volume_of
 from spark_jobs.changes.reduction import Reduced
 from spark_jobs.engine.rows import first_row
 
@@ -48,6 +48,10 @@ class Reading:
         fault_point("attempt.after_read")
         self.work.verify_source()
         return found
+
+    def volume(self) -> Volume:
+        """How much it is. This reads them, unless they are kept already."""
+        return volume_of(self.records)
 
     def keep(self) -> None:
         """Makes sure that further uses find the records kept."""

@@ -158,7 +158,7 @@ class Work:
         self.verify_source()
         if safely:
             return read_by_librdkafka(spark, source, batch, with_headers)
-        return read_records(spark, source, batch, with_headers, keeps)
+        return read_records(spark, source, batch, with_headers, keeps=keeps)
 
     def verify_source(self) -> None:
         """Checks that Kafka holds the ranges, if the records come from there."""

@@ -81,7 +81,7 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = No
 
 
 def digest_of_record() -> Column:
-    """Of a record for the quarantine, and of its reason."""
+    """The digest of a record for the quarantine, and of its reason."""
     return F.xxhash64("topic", "partition", "offset", "reason")
 
 

@@ -23,6 +23,7 @@ from include.control.turns import turn
 from include.lake.data_files import file_of_int96
 from include.lake.delta_tables import open_table, verify_alone
 from include.lake.ledger import Ledger
+from include.lake.log_cleaning import clean_log
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.lake.upkeep import keep_appended, shape_of
@@ -117,14 +118,8 @@ class Maintenance:
 
     def _keep(self, role: str) -> list[str]:
         did = [*self._rewrite_int96(role), *self._optimize(role), *self._vacuum(role)]
-        self._clean_log(role)
-        return did
-
-    def _clean_log(self, role: str) -> None:
-        """Removes log files that are older than the table's `delta.logRetentionDuration`. Spark does so only when it
-        makes a checkpoint itself, and the lane makes most of them."""
-        if (table := open_table(self._places[role])) is not None:
-            table.cleanup_metadata()
+        thinned = clean_log(self._places[role])
+        return [*did, *([f"removed {thinned} old checkpoints"] if thinned else [])]
 
     def _rewrite_int96(self, role: str) -> list[str]:
         """Rewrites files that hold timestamps as INT96, which Spark writes by default."""

@@ -60,7 +60,9 @@ def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int,
     spec = TableSpec.of_target(pipeline)
     rows = folded(dispositions(judged, pipeline), spec)
     ensure(spark, table, spec)
-    reduced = reduce_changes(judged, rows, pipeline, batch, None if by_lane else volume_of(records), collects=by_lane)
+    reduced = reduce_changes(
+        judged, rows, pipeline, batch, read=None if by_lane else volume_of(records), collects=by_lane
+    )
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, attempt_id="warm-up", code_version="warm-up")
     write: Write
     if by_lane:

@@ -112,7 +112,7 @@ def folded(rows: DataFrame, spec: TableSpec) -> DataFrame:
 
 
 def _type_of_lineage(spec: TableSpec) -> str:
-    """Of changes. Any field may be null."""
+    """The type of the lineage of changes, in which any field may be null."""
     return struct_of(lineage_fields(spec, with_batch=False), marks=False)
 
 

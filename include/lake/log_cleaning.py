@@ -1,0 +1,56 @@
+"""Keeps the log of a table small where the lane makes its checkpoints. Spark cleans a log only at its own checkpoints.
+
+A checkpoint names every file that was removed in the last week. So a table of small batches has many of them, and each
+is longer than the one before. A version can be read from any older checkpoint and the commits since: of the old ones,
+one of every hundred versions is enough.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from deltalake.exceptions import DeltaError
+
+from include.lake.delta_tables import open_table
+from include.lake.log_store import LOG, checkpoint_file
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")  # in one file, as all that are made here
+_YOUNG = 3600.0  # seconds: whoever reads the table now may have just been told of it
+_SPACING = 100  # versions
+
+
+def clean_log(uri: LakeUri) -> int:
+    """Removes commits and checkpoints that are older than the table's `delta.logRetentionDuration`, and old checkpoints
+    that are close to others. Returns how many of these; 0 if there is no table. Every version stays readable.
+
+    Raises:
+        TableDamaged: see `open_table`. OSError: the store refuses.
+    """
+    table = open_table(uri)
+    if table is None:
+        return 0
+    with suppress(DeltaError):  # another process cleans it, too
+        table.cleanup_metadata()
+    files, log = files_at(uri), uri / LOG
+    found = {int(named[1]): file.modified_at for file in files.list(log) if (named := _CHECKPOINT.fullmatch(file.name))}
+    old = spent(found.keys(), (v for v, at in found.items() if at > time.time() - _YOUNG))
+    for version in old:
+        files.remove(log / checkpoint_file(version))
+    return len(old)
+
+
+def spent(checkpoints: Iterable[int], kept: Iterable[int]) -> list[int]:
+    """The versions of the checkpoints that nobody needs: all but the newest one, and the first of every hundred.
+
+    Args:
+        kept: versions of those that stay in any case.
+    """
+    versions = sorted(checkpoints)
+    first_of = {version // _SPACING: version for version in reversed(versions)}
+    stay = {*versions[-1:], *first_of.values(), *kept}
+    return [version for version in versions if version not in stay]
