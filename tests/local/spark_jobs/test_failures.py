@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import NumberFormatException
 
 import spark_jobs.attempt.attempt
-import spark_jobs.attempt.content
+import spark_jobs.attempt.reading
 import spark_jobs.tables.append
 from include.pipeline_file import Pipeline
 from include.protocol.batch import Batch, BatchKey
@@ -140,7 +140,7 @@ def play(patched: pytest.MonkeyPatch, read: Any = None, append: Any = None) -> N
     rows: Any = None
     patched.setattr(Attempt, "_fit", lambda *_: frozenset())
     patched.setattr(Work, "read", done(read))
-    patched.setattr(spark_jobs.attempt.content, "volume_of", lambda *_: Volume(3, 30))
+    patched.setattr(spark_jobs.attempt.reading, "volume_of", lambda *_: Volume(3, 30))
     patched.setattr(Work, "verify_source", lambda *_: None)
     patched.setattr(Content, "part", lambda *_: Part(KeptRows(lambda: rows), counts, "digest"))
     patched.setattr(spark_jobs.tables.append, "ensure", lambda *_: None)
