@@ -31,7 +31,6 @@ from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions, is_for
 from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.quality import BROKEN, judgement
-from spark_jobs.changes.records import Volume
 from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
@@ -78,9 +77,10 @@ class Content:
     def __post_init__(self) -> None:
         counts_first = self._counts_first  # else one pass does all, and nothing keeps the records
         self._reading = Reading(self.spark, self.work, self.with_headers, keeps=counts_first)
-        self.volume = self._reading.at_first_use(self._reading.volume) if counts_first else None  # None: not known yet
-        if self.volume is not None and not fits(self.settings, self.volume.bytes, self._tables):
-            self.lanes = ()
+        if counts_first:
+            volume = self._reading.at_first_use(self._reading.volume)
+            if not fits(self.settings, volume.bytes, self._tables):
+                self.lanes = ()
 
     @property
     def _tables(self) -> int:
@@ -135,12 +135,10 @@ class Content:
                     raise
                 self.lanes = ()
                 self._reading.keep()
-                self.volume = self.volume or self._reading.volume()
         return make(False)
 
     def _of_records(self, is_collected: bool) -> Part:
-        assert self.volume is not None, "it is counted first"
-        read, batch = self.volume.records, self.work.batch
+        read, batch = self._reading.volume().records, self.work.batch
         ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
         rows = self._reading.records.withColumn("topic_id", ids[F.col("topic")]).select("*", *self._own_batch)
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
@@ -209,12 +207,9 @@ class Content:
         """What the target gets. The suite has judged it, and the gate has let it through."""
         with self.phases.phase("decode"):
             try:
-                if self.volume is None:
-                    found = self._reading.at_first_use(self._reduce_for_target)
-                    changes = found.changes.arrow
-                    self.volume = self.volume or Volume(found.counts.read, 0 if changes is None else changes.nbytes)
-                else:
-                    found = self._reduce_for_target()
+                is_first = not self._reading.is_read
+                reduce = self._reduce_for_target
+                found = self._reading.at_first_use(reduce) if is_first else reduce()
             except PySparkException:
                 self._verify_suite()
                 raise
@@ -230,7 +225,7 @@ class Content:
     def _reduce(self, mine: Column, spec: TableSpec, collects: bool, with_content: bool = False) -> Reduced:
         pipeline, batch = self.work.pipeline, self.work.batch
         rows = folded(dispositions(self._judged, pipeline, mine), spec)
-        judged, read = self._judged, self.volume
+        judged, read = self._judged, self._reading.volume
         return reduce_changes(judged, rows, pipeline, batch, read=read, with_content=with_content, collects=collects)
 
     @property

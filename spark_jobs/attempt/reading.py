@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from include.fault_points import fault_point
 from include.protocol.errors import RetryableError
 from spark_jobs.attempt.work import Work
 from spark_jobs.changes.dispositions import digest_in_words, digest_of_record
-from spark_jobs.changes.records import Volume, is_of_a_timestamp, volume_of
+from spark_jobs.changes.records import Volume, is_of_a_timestamp, volume_columns, volume_of
 from spark_jobs.changes.reduction import Reduced
 from spark_jobs.engine.rows import first_row
 
@@ -34,7 +34,12 @@ class Reading:
     keeps: bool
 
     def __post_init__(self) -> None:
-        self.records = self.work.read(self.spark, self.with_headers, keeps=self.keeps)
+        records = self.work.read(self.spark, self.with_headers, keeps=self.keeps)
+        # Counted in the pass that reads them, before anything that could lose one (I8).
+        self._seen = None if self.keeps else Observation()
+        self._volume: Volume | None = None
+        self.is_read = False
+        self.records = records if self._seen is None else records.observe(self._seen, *volume_columns())
 
     def at_first_use(self, use: Callable[[], T]) -> T:
         """Uses the records for the first time, which reads them; then looks whether Kafka has held them to the end."""
@@ -45,13 +50,16 @@ class Reading:
                 raise
             self._read_anew(safely=True)
             found = use()
+        self.is_read = True
         fault_point("attempt.after_read")
         self.work.verify_source()
         return found
 
     def volume(self) -> Volume:
-        """How much it is. This reads them, unless they are kept already."""
-        return volume_of(self.records)
+        """How much it is: as counted at their first use, or else by a query, which reads those that are not kept."""
+        if self._volume is None:
+            self._volume = volume_of(self.records) if self._seen is None else Volume(*self._seen.get.values())
+        return self._volume
 
     def keep(self) -> None:
         """Makes sure that further uses find the records kept."""
@@ -80,4 +88,4 @@ class Reading:
 
     def _read_anew(self, safely: bool = False) -> None:
         self.records = self.work.read(self.spark, self.with_headers, safely)
-        self.keeps = True
+        self.keeps, self._seen, self._volume = True, None, None

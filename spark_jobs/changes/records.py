@@ -38,8 +38,12 @@ class Volume:
 
 def volume_of(records: DataFrame) -> Volume:
     """The volume of records that are kept for the attempt. This reads them, if they have not been read yet."""
-    found = records.agg(F.count(F.lit(1)), F.coalesce(F.sum(F.length("value")), F.lit(0)))
-    return Volume(*first_row(found))
+    return Volume(*first_row(records.agg(*volume_columns())))
+
+
+def volume_columns() -> tuple[Column, Column]:
+    """The aggregates that make a Volume, in its order."""
+    return F.count(F.lit(1)).alias("records"), F.coalesce(F.sum(F.length("value")), F.lit(0)).alias("bytes")
 
 
 def read_records(spark: SparkSession, source: Source, batch: Batch, with_headers: bool, keeps: bool) -> DataFrame:

@@ -53,7 +53,7 @@ def reduce_changes(
     folded: DataFrame,
     pipeline: Pipeline,
     batch: Batch,
-    read: Volume | None,
+    read: Callable[[], Volume],
     with_content: bool = False,
     collects: bool = False,
 ) -> Reduced:
@@ -64,10 +64,9 @@ def reduce_changes(
 
     Args:
         judged: as `decode` returns them. folded: the same, folded for the table's kind, not computed yet.
-        batch: it brings the changes. read: the volume of the records that were read. Its bytes decide which hint the
-            changes have. None: nobody has counted them; this does, if there is no transform, and if the rows are
-            collected.
-        with_content: also make a digest of all changes. collects: bring the changes to this process.
+        batch: it brings the changes. read: says the volume of the records that were read. It is called once they have
+            been read, and the changes are collected or kept. with_content: also make a digest of all changes.
+        collects: bring the changes to this process.
 
     Raises:
         TerminalError: the source was truncated, and the pipeline file does not say what that means.
@@ -88,10 +87,9 @@ def reduce_changes(
             "was there before it, `ignore` goes on without it; clear the merge task with what follows it afterwards",
         )
     # A record is one row, and one more if its keys have changed.
-    all_read = read.records if read else sum(tally.rows - tally.moved for tally in tally_of.values())
+    all_read = read().records
     records = made = all_read
     if pipeline.transform is not None:
-        assert read is not None, "it makes other numbers of rows"
         with tagged(spark, step_tag("count records")):
             counted = judged.agg(F.count(F.lit(1)), F.count_distinct("topic", "partition", "offset"))
             made, records = first_row(counted)
@@ -111,14 +109,14 @@ def reduce_changes(
 
 
 def _kept(
-    folded: DataFrame, pipeline: Pipeline, with_content: bool, read: Volume | None
+    folded: DataFrame, pipeline: Pipeline, with_content: bool, read: Callable[[], Volume]
 ) -> tuple[KeptRows, Mapping[str, Tally]]:
     """The changes, kept by Spark, and the tallies of all rows."""
-    assert read is not None, "the records are counted where their changes stay with Spark"
     # Lazy: the count that follows computes and keeps them in one pass.
     rows = folded.localCheckpoint(eager=False)
     found = tallies.by_spark(rows, pipeline, with_content)
-    size = found.get(CHANGED, tallies.NONE).left * read.bytes // max(1, read.records)
+    volume = read()
+    size = found.get(CHANGED, tallies.NONE).left * volume.bytes // max(1, volume.records)
     return KeptRows(lambda: changes_in(rows), make_hinted=_hint(folded.sparkSession, size)), found
 
 

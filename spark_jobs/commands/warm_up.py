@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from include.lake.merge.snapshot import Snapshot
@@ -19,7 +19,7 @@ from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.ranges import OffsetRange
 from spark_jobs.changes.decode import decode
 from spark_jobs.changes.dispositions import dispositions
-from spark_jobs.changes.records import volume_of
+from spark_jobs.changes.records import Volume, volume_columns, volume_of
 from spark_jobs.changes.reduction import reduce_changes
 from spark_jobs.engine.session import configure, fit
 from spark_jobs.tables.contract import Write
@@ -55,13 +55,20 @@ def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int,
     first = number * _RECORDS
     ranges = (OffsetRange("warm-up", 0, first, first + _RECORDS),)
     batch = Batch(pipeline.name, 1, number, ranges, topic_ids={"warm-up": "-"}, cluster_id="-")
-    records = _records(spark, first).localCheckpoint(eager=False)
+    seen = Observation()
+    records = _records(spark, first)
+    records = records.observe(seen, *volume_columns()) if by_lane else records.localCheckpoint(eager=False)
     judged = decode(records, pipeline)
     spec = TableSpec.of_target(pipeline)
     rows = folded(dispositions(judged, pipeline), spec)
     ensure(spark, table, spec)
     reduced = reduce_changes(
-        judged, rows, pipeline, batch, read=None if by_lane else volume_of(records), collects=by_lane
+        judged,
+        rows,
+        pipeline,
+        batch,
+        read=lambda: Volume(*seen.get.values()) if by_lane else volume_of(records),
+        collects=by_lane,
     )
     metadata = CommitMetadata.of(batch, "target", reduced.counts, {}, attempt_id="warm-up", code_version="warm-up")
     write: Write

@@ -41,8 +41,8 @@ def test_i7_records_that_expire_during_the_read_stop_the_attempt(
     world.coordinator(pipeline).plan()
     read = spark_jobs.attempt.work.read_records
 
-    def retention_is_faster(*arguments: Any) -> Any:
-        records = read(*arguments)
+    def retention_is_faster(*arguments: Any, **named: Any) -> Any:
+        records = read(*arguments, **named)
         world.delete_before(topic, 0, 7)
         return records
 
@@ -115,9 +115,13 @@ def test_i8_the_commit_says_where_every_record_went(world: World) -> None:
 
 
 @pytest.mark.parametrize("lost", ["offset = 3", "offset = 3 OR offset = 12"], ids=["a change", "and a broken one"])
-def test_i8_what_decoding_loses_lands_nothing(world: World, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+@pytest.mark.parametrize("engine", ["lane", "spark"])
+def test_i8_what_decoding_loses_lands_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, lost: str, engine: MergeEngine
+) -> None:
     topic = world.topic(partitions=1)
     pipeline = world.pipeline(topic)
+    world.create_target(pipeline)
     world.produce(topic, [*changes(range(10), 1), b"not json", None, b"{"], 1)
     world.coordinator(pipeline).plan()
     decode = spark_jobs.attempt.content.decode
@@ -127,7 +131,7 @@ def test_i8_what_decoding_loses_lands_nothing(world: World, monkeypatch: pytest.
         lambda *arguments, **named: decode(*arguments, **named).where(f"NOT ({lost})"),
     )
     with pytest.raises(CountsDisagree, match="13 records read"):
-        world.attempt(pipeline, 0)
+        world.attempt(pipeline, 0, settings=replace(world.settings, merge_engine=engine))
     assert (world.rows(pipeline), world.quarantine(pipeline)) == ([], [])
 
 
