@@ -75,9 +75,10 @@ class Content:
     _judged_records: tuple[DataFrame, DataFrame] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        counts_first = self._counts_first  # else one pass does all, and nothing keeps the records
-        self._reading = Reading(self.spark, self.work, self.with_headers, keeps=counts_first)
-        if counts_first:
+        # Where one pass over the records does all, nothing keeps them.
+        keeps = self._counts_first or self._keeps_judged
+        self._reading = Reading(self.spark, self.work, self.with_headers, keeps)
+        if self._counts_first:
             volume = self._reading.at_first_use(self._reading.volume)
             if not fits(self.settings, volume.bytes, self._tables):
                 self.lanes = ()
@@ -147,7 +148,7 @@ class Content:
 
     def _of_what_is_set_aside(self, is_collected: bool) -> Part:
         found = self._reduced
-        if found.counts.quarantined and not self._keeps_judged:
+        if found.counts.quarantined:
             self._reading.keep_set_aside(lambda: self._judged, found)
         digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
         return Part(

@@ -25,7 +25,8 @@ class Reading:
     """The records of a batch.
 
     Args:
-        keeps: they are kept for the attempt at their first use. Else every use reads them.
+        keeps: they are kept for the attempt at their first use. Else every use reads them, and the first one must not
+            be below a checkpoint, because Spark reports nothing of what it observes there.
     """
 
     spark: SparkSession

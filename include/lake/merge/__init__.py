@@ -1,1 +1,4 @@
-"""Merges a batch into a Delta table without Spark: new rows in one file, deletion vectors for what they replace."""
+"""Changes Delta tables without Spark, one commit each: see `Change`.
+
+New rows go into one file, and deletion vectors hide what they replace.
+"""

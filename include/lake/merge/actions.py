@@ -27,7 +27,7 @@ class Actions:
 
 
 class Change(Protocol):
-    """What is to be done to a table: an `Upsert`, or an `Append`."""
+    """What is to be done to a table: an `Upsert`, a `Patch`, an `Append` or a `Compaction`."""
 
     def over(self, table: Snapshot) -> Actions:
         """Decides it over a version of the table, and writes its files. They belong to no version until a commit names

@@ -18,24 +18,29 @@ from include.lake.merge.fitness import verify_fit
 from include.lake.merge.positions import all_rows
 from include.lake.merge.replacing import removed
 from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.statistics import rows_told
 from include.protocol.json_data import JsonObject
 
 FILES_MIN = 20  # fewer stay as they are
 _SMALL_BYTES = 16 << 20  # larger files stay as they are: Spark's OPTIMIZE is for these
-_TOTAL_BYTES = 64 << 20  # of the files that are merged at once: they are in memory
+_TOTAL_BYTES = 64 << 20  # of the files that are merged at once
+_CELLS_MAX = 10_000_000  # rows times columns of these: they are in memory, up to a few hundred bytes a row
 _TIER = 4  # a file is not written again with others that make less than a quarter of it
 
 
-def chosen(files: Iterable[JsonObject]) -> list[JsonObject]:
-    """The files to merge into one; none if there are too few. Args: files: the `add` of each.
+def chosen(files: Iterable[JsonObject], columns: int) -> list[JsonObject]:
+    """The files to merge into one; none if there are too few. Files that Spark has clustered stay where they are.
 
-    Files that Spark has clustered stay where they are.
+    Args:
+        files: the `add` of each. columns: how many the table has.
     """
     small = [f for f in files if f["size"] < _SMALL_BYTES and not f.get("clusteringProvider")]
     found: list[JsonObject] = []
-    total = 0
+    total, cells = 0, 0
     for file in sorted(small, key=lambda file: int(file["size"])):
-        if total + file["size"] > _TOTAL_BYTES or (len(found) > 1 and file["size"] > _TIER * total):
+        cells += columns * (rows_told(file) or 0)
+        is_much = total + file["size"] > _TOTAL_BYTES or cells > _CELLS_MAX
+        if is_much or (len(found) > 1 and file["size"] > _TIER * total):
             break
         found.append(file)
         total += file["size"]
@@ -55,7 +60,7 @@ class Compaction:
     def over(self, table: Snapshot) -> Actions:
         """See `Change`. There are no actions if there is nothing to do."""
         verify_fit(table)
-        files = chosen(table.files.values())
+        files = chosen(table.files.values(), len(table.column_names))
         if not files:
             return Actions([], "OPTIMIZE", {}, {})
         rows = _rows_in(table, files)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from include.lake.merge.actions import Actions
-from include.lake.merge.data_file import write_file
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.order import Value, value_of
 from include.lake.merge.positions import met_rows, sql_of
-from include.lake.merge.replacing import taken_out, with_old_values
+from include.lake.merge.replacing import RowCounts, replaced, with_old_values
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 
@@ -55,22 +52,13 @@ class Patch:
         rows = with_old_values(rows, there.select(others), old[written])
         taken = np.zeros(len(there), dtype=bool)
         taken[old[old >= 0]] = True
-        now = time.time_ns() // 1_000_000
-        added = [write_file(table, rows, now)] if len(written) else []
-        gone, figures = taken_out(table, met.only(taken), now)
-        metrics = {
-            "numSourceRows": len(computed) if self.sources is None else self.sources,
-            "numTargetRowsInserted": int((~is_gone & (old < 0)).sum()),
-            "numTargetRowsUpdated": int((~is_gone & (old >= 0)).sum()),
-            "numTargetRowsDeleted": int((is_gone & (old >= 0)).sum()),
-            "numTargetRowsCopied": 0,
-            "numOutputRows": len(written),
-            "numTargetFilesAdded": len(added),
-            "numTargetBytesAdded": sum(file["size"] for file in added),
-            **figures,
-        }
-        predicate = json.dumps([".".join(path) for path, *_ in self.identity])
-        return Actions([*({"add": file} for file in added), *gone], "MERGE", {"predicate": predicate}, metrics)
+        counts = RowCounts(
+            sources=len(computed) if self.sources is None else self.sources,
+            inserted=int((~is_gone & (old < 0)).sum()),
+            updated=int((~is_gone & (old >= 0)).sum()),
+            deleted=int((is_gone & (old >= 0)).sum()),
+        )
+        return replaced(table, met.only(taken), rows, counts, matched_by=[".".join(path) for path, *_ in self.identity])
 
     def _places(self, computed: pa.Table, there: pa.Table) -> npt.NDArray[np.int64]:
         """For each computed row, the place of the row that it takes the place of; -1: there is none."""

@@ -17,7 +17,7 @@ from include.lake.delta_tables import damaged, first_line
 from include.lake.merge.deletion_vectors import read_vector
 from include.lake.merge.order import Value
 from include.lake.merge.snapshot import Snapshot
-from include.lake.merge.statistics import bound
+from include.lake.merge.statistics import bound, rows_told
 from include.lake.merge.unfit import UnfitError
 from include.protocol.json_data import JsonObject
 
@@ -61,7 +61,7 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
     if not files or not keys.num_rows:
         nothing = np.empty(0, dtype=np.int64)
         return Met([], file=nothing, row=nothing, key=nothing, values=pa.table({}))
-    if sum(_records_of(file) for file in files) > _ROWS_MAX:
+    if sum(rows_told(file) or 0 for file in files) > _ROWS_MAX:
         raise UnfitError(f"more than {_ROWS_MAX:,} rows in the files that may hold the keys")
     return _met(table, files, _joined(table, files, keys, values), [*values])
 
@@ -95,12 +95,6 @@ def candidates(table: Snapshot, keys: pa.Table) -> list[JsonObject]:
             has_null = keys[name].null_count > 0
             found = [file for file in found if _may_hold(file, name, keys[name].type, values, has_null=has_null)]
     return found
-
-
-def _records_of(file: JsonObject) -> int:
-    """How many rows a file has, gone or not, as far as its statistics say."""
-    told: Any = json.loads(file["stats"]).get("numRecords") if file.get("stats") else None
-    return int(told or 0)
 
 
 def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values: Mapping[str, str]) -> pa.Table:

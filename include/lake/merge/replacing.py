@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +13,52 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from include.lake.merge.actions import Actions
+from include.lake.merge.data_file import write_file
 from include.lake.merge.deletion_vectors import read_vector, write_vectors
 from include.lake.merge.positions import Met
 from include.lake.merge.snapshot import Snapshot
-from include.lake.merge.statistics import loosened
+from include.lake.merge.statistics import loosened, rows_told
 from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
 
 _KEPT_IN_REMOVE = ("partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "stats")
 
 
-def taken_out(table: Snapshot, met: Met, now: int) -> tuple[list[JsonObject], dict[str, int]]:
+class RowCounts(NamedTuple):
+    """What Spark counts in the commit of a MERGE."""
+
+    sources: int
+    inserted: int
+    updated: int
+    deleted: int = 0
+
+
+def replaced(table: Snapshot, old: Met, rows: pa.Table, counts: RowCounts, matched_by: Iterable[str]) -> Actions:
+    """Takes rows out, and writes others: a commit that says what a MERGE by Spark would say.
+
+    Args:
+        old: the rows that go. rows: the new ones, maybe none. matched_by: names, for people.
+    """
+    now = time.time_ns() // 1_000_000
+    added = [write_file(table, rows, now)] if len(rows) else []
+    gone, figures = _taken_out(table, old, now)
+    metrics = {
+        "numSourceRows": counts.sources,
+        "numTargetRowsInserted": counts.inserted,
+        "numTargetRowsUpdated": counts.updated,
+        "numTargetRowsDeleted": counts.deleted,
+        "numTargetRowsCopied": 0,
+        "numOutputRows": len(rows),
+        "numTargetFilesAdded": len(added),
+        "numTargetBytesAdded": sum(file["size"] for file in added),
+        **figures,
+    }
+    predicate = json.dumps([f"({name} = {name})" for name in matched_by])
+    return Actions([*({"add": file} for file in added), *gone], "MERGE", {"predicate": predicate}, metrics)
+
+
+def _taken_out(table: Snapshot, met: Met, now: int) -> tuple[list[JsonObject], dict[str, int]]:
     """Writes one file of deletion vectors, in which these rows are gone, too. Returns the actions for the files that
     hold them, and figures by the names that Spark uses.
 
@@ -72,8 +109,7 @@ def with_old_values(rows: pa.Table, old: pa.Table, place: npt.NDArray[np.int64])
 
 def _rows_in(table: Snapshot, file: JsonObject) -> int:
     """How many rows the file has, gone or not."""
-    told: Any = json.loads(file["stats"]).get("numRecords") if file.get("stats") else None
-    if told is not None:
-        return int(told)
+    if (told := rows_told(file)) is not None:
+        return told
     with files_at(table.uri).open(table.uri.resolve(file["path"])) as content:
         return int(pq.read_metadata(content).num_rows)

@@ -44,6 +44,12 @@ def statistics_of(rows: pa.Table, properties: JsonMapping) -> str:
     return _json({"numRecords": rows.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls})
 
 
+def rows_told(file: JsonObject) -> int | None:
+    """How many rows a file has, gone or not, by its statistics; None: they do not say. Args: file: its `add`."""
+    told: Any = json.loads(file["stats"]).get("numRecords") if file.get("stats") else None
+    return None if told is None else int(told)
+
+
 def loosened(statistics: str | None, rows: int) -> str:
     """The statistics of a file whose rows are partly gone: its bounds may be wider than what is left. The text stays
     as it is otherwise: a decimal would not survive a float.

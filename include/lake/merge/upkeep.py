@@ -24,7 +24,7 @@ def keep_quick(table: Snapshot, order_by: tuple[str, ...]) -> None:
     """
     with suppress(*_LATER):
         table.brought_up()
-        if chosen(table.files.values()):
+        if chosen(table.files.values(), len(table.column_names)):
             land(table, Compaction(order_by), None, None)
             table.brought_up()
         if table.version - (table.checkpoint or 0) >= CHECKPOINT_EVERY:

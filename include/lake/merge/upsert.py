@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import time
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from include.lake.merge.actions import Actions
-from include.lake.merge.data_file import write_file
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.order import Path, Value, is_newer, value_of
 from include.lake.merge.positions import met_rows, sql_of
-from include.lake.merge.replacing import taken_out, with_old_values
+from include.lake.merge.replacing import RowCounts, replaced, with_old_values
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 
@@ -60,19 +57,6 @@ class Upsert:
         rows = self.rows if len(written) == len(self.rows) else self.rows.take(pa.array(written))
         if others and len(met.key):
             rows = with_old_values(rows, met.values.select(others), old[written])
-        now = time.time_ns() // 1_000_000
-        added = [write_file(table, rows, now)] if len(written) else []
-        gone, figures = taken_out(table, met.only(newer), now)
-        metrics = {
-            "numSourceRows": len(self.rows),
-            "numTargetRowsInserted": int(len(written) - newer.sum()),
-            "numTargetRowsUpdated": int(newer.sum()),
-            "numTargetRowsDeleted": 0,
-            "numTargetRowsCopied": 0,
-            "numOutputRows": len(written),
-            "numTargetFilesAdded": len(added),
-            "numTargetBytesAdded": sum(file["size"] for file in added),
-            **figures,
-        }
-        predicate = json.dumps([f"({key} = {key})" for key in self.keys])
-        return Actions([*({"add": file} for file in added), *gone], "MERGE", {"predicate": predicate}, metrics)
+        updated = int(newer.sum())
+        counts = RowCounts(sources=len(self.rows), inserted=len(written) - updated, updated=updated)
+        return replaced(table, met.only(newer), rows, counts, matched_by=self.keys)

@@ -34,8 +34,13 @@ MB = 1 << 20
 )
 def test_a_file_is_written_again_only_with_as_much_as_itself(sizes: list[int], merged: int) -> None:
     files = [{"path": str(n), "size": size} for n, size in enumerate(sizes)]
-    assert len(chosen(files)) == merged
-    assert chosen({**file, "clusteringProvider": "liquid"} for file in files) == []
+    assert len(chosen(files, 10)) == merged
+    assert chosen(({**file, "clusteringProvider": "liquid"} for file in files), 10) == []
+
+
+def test_no_more_rows_than_fit_into_memory_are_written_again() -> None:
+    files = [{"path": str(n), "size": MB, "stats": '{"numRecords": 20000}'} for n in range(64)]
+    assert [len(chosen(files, columns)) for columns in (1, 10, 20, 26)] == [64, 50, 25, 0]
 
 
 def test_a_busy_table_stays_small_and_has_the_same_rows(tmp_path: Path) -> None:
