@@ -69,6 +69,9 @@ class Settings:
         pipelines = Path(env.get("LAKEMARK_PIPELINES", PROJECT_ROOT / "include" / "pipelines")).absolute()
         remote = env.get("LAKEMARK_SPARK_REMOTE") or None
         master = env.get("LAKEMARK_SPARK_MASTER") or None
+        runner = _runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote)
+        deploy_mode = env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client"
+        in_cluster = (runner, deploy_mode) == ("spark-submit", "cluster")
         return cls(
             home=home,
             jars=Path(env.get("LAKEMARK_JARS", home / "jars")).absolute(),
@@ -77,13 +80,14 @@ class Settings:
             expectations=Path(env.get("LAKEMARK_EXPECTATIONS", pipelines.parent / "expectations")).absolute(),
             transforms=Path(env.get("LAKEMARK_TRANSFORMS", pipelines.parent / "transforms")).absolute(),
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
-            runner=_runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote),
+            runner=runner,
             merge_engine=_one_of(get_args(MergeEngine), env.get("LAKEMARK_MERGE_ENGINE") or "auto", _ENGINE),
-            lane_memory_mb=_number(env, "LAKEMARK_LANE_MEMORY_MB", default=1_000, least=1),
+            # A driver's container has little memory beside its JVM.
+            lane_memory_mb=_number(env, "LAKEMARK_LANE_MEMORY_MB", default=100 if in_cluster else 1_000, least=1),
             spark_remote=remote,
             spark_token=env.get("LAKEMARK_SPARK_TOKEN") or _token_of(home, remote),
             spark_master=master,
-            spark_deploy_mode=env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client",
+            spark_deploy_mode=deploy_mode,
             spark_rest=env.get("LAKEMARK_SPARK_REST") or _rest_of(master),
             spark_properties=Path(properties) if (properties := env.get("LAKEMARK_SPARK_PROPERTIES")) else None,
             spark_warm_up_batches=_number(env, "LAKEMARK_SPARK_WARM_UP_BATCHES", default=4, least=0),

@@ -63,6 +63,14 @@ def test_a_batch_beyond_the_memory_goes_by_spark(table: Path, spec: TableSpec, r
     assert chosen(table, 1, spec, replace(SETTINGS, merge_engine="spark")).engine == "spark"
 
 
+def test_a_driver_in_a_cluster_has_little_memory() -> None:
+    in_cluster = {"LAKEMARK_RUNNER": "spark-submit", "LAKEMARK_SPARK_DEPLOY_MODE": "cluster"}
+    beside_the_task = {**in_cluster, "LAKEMARK_SPARK_DEPLOY_MODE": "client"}
+    own = {**in_cluster, "LAKEMARK_LANE_MEMORY_MB": "300"}
+    found = [Settings.from_environment(env).lane_memory_mb for env in ({}, beside_the_task, in_cluster, own)]
+    assert found == [1_000, 1_000, 100, 300]
+
+
 def test_records_that_are_large_go_by_spark() -> None:
     assert fits(SETTINGS, values=33_000_000, tables=1)
     assert not fits(SETTINGS, values=33_000_000, tables=2)
