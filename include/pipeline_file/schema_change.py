@@ -125,7 +125,8 @@ def columns_to_add(
 def _fields_to_add(anew: str, where: str, old: str, new: str) -> Iterator[Added]:
     """The fields that the lineage lacks. Raises SchemaChanged if the kind of table differs, or the order."""
     there, wanted = struct_fields(old), struct_fields(new)
-    if [f for f in there.items() if f[0] not in _GROWING] != [f for f in wanted.items() if f[0] not in _GROWING]:
+    of_table, of_file = ({n: type_ for n, type_ in of.items() if n not in _GROWING} for of in (there, wanted))
+    if of_table != of_file:  # in any order
         raise _other_type(anew, f"{where}, column {LINEAGE}", old, new)
     for name, type_ in wanted.items():
         if name not in there:

@@ -20,7 +20,11 @@ from spark_jobs.tables.lineage import named_struct, order_of, order_type, valid_
 def create_in_older_form(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> None:
     of_before = f"STRUCT<change_order: {order_type(spec)}, valid_at: INT>"  # what tells that form apart
     there = {column.name: column.type for column in spec.columns} | {LINEAGE: of_before}
-    columns = kind_of(spec).columns(spec, there)
+    *columns, lineage = kind_of(spec).columns(spec, there)
+    fields = struct_fields(lineage.type)
+    in_order = {name: fields[name] for name in ("generation", "batch_id")} | fields
+    type_ = ", ".join(f"{spark_name(name)}: {of}" for name, of in in_order.items())
+    columns.append(lineage._replace(type=f"STRUCT<{type_}>"))
     spark.sql(
         f"CREATE TABLE {spark_table(uri)} ({definitions(columns)}) USING delta "
         "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"

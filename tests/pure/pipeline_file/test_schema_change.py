@@ -86,6 +86,7 @@ def grown(there: str, wanted: str, *more: Column) -> tuple[Added, ...]:
     [
         ("", f"column_order: STRUCT<name: {ORDER}>", ["column_order"]),  # all changes were whole rows
         ("", "absent: ARRAY<STRING>", ["absent"]),
+        ("generation: INT, topic: STRING", "topic: STRING, generation: INT", []),  # in another order
         (f"column_order: STRUCT<Name: {ORDER}>", f"column_order: STRUCT<name: {ORDER}>", []),
         (
             f"column_order: STRUCT<name: {ORDER}>",
