@@ -34,9 +34,18 @@ def is_newer(come: Sequence[pa.Array], there: Sequence[pa.Array], again: bool) -
 
 
 def value_of(rows: pa.Table, value: Value) -> pa.Array:
-    """A value of each row."""
-    found = [pc.struct_field(rows[name], fields) if fields else rows[name] for name, *fields in value]
+    """A value of each row, by those of its paths that the rows have."""
+    there = [(name, fields) for name, *fields in value if _has(rows.schema.field(name).type, fields)]
+    found = [pc.struct_field(rows[name], fields) if fields else rows[name] for name, fields in there]
     return pc.coalesce(*found).combine_chunks()
+
+
+def _has(type_: pa.DataType, fields: Sequence[str]) -> bool:
+    """Whether a type has a field, and that one the next, and so on."""
+    if not fields:
+        return True
+    at = type_.get_field_index(fields[0]) if pa.types.is_struct(type_) else -1
+    return at >= 0 and _has(type_.field(at).type, fields[1:])
 
 
 def _compared(mine: pa.Array, theirs: pa.Array) -> tuple[Flags, Flags]:

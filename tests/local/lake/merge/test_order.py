@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.lake.merge.order import is_newer
+from include.lake.merge.order import is_newer, value_of
 
 FLOATS = st.sampled_from([0.0, -0.0, 1.5, math.inf, -math.inf, math.nan])
 TEXTS = st.sampled_from(["", "a", "b", "ä", "\U0001f600", "￿"])
@@ -57,3 +57,9 @@ def test_an_order_has_no_structs() -> None:
     inner = pa.array([{"a": 1}])
     with pytest.raises(TypeError):
         is_newer([inner], [inner], again=False)
+
+
+def test_a_value_is_the_first_that_a_row_has_and_that_is_not_null() -> None:
+    rows = pa.table({"seq": [1, 2], "of": [{"order": {"seq": 7}}, {"order": None}]})
+    assert value_of(rows, (("of", "order", "seq"), ("seq",))).to_pylist() == [7, 2]
+    assert value_of(rows, (("of", "order", "none"), ("of", "none"), ("seq",))).to_pylist() == [1, 2]
