@@ -86,7 +86,7 @@ def digest_of_record() -> Column:
 
 
 def digest_in_words(digest: int | None) -> str | None:
-    """The digest of all of them together, as a commit says it; None: there are none."""
+    """The digest of all records or changes together, as a commit says it; None: there are none."""
     return None if digest is None else f"{digest % 2**64:X}"
 
 

@@ -104,7 +104,7 @@ def reduce_changes(
     )
     digest = digest_in_words(set_aside.digest)
     truncated = pipeline.change.truncates == "apply" and changed.without_keys > 0
-    content = None if changed.content is None else f"{changed.content % 2**64:X}"
+    content = digest_in_words(changed.content)
     return Reduced(changes.stamped(batch), counts=counts, set_aside=digest, truncated=truncated, content=content)
 
 

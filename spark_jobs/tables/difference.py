@@ -9,6 +9,7 @@ from operator import and_
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from include.lake.merge.patch import GONE
 from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE
 from include.pipeline_file.table_spec import TableSpec
@@ -16,7 +17,6 @@ from spark_jobs.engine.rows import comparable
 from spark_jobs.tables.lineage import is_ours, order_of
 
 DIFFERENCE = "lakemark_difference"  # the view that the MERGE reads
-_GONE = f"{LINEAGE}_gone"
 
 
 def difference(head: DataFrame, wanted: DataFrame, spec: TableSpec, lineage: str) -> DataFrame:
@@ -40,10 +40,10 @@ def difference(head: DataFrame, wanted: DataFrame, spec: TableSpec, lineage: str
     differs = ~was.eqNullSafe(now)
     is_gone = F.col("is").isNull()
     rows = both.where(differs | F.col("was").isNull() | is_gone).select(
-        F.coalesce("is", "was").alias("row"), is_gone.alias(_GONE)
+        F.coalesce("is", "was").alias("row"), is_gone.alias(GONE)
     )
     # Another writer may have put several rows under one key.
-    return rows.select("row.*", _GONE).select("*", *told_apart).dropDuplicates([*identity]).drop(*identity)
+    return rows.select("row.*", GONE).select("*", *told_apart).dropDuplicates([*identity]).drop(*identity)
 
 
 def difference_statement(table: str, names: Sequence[str], spec: TableSpec, lineage: str) -> str:
@@ -58,9 +58,9 @@ def difference_statement(table: str, names: Sequence[str], spec: TableSpec, line
     columns = [spark_name(name) for name in names]
     return (
         f"MERGE INTO {table} AS target USING {DIFFERENCE} AS source ON {on} "
-        f"WHEN MATCHED AND source.{_GONE} THEN DELETE "
+        f"WHEN MATCHED AND source.{GONE} THEN DELETE "
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f'target.{name} = source.{name}' for name in columns)} "
-        f"WHEN NOT MATCHED AND NOT source.{_GONE} "
+        f"WHEN NOT MATCHED AND NOT source.{GONE} "
         f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(f'source.{name}' for name in columns)})"
     )
 

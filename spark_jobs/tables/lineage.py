@@ -132,25 +132,22 @@ def valid_at_fields(spec: TableSpec, there: str | None) -> list[Column]:
 
 
 def in_form(spec: TableSpec, lineage: str, row: str = "") -> dict[str, str]:
-    """SQL for the fields that every table's lineage has, from a change, in a table's form, by their names.
+    """SQL for the fields that every table's lineage has, from a change, by their names and in the order of a table's.
 
     Args:
         lineage: the type of the table's lineage. row: as for `order_of`.
     """
     own = {field.name: first_of([(LINEAGE, field.name)], row) for field in lineage_fields(spec)}
-    if not _is_whole(lineage):
-        return own
-    kept = {field.name for field in spec.order if field.of != "column"}
-    held = {
-        field.name: first_of([(LINEAGE, CHANGE_ORDER, field.name)], row)
-        if field.name in kept
-        else f"CAST(NULL AS {field.type})"
-        for field in order_fields(spec)
-    }
-    nothing = f"CAST(NULL AS {order_type(spec)})"
-    return {field.name: own.get(field.name, nothing) for field in lineage_fields(spec, lineage)} | {
-        CHANGE_ORDER: named_struct(held) if kept else nothing
-    }
+    if _is_whole(lineage):
+        kept = {field.name for field in spec.order if field.of != "column"}
+        held = {
+            field.name: first_of([(LINEAGE, CHANGE_ORDER, field.name)], row)
+            if field.name in kept
+            else f"CAST(NULL AS {field.type})"
+            for field in order_fields(spec)
+        }
+        own[CHANGE_ORDER] = named_struct(held) if kept else f"CAST(NULL AS {order_type(spec)})"
+    return {name: own[name] for name in struct_fields(lineage) if name in own}
 
 
 def first_of(paths: Sequence[Path], row: str = "") -> str:

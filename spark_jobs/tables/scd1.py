@@ -219,8 +219,7 @@ def _assignments(spec: TableSpec, lineage: str, again: bool) -> tuple[str, str, 
         update, insert, takes = _by_column(spec, names, lineage, is_newer=is_newer, newer=newer)
     else:
         insert = {name: f"source.{spark_name(name)}" for name in names}
-        own = in_form(spec, lineage, "source.")
-        insert[LINEAGE] = named_struct({name: own[name] for name in struct_fields(lineage)})
+        insert[LINEAGE] = named_struct(in_form(spec, lineage, "source."))
         update, takes = insert, []
     equal = "<=>" if spec.truncates else "="  # the row of truncates has no keys
     on = " AND ".join(f"target.{spark_name(key)} {equal} source.{spark_name(key)}" for key in spec.keys)

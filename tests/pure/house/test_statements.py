@@ -29,12 +29,12 @@ _SAFE_CALLS = {
 _SAFE_NAMES = {
     "LINEAGE",
     "PURGED",
+    "GONE",
     "order",
     "column.type",
     "batch.generation",
     "batch.batch_id",
     "_WAS",
-    "_GONE",
     "_RANGES",
     "VIEW",
     "POSITION",
