@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from include.audit.auditor import audit
+from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import BatchKey
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import FencedGeneration, OutcomeUnknownError, TableDamaged, TargetBehindLedger
@@ -18,6 +19,7 @@ from spark_jobs.commands.unmerged import as_if_merged
 from tests.support.advice import follow
 from tests.support.commits import at_the_point, raising
 from tests.support.merge_every import archived, assert_right, lazy, positions, run, send
+from tests.support.older_form import create_in_older_form, rewrite_in_older_form
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
@@ -63,12 +65,19 @@ def test_what_waits_is_merged_however_little_once_nothing_new_comes(world: World
 
 
 @pytest.mark.slow
-def test_readers_can_see_what_is_not_merged(world: World) -> None:
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "a table of before"])
+def test_readers_can_see_what_is_not_merged(world: World, is_older: bool) -> None:
     world.write_suite("named", [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "name"}}])
     pipeline = lazy(world, change={"delete_when": "op = 'd'"}, quality={"suite": "named"})
-    topic = pipeline.source.topics[0]
+    topic, target = pipeline.source.topics[0], world.coordinator(pipeline).tables.target
+    if is_older:
+        with world.session() as spark:
+            create_in_older_form(spark, target, TableSpec.of_target(pipeline))
     send(world, pipeline, 1, 1)
     run(world, pipeline, "--until-caught-up")
+    if is_older:
+        with world.session() as spark:
+            rewrite_in_older_form(spark, target, TableSpec.of_target(pipeline))
     before = DeltaTable(str(world.coordinator(pipeline).tables.target)).version()
     waiting = [*changes(range(2), 9, "new"), *changes(range(2, 3), 9, op="d"), *changes(range(3, 4), 0, "old")]
     world.produce(topic, [*waiting, {"id": 4, "seq": 9, "op": "u"}, b"{"], 1)
