@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -23,7 +24,13 @@ def run(world: World, pipeline: Pipeline, batch_id: int | None, listen=lambda fa
 
 
 def job_process() -> psutil.Process:
-    [job] = [p for p in psutil.Process().children() if "spark_jobs.merge_job" in p.cmdline()]
+    """The job that this process has started; its other children may end at any moment."""
+    jobs = []
+    for process in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if "spark_jobs.merge_job" in process.cmdline():
+                jobs.append(process)
+    [job] = jobs
     return job
 
 

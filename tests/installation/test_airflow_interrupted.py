@@ -13,6 +13,7 @@ import pytest
 from include.demo.airflow_api import AirflowApi
 from include.protocol.errors import RetryableError
 from tests.support.installed import Installed, job_of
+from tests.support.stopped import is_over
 from tests.support.waiting import wait_until
 from tests.support.world import as_dict, changes, newest_by_key
 
@@ -75,7 +76,7 @@ def test_whoever_is_killed_no_orphan_does_harm(installed: Installed, victim: str
     process = process or psutil.Process(installed.stack.service_pid("airflow-scheduler"))
     process.send_signal(signal.SIGKILL)
     if victim == "task":
-        wait_until(lambda: not job.is_running() or job.status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda: is_over(job))
     assert installed.ended(dag_id, run_id, 400) == "success"
     wait_until(lambda: job_of(pipeline) is None)
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))

@@ -14,7 +14,7 @@ import psutil
 from include.participants.catalog import Catalog
 from tests.soak.losses import ledger_lost
 from tests.soak.victim import RUN_SECONDS_MAX, Victim
-from tests.support.stopped import was_killed
+from tests.support.stopped import asleep, was_killed
 from tests.support.waiting import wait_until
 
 
@@ -106,8 +106,7 @@ def stopped(process: subprocess.Popen) -> psutil.Process | None:
     def found() -> psutil.Process | bool:
         if process.poll() is not None:
             return True
-        family = psutil.Process(process.pid).children(recursive=True)
-        return next((p for p in family if p.status() == psutil.STATUS_STOPPED), False)
+        return asleep(process) or False
 
     sleeper = wait_until(found, RUN_SECONDS_MAX)
     return None if isinstance(sleeper, bool) else sleeper

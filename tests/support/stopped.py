@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from contextlib import suppress
 
 import psutil
 
@@ -11,6 +12,7 @@ from tests.support.waiting import wait_until
 
 
 def family(process: subprocess.Popen) -> list[psutil.Process]:
+    """A process and all that it has started; each of them may end at any moment."""
     try:
         return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     except psutil.NoSuchProcess:
@@ -25,7 +27,25 @@ def was_killed(code: int, said: str) -> bool:
 def end(process: subprocess.Popen) -> None:
     """Ends a process and all that it has started."""
     for member in family(process):
-        member.kill()
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+
+
+def asleep(process: subprocess.Popen) -> psutil.Process | None:
+    """The member of the process's family that is stopped at this moment."""
+    for member in family(process):
+        with suppress(psutil.NoSuchProcess):
+            if member.status() == psutil.STATUS_STOPPED:
+                return member
+    return None
+
+
+def is_over(process: psutil.Process) -> bool:
+    """Whether a process has ended, also one whose parent has not asked how."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def stopped(process: subprocess.Popen) -> psutil.Process:
@@ -33,7 +53,7 @@ def stopped(process: subprocess.Popen) -> psutil.Process:
 
     def find() -> psutil.Process | None:
         assert process.poll() is None, process.communicate()
-        return next((p for p in family(process) if p.status() == psutil.STATUS_STOPPED), None)
+        return asleep(process)
 
     return wait_until(find, 120)
 
