@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-commits bench-scale bench-ledger bench-formats rooms pictures lock
+.PHONY: help setup setup-dev demo up down test test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-commits bench-restart bench-scale bench-ledger bench-formats rooms pictures lock
 
 help:            ## lists every target
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -93,6 +93,9 @@ bench-quality: setup-dev ## measures what a quality suite costs a batch
 
 bench-commits: setup-dev ## measures commits of small batches as two thousand of them pile up on one table, without Spark
 	@$(BIN)/python -m tests.bench.commits $(ARGS)
+
+bench-restart: setup-dev ## measures the time from the death of the Spark server to the first batch after it
+	@$(BIN)/python -m tests.bench.restart $(ARGS)
 
 bench-growth: setup-dev ## measures a batch as its table grows a hundred times, and as small files pile up
 	@$(BIN)/python -m tests.bench.growth $(ARGS)

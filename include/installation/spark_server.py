@@ -1,6 +1,6 @@
 """The warm Spark Connect server: one JVM that stays up, so that a small batch does not pay for a cold start.
 
-Its driver is `spark_jobs/commands/connect_server.py`, which warms up first.
+Its driver is `spark_jobs/commands/connect_server.py`, which warms up until the first session comes.
 
 `lakemark up` runs it under its supervisor. `python -m include.installation.spark_server --bind ADDRESS --port PORT`
 runs it in the foreground, for instance in a container.
@@ -73,7 +73,7 @@ class SparkServer:
     bind: str = "127.0.0.1"
     master: str = "local[*]"
     token: str | None = field(default=None, repr=False)  # what it asks of its clients; None: nothing
-    warm_up: int = 0  # how many batches it merges into a scratch table before it serves
+    warm_up: int = 0  # how many batches it merges into a scratch table, while no session is there
 
     @property
     def remote(self) -> str:

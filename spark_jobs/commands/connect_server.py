@@ -1,4 +1,4 @@
-"""The warm Spark Connect server: a driver that merges into scratch tables until it is warm, then serves sessions.
+"""The warm Spark Connect server: a driver that serves sessions, and merges into scratch tables until one comes.
 
 Spark's own main class gives each session a class loader of its own, and Spark keeps compiled code by class loader. Each
 attempt has a session of its own, so it would compile a MERGE's hundred classes again: a third to a half of a small
@@ -14,7 +14,9 @@ import os
 import shutil
 import sys
 import time
+import traceback
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -26,7 +28,7 @@ _LOOK_SECONDS = 1.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="connect_server", description=__doc__.splitlines()[0])
-    parser.add_argument("--warm-up", type=int, default=0, metavar="N", help="merge N batches before it serves")
+    parser.add_argument("--warm-up", type=int, default=0, metavar="N", help="merge N batches until a session comes")
     parser.add_argument(
         "--events-max-bytes", type=int, metavar="BYTES", help="keep so much of Spark's event log; remove what is older"
     )
@@ -36,19 +38,33 @@ def main() -> None:
         os.environ.pop(name, None)  # the process that starts this server may be a client of another one
     jvm = os.getppid()
     spark = SparkSession.builder.getOrCreate()
-    if options.warm_up:
-        began = time.monotonic()
-        warm_up(spark.newSession(), options.warm_up)
-        print(f"warm after {time.monotonic() - began:.1f} s", flush=True)
-    # PySpark has no other way to start it later (as a plugin it would start before everything else).
+    # PySpark has no other way to start it here (as a plugin it would start before everything else).
     assert spark._jvm is not None, "a driver has a JVM"
-    spark._jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(spark._jsc.sc())
+    service = getattr(getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+    service.start(spark._jsc.sc())
     print("serving", flush=True)
+    _warm_up(spark, service, options.warm_up)
     events = spark.conf.get("spark.eventLog.dir", None)
     while os.getppid() == jvm:  # the JVM is the service, and this process must not outlive it
         if events and options.events_max_bytes:
             keep_newest(Path(events.removeprefix("file://")), options.events_max_bytes)
         time.sleep(_LOOK_SECONDS)
+
+
+def _warm_up(spark: SparkSession, service: Any, batches: int) -> None:  # Any: py4j gives the JVM's classes no types
+    """What goes wrong here is told, and ends nothing: real batches need no warm server."""
+    began = time.monotonic()
+    try:
+        merged = warm_up(spark.newSession(), batches, is_wanted=lambda: _has_sessions(service))
+    except Exception:
+        traceback.print_exc()
+    else:
+        print(f"merged {merged} batches to warm up, in {time.monotonic() - began:.1f} s", flush=True)
+
+
+def _has_sessions(service: Any) -> bool:  # Any: as above
+    """Whether a client has one: its work is a better warm-up, and gets the cores for itself."""
+    return not service.sessionManager().listActiveSessions().isEmpty()
 
 
 def keep_newest(folder: Path, bytes_max: int) -> None:

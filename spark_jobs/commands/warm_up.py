@@ -6,6 +6,7 @@ A first batch takes four to eight times as long as a warm one: the JVM loads all
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -40,15 +41,25 @@ _PIPELINE = {
 }
 
 
-def warm_up(spark: SparkSession, batches: int) -> None:
-    """Merges this many batches: large ones by Spark and small ones by the lane in turn. It leaves nothing behind."""
+def warm_up(spark: SparkSession, batches: int, is_wanted: Callable[[], bool]) -> int:
+    """Merges small batches by the lane and large ones by Spark in turn. It leaves nothing behind.
+
+    Args:
+        batches: how many at most. is_wanted: is asked before each of them; it ends when somebody else wants the JVM.
+
+    Returns:
+        How many it has merged.
+    """
     configure(spark)
     pipeline = Pipeline.model_validate(_PIPELINE)
     with tempfile.TemporaryDirectory(prefix="lakemark-warm-up-") as folder:
         for number in range(batches):
-            is_small = number % 2 == 1
+            if is_wanted():
+                return number
+            is_small = number % 2 == 0
             fit(spark, _RECORDS, rows=0 if is_small else 10**9)
             _batch(spark, LakeUri(folder), pipeline, number, by_lane=is_small)
+    return batches
 
 
 def _batch(spark: SparkSession, table: LakeUri, pipeline: Pipeline, number: int, by_lane: bool) -> None:

@@ -40,7 +40,8 @@ from tests.bench.contenders.by_hand import (
 from tests.bench.contenders.contender import Arena, Contender
 from tests.bench.contenders.delta_rs import DeltaRs
 from tests.bench.contenders.hudi.contender import HudiUpsert
-from tests.bench.contenders.lakemark import Lakemark, LakemarkMergeEvery, LakemarkSubmitted
+from tests.bench.contenders.lakemark import Lakemark, LakemarkBySpark, LakemarkMergeEvery, LakemarkSubmitted
+from tests.bench.contenders.with_everything import ForeachBatchWithEverything, LakemarkWithEverything
 from tests.bench.feeds import AvroOrders, Feed, Flights, JsonOrders
 from tests.bench.orders import Orders
 from tests.bench.report import add_to_report, figures
@@ -48,7 +49,7 @@ from tests.conftest import stack_in, world_in
 from tests.support.schema_registry import RegistryServer, schema_registry
 
 PARTITIONS = 4
-_MERGES = (Lakemark, ForeachBatch, TunedForeachBatch, DeltaRs)
+_MERGES = (Lakemark, LakemarkBySpark, ForeachBatch, TunedForeachBatch, DeltaRs)
 _ALL_MERGES = (*_MERGES, HudiUpsert)
 _APPENDS = (PlainParquet, TunedPlainParquet, StreamingAppend, TunedStreamingAppend)
 
@@ -98,6 +99,9 @@ WORKS = {
     "8k-5M": Work(8_000, 5_000_000, True, _ALL_MERGES, rounds=5),
     "8k-5M-any": Work(8_000, 5_000_000, False, _ALL_MERGES, rounds=4),
     "200k-5M-any": Work(200_000, 5_000_000, False, _ALL_MERGES, rounds=3),
+    "everything": Work(
+        8_000, 500_000, True, (LakemarkWithEverything, ForeachBatchWithEverything), rounds=6, warm_ups=4
+    ),
     "submit": Work(8_000, 500_000, True, (Lakemark, LakemarkSubmitted), rounds=4, warm_ups=20),
     "8k-lazy": Work(
         8_000,
@@ -119,6 +123,7 @@ WORKS = {
     ),
 }
 LARGE_WORKS = {
+    "8k-50M-any": Work(8_000, 50_000_000, False, _MERGES, rounds=3, warm_ups=1),
     "1M-5M-any": Work(1_000_000, 5_000_000, False, _MERGES, rounds=2, warm_ups=1),
     "8k-50M": Work(8_000, 50_000_000, True, _MERGES, rounds=4),
     "200k-50M-any": Work(200_000, 50_000_000, False, _MERGES, rounds=2, warm_ups=1),
@@ -170,7 +175,7 @@ def measured(name: str, work: Work, feed: Feed, spark: SparkSession, stack: Stac
         for contender in contenders:
             ends.callback(contender.close)
             contender.lay()
-        seconds, cpu = _rounds(contenders, work, arena)
+        taken = _rounds(contenders, work, arena)
         _same_rows(contenders)
     return {
         "name": name,
@@ -178,15 +183,15 @@ def measured(name: str, work: Work, feed: Feed, spark: SparkSession, stack: Stac
         "on": date.today().isoformat(),
         **{field: getattr(work, field) for field in ("batch", "rows", "is_local", "rounds", "warm_ups")},
         "figure": "mean" if work.merges_rarely else "median",
-        "seconds": seconds,
-        "cpu_seconds": cpu,
+        **taken,
     }
 
 
-def _rounds(contenders: list[Contender], work: Work, arena: Arena) -> tuple[Taken, Taken]:
-    """Seconds and CPU seconds of each contender in the rounds that count."""
+def _rounds(contenders: list[Contender], work: Work, arena: Arena) -> dict[str, Taken]:
+    """Seconds, CPU seconds and megabytes written to tables, in the rounds that count."""
     seconds: Taken = {c.name: [] for c in contenders}
     cpu: Taken = {c.name: [] for c in contenders}
+    written: Taken = {c.name: [] for c in contenders}
     for turn in range(work.warm_ups + work.rounds):
         send(arena.feed.events(work.batch), arena.bootstrap_servers, arena.topic)
         shift = turn % len(contenders)
@@ -194,15 +199,16 @@ def _rounds(contenders: list[Contender], work: Work, arena: Arena) -> tuple[Take
             if turn < work.warm_ups:
                 say(f"  warm-up {turn}: {contender.name} {contender.warm_up():.2f} s")
                 continue
-            before = cpu_seconds()
+            bytes_before, before = contender.bytes_there(), cpu_seconds()
             seconds[contender.name].append(round(contender.run(), 3))
             cpu[contender.name].append(round(cpu_seconds() - before, 3))
+            written[contender.name].append(round((contender.bytes_there() - bytes_before) / 1e6, 3))
             say(f"  round {turn - work.warm_ups}: {contender.name} {seconds[contender.name][-1]:.2f} s")
-    return seconds, cpu
+    return {"seconds": seconds, "cpu_seconds": cpu, "megabytes": written}
 
 
 def _same_rows(contenders: Iterable[Contender]) -> None:
-    digests: dict[bool, dict[str, tuple[int, int]]] = {True: {}, False: {}}
+    digests: dict[bool, dict[str, tuple[int, ...]]] = {True: {}, False: {}}
     for contender in contenders:
         digests[contender.merges][contender.name] = contender.digest()
     for of_kind in digests.values():
@@ -254,8 +260,9 @@ def machine() -> dict[str, object]:
 
 def show(found: dict) -> None:
     print(f"\n{found['title']}, {found['rounds']} rounds, {found['figure']}s")
-    for name, seconds, cpu, of_it in figures(found):
-        print(f"  {name:32} {seconds:7.2f} s  {cpu:7.2f} s of CPU   lakemark takes {of_it:5.2f} of it", flush=True)
+    for name, seconds, cpu, megabytes, of_it in figures(found):
+        told = f"{seconds:7.2f} s  {cpu:7.2f} s of CPU  {megabytes:8.2f} MB written"
+        print(f"  {name:42} {told}   lakemark takes {of_it:5.2f} of it", flush=True)
 
 
 def say(text: str) -> None:

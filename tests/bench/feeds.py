@@ -6,7 +6,7 @@ import io
 import json
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 import yaml
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
@@ -84,8 +84,8 @@ class Feed(ABC):
         """The part of a pipeline file that says how to read it."""
 
     @abstractmethod
-    def decoded(self, records: DataFrame) -> DataFrame:
-        """Kafka's records as rows, as one writes that in Spark."""
+    def decoded(self, records: DataFrame, *more: Column) -> DataFrame:
+        """Kafka's records as rows, as one writes that in Spark. Args: more: columns to have beside them."""
 
     @abstractmethod
     def arrow(self, values: list[bytes]) -> pa.Table:
@@ -98,9 +98,9 @@ class _Json(Feed):
     def source(self) -> Mapping[str, Any]:
         return {"schema": self.schema}
 
-    def decoded(self, records: DataFrame) -> DataFrame:
+    def decoded(self, records: DataFrame, *more: Column) -> DataFrame:
         value = F.from_json(F.col("value").cast("string"), self.schema)
-        return records.select(value.alias("v")).select("v.*")
+        return _spread(records, value, more)
 
     def arrow(self, values: list[bytes]) -> pa.Table:
         """Arrow's reader knows neither dates nor zones nor decimals in JSON: these are read as text, or as numbers."""
@@ -146,9 +146,9 @@ class AvroOrders(JsonOrders):
             fastavro.schemaless_writer(written, parsed, change._asdict())
             yield change.order_id, frame + written.getvalue()
 
-    def decoded(self, records: DataFrame) -> DataFrame:
+    def decoded(self, records: DataFrame, *more: Column) -> DataFrame:
         value = from_avro(F.expr(f"substring(value, {_FRAME + 1})"), json.dumps(_AVRO))
-        return records.select(value.alias("v")).select("v.*")
+        return _spread(records, value, more)
 
     def arrow(self, values: list[bytes]) -> pa.Table:
         parsed = fastavro.parse_schema(_AVRO)
@@ -172,6 +172,11 @@ class Flights(_Json):
 
     def first_rows(self, spark: SparkSession) -> DataFrame:
         return spark.createDataFrame([], self.schema)
+
+
+def _spread(records: DataFrame, value: Column, more: Iterable[Column]) -> DataFrame:
+    kept = records.select(value.alias("v"), *more)
+    return kept.select("v.*", *kept.columns[1:])
 
 
 def _json_type(wanted: pa.DataType) -> pa.DataType:

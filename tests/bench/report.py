@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -22,13 +22,15 @@ def add_to_report(folder: Path, machine: dict, work: dict) -> None:
     _plot(work, folder / f"bench-{work['name']}.svg")
 
 
-def figures(work: dict) -> Iterator[tuple[str, float, float, float]]:
-    """Names each contender, its seconds and CPU seconds per batch, and which part of its time Lakemark takes."""
+def figures(work: dict) -> Iterator[tuple[str, float, float, float, float]]:
+    """Names each contender, its seconds, CPU seconds and megabytes per batch, and which part of its time Lakemark
+    takes."""
     middle = {"mean": statistics.mean, "median": statistics.median}[work["figure"]]
     ours = next(name for name in work["seconds"] if name.startswith("lakemark"))
     base = middle(work["seconds"][ours])
     for name, taken in work["seconds"].items():
-        yield name, middle(taken), middle(work["cpu_seconds"][name]), base / middle(taken)
+        cpu, written = (middle(work[what][name]) for what in ("cpu_seconds", "megabytes"))
+        yield name, middle(taken), cpu, written, base / middle(taken)
 
 
 def _page(found: dict) -> str:
@@ -46,11 +48,15 @@ def _page(found: dict) -> str:
             f"{work['on']}: {work['figure']}s of {work['rounds']} rounds after {work['warm_ups']} that warm up.",
             "",
         ]
-        lines += ["| | seconds | CPU seconds | Lakemark takes, of its time |", "| --- | --- | --- | --- |"]
-        for name, seconds, cpu, of_it in figures(work):
-            lines.append(f"| {name} | {seconds:.2f} | {cpu:.2f} | {of_it:.2f} |")
+        heads = ("", "seconds", "CPU seconds", "MB written", "Lakemark takes, of its time")
+        lines += [_line(heads), _line(["---"] * len(heads))]
+        lines += [_line([name, *(f"{number:.2f}" for number in numbers)]) for name, *numbers in figures(work)]
         lines += ["", f"![{work['title']}](bench-{work['name']}.svg)", ""]
     return "\n".join(lines)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _plot(work: dict, file: Path) -> None:
@@ -62,7 +68,7 @@ def _plot(work: dict, file: Path) -> None:
 
     slowest_first = sorted(figures(work), key=lambda found: found[1], reverse=True)
     figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(slowest_first) + 1.2), layout="constrained")
-    for place, (name, seconds, cpu, _) in enumerate(slowest_first):
+    for place, (name, seconds, cpu, *_) in enumerate(slowest_first):
         rounds = work["seconds"][name]
         axes.barh(place, seconds, height=0.6, color="#2a6f97" if name.startswith("lakemark") else "#a9b4bf")
         axes.plot(rounds, [place] * len(rounds), "|", color="#222222", markersize=9)

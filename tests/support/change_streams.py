@@ -27,6 +27,7 @@ class Semantics:
     moves: bool = False  # previous_keys
     track: tuple[str, ...] | None = None  # None: no history; (): of all columns
     by_tombstone: bool = False  # how rows are deleted
+    is_clustered: bool = False
 
     def pipeline(self, note: str = "note STRING, ") -> Pipeline:
         change = {
@@ -45,7 +46,8 @@ class Semantics:
             "key": "json",
         }
         history = None if self.track is None else "lake://silver/p_history"
-        target = {"table": "lake://silver/p", "history_table": history}
+        clustered = {"cluster_by": ["case_id", "id"]} if self.is_clustered else {}
+        target = {"table": "lake://silver/p", "history_table": history, **clustered}
         return Pipeline.model_validate({"name": "p", "source": source, "change": change, "target": target})
 
 

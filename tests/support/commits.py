@@ -27,14 +27,18 @@ def land(
     metadata: CommitMetadata,
     prunes: bool = False,
     by_lane: bool = False,
+    seen: Snapshot | None = None,
 ) -> None:
-    """Lands a batch's rows in a table, as an attempt does at its point. Args: by_lane: without a statement of Spark,
-    which must do."""
+    """Lands a batch's rows in a table, as an attempt does at its point.
+
+    Args:
+        by_lane: without a statement of Spark, which must do. seen: what the lane knows of the table since before.
+    """
     writer = writer_of(spec)
     writer.ensure(spark, uri, spec)
     if by_lane:
         write: Write = lane_write(
-            spark, Snapshot.of(uri), KeptRows(lambda: rows, collected(rows)), spec, batch=metadata.batch
+            spark, seen or Snapshot.of(uri), KeptRows(lambda: rows, collected(rows)), spec, batch=metadata.batch
         )
     else:
         write = writer.landing(spark, uri, rows, spec, metadata.batch, prunes)

@@ -55,12 +55,15 @@ class _Streaming(Contender):
     def run(self) -> float:
         arena, spark = self.arena, self.session()
         options = self.kafka({"startingOffsets": "earliest"})  # what is new is one batch
-        changes = arena.feed.decoded(spark.readStream.format("kafka").options(**options).load())
+        changes = self.read(spark.readStream.format("kafka").options(**options).load())
         query = self.started(changes).trigger(availableNow=True).start()
         query.awaitTermination()
         [done] = [progress for progress in query.recentProgress if progress["numInputRows"]]
         assert done["numInputRows"] == arena.batch, done
         return done["durationMs"]["triggerExecution"] / 1000
+
+    def read(self, records: DataFrame) -> DataFrame:
+        return self.arena.feed.decoded(records)
 
     @abstractmethod
     def started(self, changes: DataFrame): ...

@@ -98,12 +98,22 @@ class Contender(ABC):
     def rows(self) -> DataFrame:
         return self.arena.spark.read.format("delta").load(self.table)
 
-    def digest(self) -> tuple[int, int]:
-        """A digest of what the table shows, as Spark reads it."""
-        count, digest = (
-            self.rows().selectExpr("count(*)", f"bit_xor(xxhash64({', '.join(self.arena.feed.columns)}))").first()
-        )
-        return count, digest
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The folders of all that it writes for readers."""
+        return (self.table,)
+
+    def bytes_there(self) -> int:
+        """Of all files in the tables' folders, with what only older versions have."""
+        files = (file for table in self.tables for file in Path(table).rglob("*") if file.is_file())
+        return sum(file.stat().st_size for file in files)
+
+    def digest(self) -> tuple[int, ...]:
+        """A digest of what the tables show, as Spark reads them."""
+        of_columns = f"bit_xor(xxhash64({', '.join(self.arena.feed.columns)}))"
+        row = self.rows().selectExpr("count(*)", of_columns).first()
+        assert row is not None
+        return tuple(row)
 
     def session(self) -> SparkSession:
         """A session of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +18,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.table_spec import TableSpec
 from include.protocol.batch import BatchKey
 from include.protocol.planning import Idle
-from include.settings import Settings
+from include.settings import MergeEngine, Settings
 from spark_jobs.attempt.attempt import Attempt
 from spark_jobs.engine.session import configure
 from spark_jobs.tables.creating import ensure
@@ -31,6 +31,8 @@ class Lakemark(Contender):
 
     name = "lakemark"
     sections: ClassVar[Mapping[str, object]] = {}  # of its pipeline file, beside those that all have
+    of_target: ClassVar[Mapping[str, object]] = {}  # beside what all have in that section
+    engine: ClassVar[MergeEngine] = "auto"
     pipeline: Pipeline
 
     @classmethod
@@ -41,7 +43,7 @@ class Lakemark(Contender):
             f"orders_{name}",
             source={**feed.source, "limits": {"records_per_batch_max": arena.batch}},
             change={"keys": list(feed.keys), "order_by": [feed.order]},
-            target={"table": f"lake://orders/{name}", "cluster_by": [feed.cluster_by]},
+            target={"table": f"lake://orders/{name}", "cluster_by": [feed.cluster_by], **cls.of_target},
             **cls.sections,
         )
         return cls(arena, pipeline)
@@ -65,7 +67,8 @@ class Lakemark(Contender):
         return self._timed(self.attempt)
 
     def attempt(self, pipeline: Pipeline, key: BatchKey) -> None:
-        result = Attempt(self.arena.settings, pipeline, key, self.opened, "bench", lambda fact: None).run()
+        settings = replace(self.arena.settings, merge_engine=self.engine)
+        result = Attempt(settings, pipeline, key, self.opened, "bench", lambda fact: None).run()
         assert result.outcome == "applied", result
 
     @contextmanager
@@ -83,6 +86,14 @@ class Lakemark(Contender):
                 attempt(half, planned.batch.key)
                 coordinator.settle(planned.batch.key)
         return time.monotonic() - began
+
+
+@dataclass
+class LakemarkBySpark(Lakemark):
+    """The same without the lane."""
+
+    name = "lakemark, by Spark"
+    engine: ClassVar[MergeEngine] = "spark"
 
 
 @dataclass

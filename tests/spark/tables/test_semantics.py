@@ -6,142 +6,27 @@ Hundreds of streams at once: each is a case of its own, with keys and partitions
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from include.lake.delta_tables import query
-from include.lake.table_log import TableLog
-from include.lake.uri import LakeUri
-from include.pipeline_file import Pipeline
-from include.pipeline_file.table_spec import TableSpec
-from include.protocol.batch import Batch
-from include.protocol.commit_metadata import CommitMetadata
-from include.protocol.counts import SourceCounts
-from include.protocol.ranges import OffsetRange
-from include.protocol.settlement import counts_of
-from spark_jobs.changes.decode import decode
-from spark_jobs.changes.dispositions import dispositions
 from spark_jobs.engine.session import fit
-from spark_jobs.tables.creating import ensure
-from spark_jobs.tables.merging import prepared
-from tests.support.change_streams import SHOWN, Change, Key, Semantics, history, newest, stream
-from tests.support.commits import land, land_over
-from tests.support.older_form import create_in_older_form, rewrite_in_older_form
-from tests.support.records import RECORDS
-from tests.support.world import PLACE, World, read_table
-
-
-@dataclass
-class Replica:
-    """Merges records into a table, and into its history, as batches and backfill chunks do."""
-
-    spark: SparkSession
-    pipeline: Pipeline
-    folder: Path
-    lane: Iterator[bool]  # for each landing in turn: whether the lane does it
-    is_older: bool = False  # the tables are of a Lakemark from before, which has also written half of the batches
-    landed: int = 0
-    read_again: int = 0
-    stale: int = field(default=0)
-
-    def __post_init__(self) -> None:
-        for table, spec in self.tables.items():
-            if self.is_older:
-                create_in_older_form(self.spark, LakeUri(table), spec)
-            ensure(self.spark, LakeUri(table), spec)
-
-    @property
-    def tables(self) -> dict[str, TableSpec]:
-        has_history = self.pipeline.target.history_table
-        return {self.table: self.spec, **({self.history: TableSpec.of_history(self.pipeline)} if has_history else {})}
-
-    @property
-    def spec(self) -> TableSpec:
-        return TableSpec.of_target(self.pipeline)
-
-    @property
-    def table(self) -> str:
-        return str(self.folder / "table")
-
-    @property
-    def history(self) -> str:
-        return str(self.folder / "history")
-
-    def merge(self, changes: list[Change], again: bool = False, stray: list[Change] | None = None) -> None:
-        """Args: stray: what an attempt with another program has landed of them before, in all tables."""
-        if not changes:
-            return
-        ends: dict[int, list[int]] = defaultdict(list)
-        for change in changes:
-            ends[change.partition].append(change.offset)
-        ranges = tuple(OffsetRange("t", p, min(at), max(at) + 1) for p, at in sorted(ends.items()))
-        generation, number = (-1, self.read_again) if again else (1, self.landed)
-        batch = Batch("p", generation, number, ranges, {"t": "id"}, "cluster")
-        judged = self._judged(changes)
-        of_stray = None if stray is None else self._judged(stray)
-        given = self._kept(judged, batch, self.spec)
-        moved = sum(change.old_id not in (None, change.id) for change in changes)
-        counts = SourceCounts(len(changes), 0, 0, len(changes) + moved - (kept := given.count()), kept, moved)
-        if self.pipeline.target.history_table:
-            spec = TableSpec.of_history(self.pipeline)
-            all_ = self._kept(judged, batch, spec, F.lit(True))
-            of_history = CommitMetadata.of(batch, "history", counts, {}, "attempt", "test", of_history=True)
-            if of_stray is None:
-                land(self.spark, LakeUri(self.history), all_, spec, of_history, True, by_lane=next(self.lane))
-            else:
-                left = self._kept(of_stray, batch, spec, F.lit(True))
-                land_over(left, self.spark, LakeUri(self.history), all_, spec, of_history)
-        metadata = CommitMetadata.of(batch, "target", counts, {}, "attempt", "test")
-        if of_stray is None:
-            land(self.spark, LakeUri(self.table), given, self.spec, metadata, True, by_lane=next(self.lane))
-            self.stale += self._stale(batch)
-        else:
-            left = self._kept(of_stray, batch, self.spec)
-            land_over(left, self.spark, LakeUri(self.table), given, self.spec, metadata)
-        if again:
-            self.read_again += 1
-        else:
-            self.landed += 1
-        if self.is_older and self.landed % 2:
-            for table, spec in self.tables.items():
-                rewrite_in_older_form(self.spark, LakeUri(table), spec)
-
-    def _kept(self, judged: DataFrame, batch: Batch, spec: TableSpec, *mine: Column) -> DataFrame:
-        """What a table's MERGE gets. As an attempt does, it is computed once, and kept."""
-        return prepared(dispositions(judged, self.pipeline, *mine), spec, batch).localCheckpoint(eager=True)
-
-    def _judged(self, changes: list[Change]) -> DataFrame:
-        records = self.spark.createDataFrame([change.row() for change in changes], RECORDS)
-        return decode(records, self.pipeline).localCheckpoint(eager=True)
-
-    def _stale(self, batch: Batch) -> int:
-        """How many changes the last commit found stale. Raises if its counts do not add up."""
-        log = TableLog.open(LakeUri(self.table))
-        assert log is not None
-        landed = log.landed(batch)
-        assert landed is not None
-        return counts_of(landed, str(batch)).stale
-
+from tests.support.change_streams import Change, Semantics, history, newest, stream
+from tests.support.replica import (
+    Replica,
+    assert_one_current_row_per_key_at_every_version,
+    history_of,
+    lanes,
+    rows_of,
+)
+from tests.support.world import World, read_table
 
 ENGINES = [
     "lane and Spark in turns",
     pytest.param("lane", marks=pytest.mark.slow),
     pytest.param("Spark", marks=pytest.mark.slow),
 ]
-
-
-def lanes(engine: str) -> Iterator[bool]:
-    chance = Random(engine)
-    return iter(lambda: {"lane": True, "Spark": False}.get(engine, chance.random() < 0.5), None)
 
 
 ALL = Semantics(("seq",), patches=True, moves=True, track=("name",))
@@ -195,12 +80,12 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
                 aside = []
         replica.merge(aside, again=True)
     everything = [change for changes in streams for change in changes]
-    found = rows_of(replica.table)
+    found = rows_of(read_table(replica.table))
     assert found == newest(everything, semantics)
     assert len(found) > cases
     assert replica.stale > 0
     if semantics.track is not None:
-        assert history_of(replica.history, semantics) == history(everything, semantics)
+        assert history_of(read_table(replica.history), semantics) == history(everything, semantics)
         assert_one_current_row_per_key_at_every_version(replica.history)
 
 
@@ -228,33 +113,5 @@ def test_i9_a_column_that_is_declared_later_is_right_once_all_is_read_again(
         replica = Replica(spark, newer, tmp_path, lane, landed=replica.landed, read_again=replica.read_again)
         replica.merge(since, again=True)  # by an attempt that does not know the column: it stays as it is
     everything = [*before, *since]
-    found = rows_of(replica.table)
+    found = rows_of(read_table(replica.table))
     assert found == newest(everything, semantics)
-
-
-def rows_of(path: str) -> dict[Key, dict[str, Any]]:
-    """What readers see, by key."""
-    shown = [row for row in read_table(path) if not row["_lakemark"]["deleted"]]
-    return {(row["case_id"], row["id"]): {name: row[name] for name in SHOWN} for row in shown}
-
-
-def history_of(path: str, semantics: Semantics) -> dict[Key, list[tuple[Any, ...]]]:
-    def place_of(row: dict[str, Any]) -> list[Any]:
-        told = row["_lakemark"]
-        order = (row[name] if name in row else told["change_order"][name] for name in semantics.order)
-        return [*order, *(told[name] for name in PLACE)]
-
-    found: dict[Key, list[tuple[Any, ...]]] = defaultdict(list)
-    shown = [row for row in read_table(path) if row["valid_from"] is not None]
-    for row in sorted(shown, key=place_of):
-        image = {name: row[name] for name in SHOWN}
-        found[row["case_id"], row["id"]].append((row["valid_from"], row["valid_to"], row["is_current"], image))
-    return found
-
-
-def assert_one_current_row_per_key_at_every_version(path: str) -> None:
-    last = DeltaTable(path).version()
-    assert last > 1
-    for version in range(1, last + 1):
-        several = "select case_id, id from t where is_current group by case_id, id having count(*) > 1"
-        assert query(DeltaTable(path, version=version), several) == []

@@ -8,12 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
 from include.lake.merge.actions import Actions
 from include.lake.merge.landing import Marker, MarkerIsThereError, OvertakenError, land
@@ -23,6 +21,7 @@ from include.lake.merge.upsert import Upsert
 from include.lake.posix import PosixLogStore
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from tests.support import readers
 
 ORDER = pa.struct([("seq", pa.int64()), ("_offset", pa.int64())])
 LINEAGE = pa.struct([("change_order", ORDER), ("deleted", pa.bool_())])
@@ -102,23 +101,11 @@ def upsert(rows: pa.Table, *keys: str, again: bool = False) -> Upsert:
 
 
 def by_deltalake(path: str, keys: list[str]) -> dict[tuple[Any, ...], str | None]:
-    query = QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
-    return _as_dict(pa.table(query.read_all()).to_pylist(), keys)
+    return _as_dict(readers.by_deltalake(path), keys)
 
 
 def by_duckdb(path: str, keys: list[str]) -> dict[tuple[Any, ...], str]:
-    """From the files that the log names, with the vectors as deltalake reads them."""
-    table = DeltaTable(path)
-    vectors = pa.table(table.deletion_vectors()).to_pylist()
-    shown = {row["filepath"].rpartition("/")[2]: row["selection_vector"] for row in vectors}
-    found: list[dict[str, Any]] = []
-    database = duckdb.connect()
-    database.execute("SET TimeZone = 'UTC'")
-    for file in map(unquote, table.file_uris()):
-        rows = database.sql("SELECT * FROM read_parquet($file)", params={"file": file}).to_arrow_table().to_pylist()
-        vector = shown.get(file.rpartition("/")[2], [])
-        found += [row for place, row in enumerate(rows) if place >= len(vector) or vector[place]]
-    return _as_dict(found, keys)
+    return _as_dict(readers.by_duckdb(path), keys)
 
 
 def _as_dict(rows: list[dict[str, Any]], keys: list[str]) -> dict[tuple[Any, ...], str]:
