@@ -141,10 +141,11 @@ class Content:
     def _of_records(self, is_collected: bool) -> Part:
         read, batch = self._reading.volume().records, self.work.batch
         ids = F.create_map(*(F.lit(text) for pair in sorted(batch.topic_ids.items()) for text in pair))
-        rows = self._reading.records.withColumn("topic_id", ids[F.col("topic")]).select("*", *self._own_batch)
+        rows = self._reading.records.withColumn("topic_id", ids[F.col("topic")])
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
         digest = digest_of("records", batch.fingerprint)
-        return Part(_kept(lambda: rows, is_collected and read > 0), counts, digest, is_empty=not read)
+        kept = _kept(lambda: rows, is_collected and read > 0).stamped(batch)
+        return Part(kept, counts, digest, is_empty=not read)
 
     def _of_what_is_set_aside(self, is_collected: bool) -> Part:
         found = self._reduced
@@ -152,7 +153,7 @@ class Content:
             self._reading.keep_set_aside(lambda: self._judged, found)
         digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
         return Part(
-            _kept(self._set_aside, is_collected and found.counts.quarantined > 0),
+            _kept(self._set_aside, is_collected and found.counts.quarantined > 0).stamped(self.work.batch),
             found.counts,
             digest,
             is_empty=not found.counts.quarantined,
@@ -163,7 +164,7 @@ class Content:
     def _set_aside(self) -> DataFrame:
         more = ["rules", *(["headers"] if "headers" in self._judged.columns else [])]
         return self._judged.where("reason IS NOT NULL").select(
-            *("topic", "partition", "offset", "timestamp", "key", "value", "reason", *more), *self._own_batch
+            "topic", "partition", "offset", "timestamp", "key", "value", "reason", *more
         )
 
     def _of_changes(self, reduced: Reduced) -> Part:
@@ -175,14 +176,6 @@ class Content:
             truncated=reduced.truncated,
             quality=self._verdict,
         )
-
-    @property
-    def _own_batch(self) -> list[Column]:
-        batch = self.work.batch
-        return [
-            F.lit(batch.generation).alias("generation"),
-            F.lit(batch.batch_id).cast("bigint").alias("batch_id"),
-        ]
 
     @property
     def _judge(self) -> Judge | None:

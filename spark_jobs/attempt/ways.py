@@ -16,7 +16,7 @@ from include.participants.engines import Choice
 from include.protocol.batch import Batch
 from spark_jobs.attempt.content import Part
 from spark_jobs.engine.facts import SayFact
-from spark_jobs.engine.failures import is_conflict, is_same_marker, is_short_of_memory
+from spark_jobs.engine.failures import is_conflict, is_same_marker, is_short_of_memory, is_too_large
 from spark_jobs.tables.contract import Spec, Write
 from spark_jobs.tables.lane import lane_write
 from spark_jobs.tables.writers import writer_of
@@ -112,7 +112,7 @@ def _tried(
             elif others and isinstance(error, UnfitError):
                 say({"progress": "by Spark", "why": str(error)})
                 way, *others = others
-            elif others and is_short_of_memory(error):
+            elif others and (is_short_of_memory(error) or is_too_large(error)):
                 say({"progress": "memory"})
                 way, *others = others
             else:

@@ -27,7 +27,7 @@ class KeptRows:
     make_hinted: Callable[[DataFrame], DataFrame] | None = None
 
     def stamped(self, batch: Batch) -> KeptRows:
-        """Changes that say which batch brings them."""
+        """Rows that say which batch brings them."""
         here = None if self.arrow is None else stamped_here(self.arrow, batch)
         return KeptRows(lambda: stamped(self.make_frame(), batch), here, self.make_hinted)
 

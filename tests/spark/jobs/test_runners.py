@@ -13,6 +13,7 @@ from include.jobs.report import JobReport
 from include.jobs.runner import run_job, submit_job
 from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
+from include.protocol.ledger_events import AttemptEnded
 from include.settings import Settings
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.waiting import wait_until
@@ -107,3 +108,21 @@ def test_the_code_reaches_a_cluster_as_one_file_named_by_its_content(world: Worl
     assert {"spark_jobs/merge_job.py", "include/control/coordinator.py"} <= set(names)
     assert not any(name.startswith(("dags", "plugins", "tests")) for name in names)
     assert "spark_jobs.merge_job" in entry.read_text()
+
+
+@pytest.mark.slow
+def test_a_batch_that_spark_does_not_hand_over_is_merged_by_spark(world: World, tmp_path: Path) -> None:
+    """What records hold may be more than `spark.driver.maxResultSize`: that must not fail their batch."""
+    topic, properties = world.topic(), tmp_path / "spark.properties"
+    properties.write_text("spark.driver.maxResultSize 100k\n")
+    pipeline = world.pipeline(topic, "too_large", source={"limits": {"records_per_batch_max": 10_000}})
+    world.produce(topic, changes(range(10), seq=1))
+    world.run_batch(pipeline)
+    world.produce(topic, [*changes(range(9_000), seq=2, name="a long name " * 10)])
+    run = world.coordinator(pipeline).plan_run()
+    settings = with_runner(world.settings, LAKEMARK_RUNNER="spark-submit", LAKEMARK_SPARK_PROPERTIES=str(properties))
+    results = run_job(settings, pipeline.name, run, "test", lambda fact: None, print)
+    assert [result["outcome"] for result in results] == ["applied"]
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    ended = [event for event in world.coordinator(pipeline).ledger.events() if isinstance(event, AttemptEnded)]
+    assert ended[-1].engines == {"target": "spark: too many bytes"}
