@@ -116,6 +116,8 @@ def _summary(victims: list[Victim], injected: Counter[tuple[str, str]], seconds:
         commits += report.batches
         rows = victim.world.coordinator(victim.pipeline).ledger.rows()
         attempts += sum(row["event"] == "attempt_started" for row in rows)
+    runs = sum((victim.engines for victim in victims), Counter[str]())
+    print(f"runs told to merge by: {', '.join(f'{engine} {n}' for engine, n in sorted(runs.items()))}")
     events = sum(victim.expected.events for victim in victims)
     print(f"{events:,} events, {commits} batches, {attempts} attempts on record in the ledgers that were not lost")
 

@@ -27,7 +27,12 @@ def killed_at(point: str, victim: Victim) -> bool:
         victim.command("reset", victim.pipeline.name, "--reason", "soak", code=1)  # ended as it was begun
         return process.returncode == -signal.SIGKILL
     parts = len(Catalog.of(victim.pipeline).before)
-    return dies_at(point, victim, victim.chance.randint(1, parts) if point == "attempt.part_landed" else 1)
+    match point:
+        case "attempt.part_landed":
+            return dies_at(point, victim, victim.chance.randint(1, parts))
+        case "lane.decided":  # once for each table
+            return dies_at(point, victim, victim.chance.randint(1, parts + 1), LAKEMARK_MERGE_ENGINE="lane")
+    return dies_at(point, victim)
 
 
 def killed_at_random(victim: Victim) -> bool:
@@ -60,10 +65,9 @@ def service_frozen(name: str, victim: Victim) -> bool:
     return True
 
 
-def zombie(victim: Victim) -> bool:
-    """An attempt is stopped before its MERGE, another one lands, the first goes on."""
-    process = victim.run(LAKEMARK_TEST_FAULT="attempt.before_merge=stop")
-
+def zombie(point: str, victim: Victim, **environment: str) -> bool:
+    """An attempt is stopped before its commit, another one lands, the first goes on."""
+    process = victim.run(LAKEMARK_TEST_FAULT=f"{point}=stop", **environment)
     sleeper = stopped(process)
     if sleeper is None:
         return False  # there was nothing to do
@@ -93,9 +97,9 @@ def reset_in_the_middle(victim: Victim) -> bool:
     return "begins" in said
 
 
-def dies_at(point: str, victim: Victim, nth: int = 1) -> bool:
+def dies_at(point: str, victim: Victim, nth: int = 1, **environment: str) -> bool:
     """Whether a run was killed at a fault point, when it passed it for the nth time."""
-    process = victim.run(LAKEMARK_TEST_FAULT=f"{point}=kill@{nth}")
+    process = victim.run(LAKEMARK_TEST_FAULT=f"{point}=kill@{nth}", **environment)
     said, _ = process.communicate(timeout=RUN_SECONDS_MAX)
     return was_killed(process.returncode, said)
 

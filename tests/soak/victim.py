@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from deltalake import DeltaTable
 
@@ -14,6 +15,7 @@ from include.installation.stack import Stack
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
+from include.settings import MergeEngine
 from tests.soak.load import Expected, changes
 from tests.support.advice import advised
 from tests.support.world import LAKEMARK, World
@@ -21,6 +23,7 @@ from tests.support.world import LAKEMARK, World
 RUN_SECONDS_MAX = 300
 PARTITIONS = 3
 NEW_KEYS = 2 * 10**9  # no other change is of these
+ENGINES = get_args(MergeEngine)
 _ERRORS_MAX = 6  # on the way out of one fault
 
 
@@ -52,6 +55,7 @@ class Victim:
     forgets: bool  # Kafka may lose records of its topic
     is_whole: bool = True  # what it reads from still holds all that was ever sent
     rejected: list[str] = field(default_factory=list)  # names that its suite sets aside
+    engines: Counter[str] = field(default_factory=Counter)  # of its runs
 
     @property
     def more(self) -> dict[str, Any]:
@@ -102,7 +106,10 @@ class Victim:
         self.world.write_suite(self.pipeline.name, rules)
 
     def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
-        return self.world.start(LAKEMARK, *command, **environment)
+        """A command of Lakemark's. What it merges is merged by an engine that chance picks, unless the caller does."""
+        chosen = {"LAKEMARK_MERGE_ENGINE": self.chance.choice(ENGINES), **environment}
+        self.engines[chosen["LAKEMARK_MERGE_ENGINE"]] += command[0] == "run"
+        return self.world.start(LAKEMARK, *command, **chosen)
 
     def run(self, **environment: str) -> subprocess.Popen[str]:
         return self.start("run", self.pipeline.name, **environment)

@@ -38,13 +38,18 @@ def test_i9_a_batch_that_is_joined_by_hash_makes_the_same_table(world: World, mo
     assert [(c.applied, c.stale) for c in counts] == [(60, 0), (60, 0), (0, 20)]
 
 
+@pytest.mark.parametrize(
+    "short",
+    [
+        "SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 268435328 bytes of memory, got 167562509.",
+        "Total size of serialized results of 4 tasks (1178.6 KiB) is bigger than spark.driver.maxResultSize (1 MiB).",
+    ],
+    ids=["memory", "a broadcast"],
+)
 def test_i9_a_merge_that_is_short_of_memory_is_done_again_by_sorting(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, short: str
 ) -> None:
     """Spark's error is made up: a real one takes gigabytes of records."""
-    short = (
-        "SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 268435328 bytes of memory, got 167562509."
-    )
     merges = []
 
     landing = merging.landing
