@@ -10,11 +10,13 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
+from include.lake.log_tail import newest_infos
 from include.lake.merge.actions import Actions, Change
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
@@ -118,12 +120,10 @@ def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: 
 
 def _transaction_of(uri: LakeUri, version: int) -> str | None:
     """The `txnId` of a commit; None if there is no such commit, or if it cannot be read."""
-    try:
-        content = log_store_of(uri).read(version) or b""
-        infos = (json.loads(line).get("commitInfo") for line in content.splitlines())
-        return next((str(info.get("txnId")) for info in infos if info is not None), None)
-    except (OSError, ValueError):
-        return None
+    with suppress(TableDamaged):
+        for info in newest_infos(uri, version, limit=1):
+            return str(info.get("txnId"))
+    return None
 
 
 def _line(action: JsonObject) -> str:
