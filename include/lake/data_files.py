@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
+from include.lake.arrow import table_of
 from include.lake.delta_tables import OpenedTable, damaged, first_line, open_table, query_arrow, uri_of
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
@@ -20,7 +21,7 @@ def harmed_file(table: OpenedTable) -> str | None:
     says; None if there is none. It reads no file."""
     uri = uri_of(table)
     sizes = {PurePosixPath(file.name).name: file.size for file in files_at(uri).list(uri)}
-    actions = pa.table(table.get_add_actions())
+    actions = table_of(table.get_add_actions())
     for path, size in zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True):
         name = PurePosixPath(unquote(path)).name  # every data file has a name of its own
         if name not in sizes:
@@ -36,7 +37,7 @@ def lost_file(uri: LakeUri, version: int) -> str | None:
         table = open_table(uri, version)
         assert table is not None, "its log was there a moment ago"
         there = {file.name for file in files_at(uri).list(uri)}
-        needed = pa.table(table.get_add_actions()).column("path").to_pylist()
+        needed = table_of(table.get_add_actions()).column("path").to_pylist()
         if (lost := next((name for name in map(unquote, needed) if name not in there), None)) is not None:
             return lost
         query_arrow(table, "select count(*) from t")  # reads all deletion vectors, which no listing names
@@ -59,7 +60,7 @@ def file_of_int96(table: OpenedTable) -> str | None:
     if '"timestamp"' not in table.schema().to_json():
         return None
     uri = uri_of(table)
-    for name in pa.table(table.get_add_actions()).column("path").to_pylist():
+    for name in table_of(table.get_add_actions()).column("path").to_pylist():
         try:
             with files_at(uri).open(uri.resolve(name)) as file:
                 schema = pq.read_metadata(file).schema

@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from include.lake.arrow import table_of
 from include.lake.log_store import commit_file
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
@@ -84,7 +85,7 @@ def query_arrow(table: OpenedTable, sql: str) -> pa.Table:
         TableDamaged: a data file is missing or not readable.
     """
     try:
-        return pa.table(QueryBuilder().register("t", table).execute(sql).read_all())
+        return table_of(QueryBuilder().register("t", table).execute(sql).read_all())
     except Exception as error:  # DataFusion's errors have no class of their own: of an empty file, it is `Exception`
         raise damaged(uri_of(table), first_line(error)) from error
 
@@ -104,7 +105,7 @@ def rows_at_most(uri: LakeUri) -> int:
     table = open_table(uri)
     if table is None:
         return 0
-    return sum(n or 0 for n in pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist())
+    return sum(n or 0 for n in table_of(table.get_add_actions(flatten=True))["num_records"].to_pylist())
 
 
 def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | None = None) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
+from include.lake.arrow import table_of
 from include.lake.delta_tables import OpenedTable, damaged, first_line, open_table, uri_of
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
@@ -132,7 +133,7 @@ def _files(table: OpenedTable) -> dict[str, _File]:
     vectors = _vectors(table)
     columns = ("path", "modification_time", "num_records")
     found = {}
-    for path, at, rows in zip(*(pa.table(table.get_add_actions()).column(n).to_pylist() for n in columns), strict=True):
+    for path, at, rows in zip(*(table_of(table.get_add_actions()).column(n).to_pylist() for n in columns), strict=True):
         shown = np.ones(rows or 0, dtype=bool)
         vector = vectors.get(_name(path), shown[:0])
         shown[: len(vector)] = vector  # it may end with the last row that it hides
@@ -143,7 +144,7 @@ def _files(table: OpenedTable) -> dict[str, _File]:
 def _vectors(table: OpenedTable) -> dict[str, Mask]:
     """The rows that stay visible, by the name of the data file that has a deletion vector."""
     try:
-        found = pa.table(table.deletion_vectors())
+        found = table_of(table.deletion_vectors())
     except (OSError, DeltaError) as error:
         raise _gone(uri_of(table), table.version(), "of a deletion vector", error) from error
     paths, shown = (found.column(n).to_pylist() for n in (0, 1))

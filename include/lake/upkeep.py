@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from include.lake.arrow import table_of
 from include.lake.delta_tables import keep_few_files, open_table, query
 from include.lake.files import FileInfo
 from include.lake.log_store import LOG
@@ -33,7 +33,7 @@ def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
     table = open_table(uri)
     if table is None:
         return None
-    adds = pa.table(table.get_add_actions(flatten=True)).select(["size_bytes", "num_records"]).to_pydict()
+    adds = table_of(table.get_add_actions(flatten=True)).select(["size_bytes", "num_records"]).to_pydict()
     sizes, records = adds["size_bytes"], sum(n or 0 for n in adds["num_records"])
     needed = {PurePosixPath(file).name for file in table.file_uris()}
     on_disk = list(_data_files(uri))
