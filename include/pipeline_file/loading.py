@@ -120,6 +120,8 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
     path = folder / f"{name}.yaml"
     if not re.fullmatch(NAME, name) or not path.exists():
         names = [file.stem for file in pipeline_files(folder)]
+        if name in names:
+            raise invalid(path, [_misnamed(path, name)])
         near = difflib.get_close_matches(name, names) or names
         raise PipelineFileError(
             what="there is no such pipeline",

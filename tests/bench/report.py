@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,8 +30,8 @@ def figures(work: dict) -> Iterator[tuple[str, float, float, float, float]]:
     ours = next(name for name in work["seconds"] if name.startswith("lakemark"))
     base = middle(work["seconds"][ours])
     for name, taken in work["seconds"].items():
-        cpu, written = (middle(work[what][name]) for what in ("cpu_seconds", "megabytes"))
-        yield name, middle(taken), cpu, written, base / middle(taken)
+        written = work.get("megabytes", {}).get(name, [math.nan])  # reports of before 2026-11-26 have none
+        yield name, middle(taken), middle(work["cpu_seconds"][name]), middle(written), base / middle(taken)
 
 
 def _page(found: dict) -> str:

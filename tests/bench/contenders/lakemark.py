@@ -92,7 +92,7 @@ class Lakemark(Contender):
 class LakemarkBySpark(Lakemark):
     """The same without the lane."""
 
-    name = "lakemark, by Spark"
+    name = "lakemark by spark"
     engine: ClassVar[MergeEngine] = "spark"
 
 
