@@ -22,6 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.delta_tables import Row, keep_few_files, open_table, query
+from include.lake.log_tail import LogTail
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.lake.writing import refused, writing
@@ -181,10 +182,13 @@ class Ledger:
         The log is kept for minutes only, so the file names of older commits become free again. A writer that stood
         still before its hard link may give such a name to its commit, and nobody would ever read that commit.
         """
+        tail = LogTail.of(self.uri)  # far quicker than to open the table
+        if tail is not None and tail.version == version:  # the newest version is always read
+            return True
         table = open_table(self.uri)
         if table is None:
             return False
-        if table.version() == version:  # the newest version is always read
+        if table.version() == version:
             return True
         condition = f"where sequence >= {rows[0]['sequence']} and sequence <= {rows[-1]['sequence']}"
         return [

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from include.lake.delta_tables import rows_at_most
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.statistics import rows_told
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
@@ -33,6 +35,12 @@ class Choice:
     engine: Literal["lane", "spark"]
     why: str
     table: Snapshot | None = None
+
+    def rows_at_most(self, uri: LakeUri) -> int:
+        """How many rows the table's files hold, gone or not; 0 if there is no table. Args: uri: where it lies."""
+        if self.table is None:
+            return rows_at_most(uri)
+        return sum(rows_told(file) or 0 for file in self.table.files.values())
 
     @property
     def in_words(self) -> str:

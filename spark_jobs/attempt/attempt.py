@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,14 +13,13 @@ from typing import Literal
 from pyspark.sql import SparkSession
 
 from include.fault_points import fault_point
-from include.lake.delta_tables import rows_at_most
 from include.lake.ledger import Ledger
 from include.lake.merge.upkeep import keep_quick
 from include.lake.table_log import TableLog, landed_and_marker
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.engines import Choice, choose
-from include.participants.participant import Participant
+from include.participants.participant import POINT, Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.table_spec import TableSpec
 from include.pipeline_file.tables import Tables
@@ -31,6 +30,7 @@ from include.protocol.errors import LakemarkError
 from include.protocol.guard import AlreadyApplied, Apply, guard, verify_still_planned
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.settlement import LandedCommit
 from include.settings import Settings
 from spark_jobs.attempt.content import Content
@@ -93,13 +93,8 @@ class Attempt:
             RetryableError, OutcomeUnknownError, TerminalError: see each class. It raises nothing else.
         """
         phases = Phases(self._say)
-        work = Work.of(self.settings, self.pipeline, self.key)
+        work = self._begun()
         batch = work.batch
-        self._record(
-            AttemptStarted(
-                batch.generation, batch.batch_id, self.attempt_id, host=socket.gethostname(), started_by=self.started_by
-            )
-        )
         try:
             result = self._applied(work, phases)
             self._record(self._ended(batch, result.outcome, phases))
@@ -116,6 +111,21 @@ class Attempt:
             raise failure from error
         self._ledger.keep_few_files()
         return result
+
+    def _begun(self) -> Work:
+        """What the ledger says of the batch, once it knows that this attempt has begun."""
+        found: list[Work] = []
+
+        def decide(state: LedgerState) -> list[AttemptStarted]:
+            work = Work.of(self.settings, self.pipeline, self.key, state)
+            found.append(work)
+            host, batch = socket.gethostname(), work.batch
+            return [
+                AttemptStarted(batch.generation, batch.batch_id, self.attempt_id, host=host, started_by=self.started_by)
+            ]
+
+        self._ledger.append(decide, about=self.key)
+        return found[-1]
 
     def _applied(self, work: Work, phases: Phases) -> AttemptResult:
         already = AttemptResult("already_applied", work.batch, self.attempt_id, phase_seconds=phases.seconds)
@@ -139,8 +149,8 @@ class Attempt:
             with phases.phase("session"):
                 phases.spark = spark = stack.enter_context(self.open_session())
                 stack.enter_context(tagged(spark, attempt_tag(self.attempt_id)))
-                large = self._fit(spark, work, before)
-            choices = {p.name: self._choice(work, p) for p in (*before, catalog.point)}
+                choices = {p.name: self._choice(work, p) for p in (*before, catalog.point)}
+                large = self._fit(spark, work, before, choices)
             with phases.phase("read"):
                 fault_point("attempt.before_read")
                 content = Content(
@@ -187,10 +197,12 @@ class Attempt:
         batch = work.batch
         return choose(self.settings, participant.spec, uri, width=batch.width, is_chunk=batch.is_chunk)
 
-    def _fit(self, spark: SparkSession, work: Work, before: list[Participant]) -> frozenset[LakeUri]:
+    def _fit(
+        self, spark: SparkSession, work: Work, before: list[Participant], choices: Mapping[str, Choice]
+    ) -> frozenset[LakeUri]:
         """Sets the session up for the batch. Returns the tables in which it pays to look where keys can be."""
-        merged_into = [p.uri(self.settings) for p in before if isinstance(p.spec, TableSpec)]
-        rows = {uri: rows_at_most(uri) for uri in (work.target, *merged_into)}
+        tables = {p.name: p.uri(self.settings) for p in before if isinstance(p.spec, TableSpec)} | {POINT: work.target}
+        rows = {uri: choices[name].rows_at_most(uri) for name, uri in tables.items()}
         fit(spark, work.batch.width, max(rows.values()))
         return frozenset(uri for uri, n in rows.items() if pruning.pays(n, work.batch.width))
 
@@ -208,7 +220,7 @@ class Attempt:
         this attempt has made it again, without any fence or earlier batch (I3, I5). If it is lost after this look, the
         commit fails. Raises as `_verify_not_landed`, `Work.of`, `verify_still_planned` and `Work.verify_target`."""
         if work.batch.batch_id == 0 or work.batch.is_chunk:  # of a later one, the target must hold the batch before it
-            found = Work.of(self.settings, self.pipeline, self.key)
+            found = Work.of(self.settings, self.pipeline, self.key, self._ledger.recent(self.key))
             verify_still_planned(work.batch, found.batch)
             work = found
         log = TableLog.open(work.target)
@@ -239,7 +251,7 @@ class Attempt:
             engines=phases.engines,
         )
 
-    def _record(self, event: AttemptStarted | AttemptEnded) -> None:
+    def _record(self, event: AttemptEnded) -> None:
         self._ledger.append(lambda state: [event], about=self.key)
 
     @property

@@ -8,7 +8,6 @@ from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
@@ -48,15 +47,17 @@ class Work:
     begun: GenerationStarted | None = None  # how its generation began; None: the first one, or a chunk
 
     @classmethod
-    def of(cls, settings: Settings, pipeline: Pipeline, key: BatchKey) -> Self:
+    def of(cls, settings: Settings, pipeline: Pipeline, key: BatchKey, state: LedgerState) -> Self:
         """The batch, or a backfill's chunk, as the ledger has it.
+
+        Args:
+            state: the ledger's, at least as much of it as the batch needs.
 
         Raises:
             FencedGeneration: its generation has ended, or the backfill was cancelled. TerminalError: it was never
             planned.
         """
         tables = Tables.of(settings, pipeline)
-        state = Ledger(tables.ledger).recent(key)
         record = state.planned(pipeline.name, key)
         batch = record.batch
         if batch.is_chunk:

@@ -45,14 +45,14 @@ def _clean_log(_: SparkSession, path: str) -> None:
 
 
 def _restored(spark: SparkSession, path: str) -> None:
-    """To the version before, and back."""
+    """Goes to the version before, and back."""
     version = DeltaTable(path).version()
     for to in (version - 1, version):
         spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {to}").collect()
 
 
 def _vacuum(spark: SparkSession, path: str) -> None:
-    """Of everything that the newest version does not need. deltalake refuses clustered tables."""
+    """Removes all that the newest version does not need. deltalake refuses clustered tables."""
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS").collect()
 
@@ -78,7 +78,7 @@ ACTS: Mapping[str, Act] = {
 
 
 def act(spark: SparkSession, path: str, chance: Random) -> str:
-    """Does one of them, and says which."""
+    """Does one of these acts, and returns its name."""
     name = chance.choice([*ACTS])
     ACTS[name](spark, path)
     return name

@@ -104,7 +104,7 @@ class Contender(ABC):
         return (self.table,)
 
     def bytes_there(self) -> int:
-        """Of all files in the tables' folders, with what only older versions have."""
+        """The bytes of all files in the folders of the tables, with what only older versions have."""
         files = (file for table in self.tables for file in Path(table).rglob("*") if file.is_file())
         return sum(file.stat().st_size for file in files)
 

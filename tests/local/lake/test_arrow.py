@@ -22,5 +22,7 @@ print([name for name in ("pandas", "pyspark") if name in sys.modules])
 
 def test_to_read_a_table_needs_no_pandas(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "t"), pa.table({"n": [1]}))
-    read = subprocess.run([sys.executable, "-c", READS, str(tmp_path / "t")], capture_output=True, text=True, check=True)
+    read = subprocess.run(
+        [sys.executable, "-c", READS, str(tmp_path / "t")], capture_output=True, text=True, check=True
+    )
     assert read.stdout == "[]\n"
