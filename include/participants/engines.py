@@ -21,6 +21,7 @@ from include.settings import Settings
 # What a batch takes of the job's memory at the most, as measured (docs/performance.md says how).
 _OF_A_RECORD, _OF_A_CELL = 500, 50  # bytes; a cell is a record's value of a column
 _OF_A_BYTE = 3  # of the records' values, as Kafka holds them
+_OF_A_ROW = 3  # times its bytes: as it was, as it is computed, and as it is written
 _COMPUTED = 10  # times as much, where Spark computes rows from rows of the table, which go there and back
 
 
@@ -29,12 +30,14 @@ class Choice:
     """An engine for one table, and why.
 
     Args:
-        table: the lane's look at the table.
+        table: the lane's look at the table. bytes_max: of its rows that the lane may bring to memory; None: however
+            many.
     """
 
     engine: Literal["lane", "spark"]
     why: str
     table: Snapshot | None = None
+    bytes_max: int | None = None
 
     def rows_at_most(self, uri: LakeUri) -> int:
         """How many rows the table's files hold, gone or not; 0 if there is no table. Args: uri: where it lies."""
@@ -81,7 +84,10 @@ def choose(settings: Settings, spec: TableSpec | AppendSpec, uri: LakeUri, width
         verify_fit(table, only_appends=spec.kind == "append")
     except UnfitError as unfit:
         return Choice("spark", f"the table has {unfit}")
-    return Choice("lane", f"at most {records_max:,} records" if setting == "auto" else "LAKEMARK_MERGE_ENGINE", table)
+    if setting == "lane":
+        return Choice("lane", "LAKEMARK_MERGE_ENGINE says so", table)
+    bytes_max = settings.lane_memory_mb * 1_000_000 // _OF_A_ROW
+    return Choice("lane", f"at most {records_max:,} records", table, bytes_max)
 
 
 def _is_computed(spec: TableSpec | AppendSpec) -> bool:

@@ -67,7 +67,8 @@ class PartWrite:
         rows, table = self.part.rows, self.choice.table
         if way == "lane":
             assert table is not None, "the lane has looked at it"
-            return lane_write(self.spark, table, rows, self.spec, batch=self.batch)
+            bytes_max = self.choice.bytes_max
+            return lane_write(self.spark, table, rows, self.spec, batch=self.batch, bytes_max=bytes_max)
         frame = rows.hinted if way == "hinted" else rows.frame
         land = writer_of(self.spec).landing
         return land(self.spark, self.uri, frame, self.spec, batch=self.batch, prunes=self.prunes)

@@ -7,7 +7,7 @@ the few rows that the batch meets, by the same code as in its own MERGE. The lan
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -53,12 +53,15 @@ class LaneWrite:
         land(self.table, self.change, number, metadata.dumps(), succeeds=succeeds, decided=decided)
 
 
-def lane_write(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec, batch: Batch) -> LaneWrite:
+def lane_write(
+    spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec, batch: Batch, bytes_max: int | None = None
+) -> LaneWrite:
     """Adds records (`append`), or merges changes where they are newer than the table's rows (I9). A chunk also replaces
     a row from the very same record (`merging`).
 
     Args:
-        rows: what the batch brings, as Spark's writers get it, and in this process.
+        rows: what the batch brings, as Spark's writers get it, and in this process. bytes_max: of rows of the table
+            that Spark computes others from; None: however many.
     """
     assert rows.arrow is not None, "they are few"
     if isinstance(spec, AppendSpec):
@@ -67,7 +70,9 @@ def lane_write(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: Spec,
     if _is_of_one_change(spec, lineage):
         order = tuple(order_values(spec, lineage).values())
         return LaneWrite(table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk))
-    return LaneWrite(table, _patch(spark, table, rows, spec, batch=batch, lineage=lineage))
+    return LaneWrite(
+        table, replace(_patch(spark, table, rows, spec, batch=batch, lineage=lineage), bytes_max=bytes_max)
+    )
 
 
 def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:

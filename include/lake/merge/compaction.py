@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from include.lake.merge.actions import Actions
 from include.lake.merge.data_file import write_file
@@ -19,11 +20,13 @@ from include.lake.merge.positions import all_rows
 from include.lake.merge.replacing import removed
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import rows_told
+from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
 
 FILES_MIN = 20  # fewer stay as they are
 _SMALL_BYTES = 16 << 20  # larger files stay as they are: Spark's OPTIMIZE is for these
 _TOTAL_BYTES = 64 << 20  # of the files that are merged at once
+_PLAIN_BYTES = 256 << 20  # the same, before they were compressed
 _CELLS_MAX = 10_000_000  # rows times columns of these: they are in memory, up to a few hundred bytes a row
 _TIER = 4  # a file is not written again with others that make less than a quarter of it
 
@@ -59,9 +62,9 @@ class Compaction:
 
     def over(self, table: Snapshot) -> Actions:
         """See `Change`. There are no actions if there is nothing to do."""
-        verify_fit(table)
-        files = chosen(table.files.values(), len(table.column_names))
-        if not files:
+        verify_fit(table, only_appends=True)  # nothing is replaced: each row is there as it was
+        files = _that_fit(table, chosen(table.files.values(), len(table.column_names)))
+        if len(files) < FILES_MIN // 4:
             return Actions([], "OPTIMIZE", {}, {})
         rows = _rows_in(table, files)
         if self.order_by:
@@ -82,9 +85,23 @@ class Compaction:
         )
 
 
+def _that_fit(table: Snapshot, files: Iterable[JsonObject]) -> list[JsonObject]:
+    """The first ones of these files that fit into memory together, by what they hold when it is not compressed."""
+    found: list[JsonObject] = []
+    total = 0
+    for file in files:
+        with files_at(table.uri).open(table.uri.resolve(file["path"])) as content:
+            footer = pq.read_metadata(content)
+        total += sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
+        if total > _PLAIN_BYTES:
+            break
+        found.append(file)
+    return found
+
+
 def _rows_in(table: Snapshot, files: list[JsonObject]) -> pa.Table:
     """All rows of these files that are not gone, in the table's columns."""
-    kept = all_rows(table, files)
+    kept = all_rows(table, files, bytes_max=2 * _PLAIN_BYTES)  # a value that many rows have is in the file but once
     schema = table.schema
     columns = [
         kept[f.name].cast(f.type) if f.name in kept.column_names else pa.nulls(len(kept), f.type) for f in schema

@@ -29,19 +29,21 @@ class Patch:
     Args:
         keys: distinct ones; a null is a key, too. compute: gets the table's rows of these keys, and returns the rows to
             write, with GONE. A column that they lack keeps its values. identity: the values that tell rows apart: a
-            computed row takes the place of the row that has the same. sources: how many rows it is
-            computed from; None: as many as there are then.
+            computed row takes the place of the row that has the same. bytes_max: of the rows that `compute` gets;
+            None: however many. sources: how many rows it is computed from; None: as many as there are then.
     """
 
     keys: pa.Table
     identity: tuple[Value, ...]
     compute: Callable[[pa.Table], pa.Table]
+    bytes_max: int | None = None
     sources: int | None = None
 
     def over(self, table: Snapshot) -> Actions:
         """See `Change`."""
         verify_fit(table)
-        met = met_rows(table, self.keys, {name: sql_of(((name,),)) for name in table.column_names})
+        whole = {name: sql_of(((name,),)) for name in table.column_names}
+        met = met_rows(table, self.keys, whole, bytes_max=self.bytes_max)
         there = met.values.cast(table.schema) if len(met.key) else table.schema.empty_table()
         computed = self.compute(there)
         old = self._places(computed, there)

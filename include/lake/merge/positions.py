@@ -23,6 +23,7 @@ from include.protocol.json_data import JsonObject
 
 Numbers = npt.NDArray[np.int64]
 _ROWS_MAX = 200_000_000  # of files that may hold the keys: beyond it, a cluster of Spark looks faster than one process
+_CHUNK = 2048  # rows; as many as DuckDB has at once
 _FILE, _ROW, _KEY = "_lakemark_file", "file_row_number", "_lakemark_key"
 
 
@@ -47,15 +48,16 @@ class Met:
         return Met(self.files, file=self.file[these], row=self.row[these], key=self.key[these], values=kept)
 
 
-def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
+def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str], bytes_max: int | None = None) -> Met:
     """The rows of these keys.
 
     Args:
         keys: distinct ones; a null is a key, too. values: for each column that is wanted, its SQL over a row `t`.
+            bytes_max: of what is wanted, in memory; None: however many.
 
     Raises:
-        UnfitError: a deletion vector is damaged, or there are too many rows to look through. TableDamaged: a file is
-            not there, or not readable.
+        UnfitError: a deletion vector is damaged, there are too many rows to look through, or what is wanted has too
+            many bytes. TableDamaged: a file is not there, or not readable.
     """
     files = candidates(table, keys)
     if not files or not keys.num_rows:
@@ -63,12 +65,12 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str]) -> Met:
         return Met([], file=nothing, row=nothing, key=nothing, values=pa.table({}))
     if sum(rows_told(file) or 0 for file in files) > _ROWS_MAX:
         raise UnfitError(f"more than {_ROWS_MAX:,} rows in the files that may hold the keys")
-    return _met(table, files, _joined(table, files, keys, values), [*values])
+    return _met(table, files, _joined(table, files, keys, values, bytes_max=bytes_max), [*values])
 
 
-def all_rows(table: Snapshot, files: Sequence[JsonObject]) -> pa.Table:
+def all_rows(table: Snapshot, files: Sequence[JsonObject], bytes_max: int) -> pa.Table:
     """The rows of these files that are not gone, with the columns that the files have. Raises as `met_rows`."""
-    found = _read(table, files, f"t.*, 0::BIGINT AS {_KEY}")
+    found = _read(table, files, f"t.*, 0::BIGINT AS {_KEY}", bytes_max=bytes_max)
     return _met(table, files, found, [name for name in found.column_names if name not in (_FILE, _ROW, _KEY)]).values
 
 
@@ -97,7 +99,9 @@ def candidates(table: Snapshot, keys: pa.Table) -> list[JsonObject]:
     return found
 
 
-def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values: Mapping[str, str]) -> pa.Table:
+def _joined(
+    table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values: Mapping[str, str], bytes_max: int | None
+) -> pa.Table:
     """Every row of the keys, gone or not. Columns: _FILE, _ROW, _KEY and the values."""
     own = {f"k{n}": keys[name] for n, name in enumerate(keys.column_names)}
     wanted = pa.table({**own, "place": pa.array(np.arange(keys.num_rows, dtype=np.int64))})
@@ -105,11 +109,18 @@ def _joined(table: Snapshot, files: Sequence[JsonObject], keys: pa.Table, values
     same = {name: "IS NOT DISTINCT FROM" if keys[name].null_count else "=" for name in keys.column_names}
     on = " AND ".join(f"t.{quoted(name)} {same[name]} s.k{n}" for n, name in enumerate(keys.column_names))
     asked = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in values.items())
-    return _read(table, files, f"t.{_FILE}, t.{_ROW}, s.place AS {_KEY}, {asked}", f"JOIN s ON {on}", s=wanted)
+    columns = f"t.{_FILE}, t.{_ROW}, s.place AS {_KEY}, {asked}"
+    return _read(table, files, columns, f"JOIN s ON {on}", bytes_max=bytes_max, s=wanted)
 
 
 def _read(
-    table: Snapshot, files: Sequence[JsonObject], asked: str, joined: str = "", **relations: pa.Table
+    table: Snapshot,
+    files: Sequence[JsonObject],
+    asked: str,
+    joined: str = "",
+    *,
+    bytes_max: int | None,
+    **relations: pa.Table,
 ) -> pa.Table:
     """Rows `t` of these files, gone or not, by DuckDB. Args: asked: SQL of columns; _FILE and _ROW are there, too."""
     names = [str(table.uri.resolve(file["path"])) for file in files]
@@ -118,13 +129,25 @@ def _read(
         for name, relation in relations.items():
             database.register(name, relation)
         try:
-            return database.sql(
+            found = database.sql(
                 f"SELECT {asked} FROM read_parquet($names, filename = '{_FILE}', file_row_number = true, "
                 f"union_by_name = true) t {joined}",
                 params={"names": names},
-            ).to_arrow_table()
+            )
+            return found.to_arrow_table() if bytes_max is None else _at_most(bytes_max, found.to_arrow_reader(_CHUNK))
         except duckdb.IOException as error:
             raise damaged(table.uri, first_line(error)) from error
+
+
+def _at_most(bytes_max: int, found: pa.RecordBatchReader) -> pa.Table:
+    """The rows, read piece by piece: no size that a log tells says what they take in memory."""
+    pieces, total = [], 0
+    for piece in found:
+        total += piece.nbytes
+        if total > bytes_max:
+            raise UnfitError(f"more than {bytes_max >> 20:,} MiB in the rows that are needed")
+        pieces.append(piece)
+    return pa.Table.from_batches(pieces, found.schema)
 
 
 def _are_there(table: Snapshot, met: Met) -> npt.NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from include.lake.merge import positions
 from include.lake.merge.positions import met_rows
@@ -92,3 +92,15 @@ def test_keys_that_may_lie_in_too_many_rows_are_sought_by_spark(table: Path, mon
     with pytest.raises(UnfitError, match="more than 2 rows"):
         met_rows(seen, keys, {})
     assert len(met_rows(seen, pa.table({"id": [7]}), {}).row) == 0, "statistics exclude that key"
+
+
+def test_rows_of_the_table_that_are_large_go_by_spark(table: Path) -> None:
+    """A row that depends on several changes is brought to memory whole, whatever its size in the file."""
+    rows = pa.table({"id": range(100), "seq": range(100), "text": ["x" * 10_000] * 100})
+    write_deltalake(str(table), rows, mode="append", schema_mode="merge")
+    snapshot, keys, wanted = Snapshot.of(LakeUri(str(table))), rows.select(["id"]), {"text": "t.text"}
+    assert len(met_rows(snapshot, keys, wanted, bytes_max=2_000_000).key) == 100
+    with pytest.raises(UnfitError, match="more than 0 MiB in the rows that are needed"):
+        met_rows(snapshot, keys, wanted, bytes_max=900_000)
+    assert chosen(table, 1, spec_of(absent="keep")).bytes_max == 33_333_333
+    assert chosen(table, 1, spec_of(absent="keep"), replace(SETTINGS, merge_engine="lane")).bytes_max is None

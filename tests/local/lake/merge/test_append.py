@@ -8,11 +8,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
+from include.lake.delta_tables import CHECKPOINT_EVERY
 from include.lake.merge.append import Append
+from include.lake.merge.compaction import FILES_MIN, Compaction
 from include.lake.merge.landing import Marker, MarkerIsThereError, land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
+from include.lake.merge.upkeep import keep_quick
 from include.lake.uri import LakeUri
+from tests.support.readers import by_deltalake
 
 SCHEMA = pa.schema([("topic", pa.string()), ("offset", pa.int64()), ("value", pa.binary())])
 
@@ -48,3 +52,27 @@ def test_columns_that_the_table_lacks_are_for_spark(uri: LakeUri) -> None:
     with pytest.raises(UnfitError, match="columns that the table lacks: headers"):
         land(Snapshot.of(uri), Append(rows), None, "{}")
     assert DeltaTable(str(uri)).version() == 0
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.appendOnly": "true"}, {"delta.enableDeletionVectors": "true"}])
+def test_a_table_that_is_only_appended_to_stays_quick(tmp_path: Path, properties: dict[str, str]) -> None:
+    DeltaTable.create(str(tmp_path / "t"), SCHEMA, configuration=properties)
+    uri = LakeUri(str(tmp_path / "t"))
+    for number in range(3 * FILES_MIN):
+        land(Snapshot.of(uri), Append(rows_of(range(number, number + 1))), Marker("app", number), "{}")
+        keep_quick(Snapshot.of(uri), ())
+        table = Snapshot.of(uri)
+        assert len(table.files) <= FILES_MIN
+        assert table.version - (table.checkpoint or 0) <= CHECKPOINT_EVERY
+    assert sorted(row["offset"] for row in by_deltalake(str(uri))) == [*range(3 * FILES_MIN)]
+
+
+def test_what_cannot_be_compacted_has_checkpoints_all_the_same(uri: LakeUri, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object) -> None:
+        raise UnfitError("a test")
+
+    monkeypatch.setattr(Compaction, "over", refuses)
+    for number in range(2 * FILES_MIN):
+        land(Snapshot.of(uri), Append(rows_of(range(number, number + 1))), Marker("app", number), "{}")
+        keep_quick(Snapshot.of(uri), ())
+    assert Snapshot.of(uri).checkpoint == 2 * FILES_MIN

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from include.lake.merge import compaction
+from include.lake.merge.append import Append
 from include.lake.merge.compaction import FILES_MIN, Compaction, chosen
 from include.lake.merge.landing import Marker, land
 from include.lake.merge.snapshot import Snapshot
@@ -65,6 +67,22 @@ def test_a_busy_table_stays_small_and_has_the_same_rows(tmp_path: Path) -> None:
     assert log is not None
     assert log.tail is not None
     assert log.version - log.tail.checkpoint <= 11
+
+
+def test_what_fits_into_memory_is_told_before_it_is_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    for number in range(FILES_MIN):
+        row = a_row(schema, number, number).to_pylist()[0] | {"name": f"{number}" * 100_000}
+        land(Snapshot.of(uri), Append(pa.Table.from_pylist([row], schema)), Marker("app", number), "{}")
+    before = by_deltalake(str(uri), ["bigint"])
+    assert max(file["size"] for file in Snapshot.of(uri).files.values()) < 5_000
+    monkeypatch.setattr(compaction, "_PLAIN_BYTES", 2_000_000)
+    land(Snapshot.of(uri), Compaction(), None, None)
+    assert 5 < len(Snapshot.of(uri).files) < FILES_MIN
+    assert by_deltalake(str(uri), ["bigint"]) == before
+    monkeypatch.setattr(compaction, "_PLAIN_BYTES", 300_000)
+    assert Compaction().over(Snapshot.of(uri)).actions == []
 
 
 def test_rows_that_are_gone_do_not_come_back_and_columns_added_since_are_null(tmp_path: Path) -> None:
