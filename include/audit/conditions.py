@@ -17,7 +17,7 @@ from include.audit.report import NotRecomputed
 from include.audit.spark_sql import Types, translated
 from include.jobs.runner import run_answers
 from include.lake.shared_folder import shared_folder
-from include.lake.sql import spark_name, sql_name, sql_text
+from include.lake.sql import as_pattern, spark_name, sql_name, sql_text
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.errors import LakemarkError
@@ -78,8 +78,9 @@ class Conditions:
             except LakemarkError as error:
                 texts = ", ".join(f"`{text}`" for text in asked.values())
                 raise NotRecomputed(f"only Spark computes {texts}, and it does not: {error}") from error
-            found = sql_text(str(folder / "answers" / "*.parquet"))
-            database.execute(f"CREATE TABLE {answers} AS SELECT * FROM read_parquet({found})")
+            found = sql_text(f"{as_pattern(str(folder / 'answers'))}/*.parquet")
+            read = f"SELECT * FROM read_parquet({found}, hive_partitioning = false)"
+            database.execute(f"CREATE TABLE {answers} AS {read}")
         said = ", ".join(f"coalesce(a.{name} = 'true', false) AS {name}" for name in asked)
         return f"SELECT r.* EXCLUDE ({ROW}), {said} FROM {numbered} r JOIN {answers} a USING ({ROW})"
 

@@ -32,3 +32,8 @@ def sql_name(name: str) -> str:
 def sql_text(text: str) -> str:
     """A string literal of standard SQL: DuckDB, DataFusion."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def as_pattern(path: str) -> str:
+    """A path, as DuckDB has it where it takes patterns."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)

@@ -22,6 +22,7 @@ from include.settings import Settings
 _OF_A_RECORD, _OF_A_CELL = 500, 50  # bytes; a cell is a record's value of a column
 _OF_A_BYTE = 3  # of the records' values, as Kafka holds them
 _OF_A_ROW = 3  # times its bytes: as it was, as it is computed, and as it is written
+_OF_COMPACTION = 6  # times the bytes that it may merge, as `Compaction` says
 _COMPUTED = 10  # times as much, where Spark computes rows from rows of the table, which go there and back
 
 
@@ -57,6 +58,11 @@ def fits(settings: Settings, values: int, tables: int) -> bool:
         values: bytes of the records' values. tables: how many tables get something of each record, without Spark.
     """
     return settings.merge_engine == "lane" or values * _OF_A_BYTE * tables <= settings.lane_memory_mb * 1_000_000
+
+
+def compaction_bytes(settings: Settings) -> int:
+    """How many bytes of rows compaction may merge at once."""
+    return settings.lane_memory_mb * 1_000_000 // _OF_COMPACTION
 
 
 def choose(settings: Settings, spec: TableSpec | AppendSpec, uri: LakeUri, width: int, is_chunk: bool) -> Choice:

@@ -18,7 +18,7 @@ from include.lake.merge.upkeep import keep_quick
 from include.lake.table_log import TableLog, landed_and_marker
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.engines import Choice, choose
+from include.participants.engines import Choice, choose, compaction_bytes
 from include.participants.participant import POINT, Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.table_spec import TableSpec
@@ -188,7 +188,7 @@ class Attempt:
             with phases.phase("upkeep"):
                 for participant in (*before, catalog.point):
                     if (table := choices[participant.name].table) is not None:
-                        keep_quick(table, participant.spec.cluster_by)
+                        keep_quick(table, participant.spec.cluster_by, compaction_bytes(self.settings))
         return point.counts
 
     def _choice(self, work: Work, participant: Participant) -> Choice:

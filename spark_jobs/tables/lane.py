@@ -94,4 +94,4 @@ def _patch(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: TableSpec
 
     # As Spark's MERGEs count: that of a history gets the rows that `spliced` has found.
     sources = len(rows.arrow) if spec.kind == "scd1" else None
-    return Patch(keys.group_by([*spec.keys]).aggregate([]), kind.identity(spec, lineage), compute, sources)
+    return Patch(keys, kind.identity(spec, lineage), compute, sources=sources)

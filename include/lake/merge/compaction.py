@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from include.lake.merge.actions import Actions
@@ -26,23 +27,23 @@ from include.protocol.json_data import JsonObject
 FILES_MIN = 20  # fewer stay as they are
 _SMALL_BYTES = 16 << 20  # larger files stay as they are: Spark's OPTIMIZE is for these
 _TOTAL_BYTES = 64 << 20  # of the files that are merged at once
-_PLAIN_BYTES = 256 << 20  # the same, before they were compressed
-_CELLS_MAX = 10_000_000  # rows times columns of these: they are in memory, up to a few hundred bytes a row
+BYTES_MAX = 160_000_000  # of these before they were compressed, unless the caller says otherwise
+_OF_A_CELL = 16  # bytes at least, of a row's value of a column in memory
 _TIER = 4  # a file is not written again with others that make less than a quarter of it
 
 
-def chosen(files: Iterable[JsonObject], columns: int) -> list[JsonObject]:
+def chosen(files: Iterable[JsonObject], columns: int, bytes_max: int) -> list[JsonObject]:
     """The files to merge into one; none if there are too few. Files that Spark has clustered stay where they are.
 
     Args:
-        files: the `add` of each. columns: how many the table has.
+        files: the `add` of each. columns: how many the table has. bytes_max: of their rows in memory.
     """
     small = [f for f in files if f["size"] < _SMALL_BYTES and not f.get("clusteringProvider")]
     found: list[JsonObject] = []
-    total, cells = 0, 0
+    total, plain = 0, 0
     for file in sorted(small, key=lambda file: int(file["size"])):
-        cells += columns * (rows_told(file) or 0)
-        is_much = total + file["size"] > _TOTAL_BYTES or cells > _CELLS_MAX
+        plain += _OF_A_CELL * columns * (rows_told(file) or 0)
+        is_much = total + file["size"] > _TOTAL_BYTES or plain > bytes_max
         if is_much or (len(found) > 1 and file["size"] > _TIER * total):
             break
         found.append(file)
@@ -55,20 +56,23 @@ class Compaction:
     """Merges small files. No reader sees another row.
 
     Args:
-        order_by: columns by which the rows are laid out.
+        order_by: columns by which the rows are laid out. bytes_max: of the rows in memory. It takes some three times as
+            much, and up to six where a file has a value once that many rows have.
     """
 
     order_by: tuple[str, ...] = ()
+    bytes_max: int = BYTES_MAX
 
     def over(self, table: Snapshot) -> Actions:
         """See `Change`. There are no actions if there is nothing to do."""
         verify_fit(table, only_appends=True)  # nothing is replaced: each row is there as it was
-        files = _that_fit(table, chosen(table.files.values(), len(table.column_names)))
+        files = chosen(table.files.values(), len(table.column_names), self.bytes_max)
+        files = _that_fit(table, files, self.bytes_max)
         if len(files) < FILES_MIN // 4:
             return Actions([], "OPTIMIZE", {}, {})
-        rows = _rows_in(table, files)
+        rows = _rows_in(table, files, bytes_max=2 * self.bytes_max)
         if self.order_by:
-            rows = rows.sort_by([(name, "ascending") for name in self.order_by])
+            rows = rows.take(_order(rows.select(self.order_by)))
         now = time.time_ns() // 1_000_000
         added = [{**write_file(table, rows, now), "dataChange": False}] if len(rows) else []
         gone = [{**removed(file, now), "dataChange": False} for file in files]
@@ -85,7 +89,13 @@ class Compaction:
         )
 
 
-def _that_fit(table: Snapshot, files: Iterable[JsonObject]) -> list[JsonObject]:
+def _order(rows: pa.Table) -> pa.Array:
+    """The places of rows in their order. Arrow takes a name that begins with a dot for a path."""
+    plain = [f"c{n}" for n in range(rows.num_columns)]
+    return pc.sort_indices(rows.rename_columns(plain), sort_keys=[(name, "ascending") for name in plain])
+
+
+def _that_fit(table: Snapshot, files: Iterable[JsonObject], bytes_max: int) -> list[JsonObject]:
     """The first ones of these files that fit into memory together, by what they hold when it is not compressed."""
     found: list[JsonObject] = []
     total = 0
@@ -93,15 +103,15 @@ def _that_fit(table: Snapshot, files: Iterable[JsonObject]) -> list[JsonObject]:
         with files_at(table.uri).open(table.uri.resolve(file["path"])) as content:
             footer = pq.read_metadata(content)
         total += sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
-        if total > _PLAIN_BYTES:
+        if total > bytes_max:
             break
         found.append(file)
     return found
 
 
-def _rows_in(table: Snapshot, files: list[JsonObject]) -> pa.Table:
+def _rows_in(table: Snapshot, files: list[JsonObject], bytes_max: int) -> pa.Table:
     """All rows of these files that are not gone, in the table's columns."""
-    kept = all_rows(table, files, bytes_max=2 * _PLAIN_BYTES)  # a value that many rows have is in the file but once
+    kept = all_rows(table, files, bytes_max=bytes_max)
     schema = table.schema
     columns = [
         kept[f.name].cast(f.type) if f.name in kept.column_names else pa.nulls(len(kept), f.type) for f in schema

@@ -7,10 +7,11 @@ import uuid
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from include.lake.merge.snapshot import Snapshot
-from include.lake.merge.statistics import statistics_of
+from include.lake.merge.statistics import leaves, statistics_of
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
@@ -30,7 +31,14 @@ def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
     shaped = _shaped(rows, table.schema)
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
     content = io.BytesIO()
-    pq.write_table(shaped, content, compression="zstd", store_decimal_as_integer=True, row_group_size=_GROUP_ROWS)
+    pq.write_table(
+        shaped,
+        content,
+        compression="zstd",
+        store_decimal_as_integer=True,
+        row_group_size=_GROUP_ROWS,
+        write_statistics=with_bounds(shaped),
+    )
     files_at(table.uri).create(table.uri / name, content.getvalue())
     return {
         "path": quote(name),
@@ -40,6 +48,17 @@ def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
         "dataChange": True,
         "stats": statistics_of(shaped, table.metadata.get("configuration") or {}),
     }
+
+
+def with_bounds(rows: pa.Table) -> list[str]:
+    """The columns and fields for which the file's footer may say the lowest and the highest value, by which readers
+    leave out groups of rows. (Arrow leaves NaN out of these, and for Spark NaN is the highest of all.)"""
+    found = (leaf for name in rows.column_names for leaf in leaves(rows[name], (name,)))
+    return [".".join(path) for path, values in found if not pa.types.is_nested(values.type) and not _has_nan(values)]
+
+
+def _has_nan(values: pa.ChunkedArray) -> bool:
+    return pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values)).as_py())
 
 
 def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:

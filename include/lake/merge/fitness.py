@@ -32,9 +32,9 @@ def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
     if unknown := sorted(features - _FEATURES):
         raise UnfitError(f"the table feature{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}")
     for name, words in _SWITCHES.items():
-        if properties.get(name) == "true":
+        if _is_on(properties, name):
             raise UnfitError(words)
-    if properties.get("delta.columnMapping.mode", "none") != "none":
+    if properties.get("delta.columnMapping.mode", "none").lower() != "none":
         raise UnfitError("column mapping")
     if any(name.startswith("delta.constraints.") for name in properties):
         raise UnfitError("a CHECK constraint")
@@ -45,7 +45,7 @@ def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
             raise UnfitError(f"the column {column['name']}, whose name DuckDB needs")
         if not column["nullable"]:
             raise UnfitError(f"the column {column['name']}, which is NOT NULL")
-        if any(name.startswith("delta.") or "DEFAULT" in name for name in column["metadata"]):
+        if column["metadata"].keys() - {"comment"}:
             raise UnfitError(f"the column {column['name']}, which the table computes, or checks, or fills")
         if '"variant"' in json.dumps(column["type"]):
             raise UnfitError(f"the column {column['name']}, which is a variant")
@@ -54,10 +54,15 @@ def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
             raise UnfitError("files under absolute paths")
 
 
+def _is_on(properties: JsonMapping, name: str) -> bool:
+    """Whether a switch is on. Delta takes the word in any case."""
+    return str(properties.get(name, "false")).lower() == "true"
+
+
 def _verify_may_replace(features: set[str], properties: JsonMapping) -> None:
     if "deletionVectors" not in features:
         raise UnfitError("a table without deletion vectors")
-    if properties.get("delta.enableDeletionVectors") != "true":
+    if not _is_on(properties, "delta.enableDeletionVectors"):
         raise UnfitError("deletion vectors that are switched off")
-    if properties.get("delta.appendOnly") == "true":
+    if _is_on(properties, "delta.appendOnly"):
         raise UnfitError("a table that may only be appended to")

@@ -26,7 +26,7 @@ from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
 
 _TRIES_MAX = 20
-_OF_LIBRARIES = (duckdb.Error, pa.ArrowException, UnicodeError)
+_OF_LIBRARIES = (duckdb.Error, pa.ArrowException, ArithmeticError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def land(
             if table.brought_up():  # what is missing may belong to files that another writer has replaced since
                 continue
             raise
-        except _OF_LIBRARIES as error:  # a text that is no UTF-8, for instance
+        except _OF_LIBRARIES as error:  # a text that is no UTF-8, or a day after the year 9999, for instance
             raise UnfitError(f"rows that {type(error).__module__.partition('.')[0]} does not take") from error
         if not work.actions and marker is None:
             return table.version  # nothing to say

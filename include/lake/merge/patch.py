@@ -27,7 +27,7 @@ class Patch:
     """What becomes of the rows of some keys.
 
     Args:
-        keys: distinct ones; a null is a key, too. compute: gets the table's rows of these keys, and returns the rows to
+        keys: a null is a key, too. compute: gets the table's rows of these keys, and returns the rows to
             write, with GONE. A column that they lack keeps its values. identity: the values that tell rows apart: a
             computed row takes the place of the row that has the same. bytes_max: of the rows that `compute` gets;
             None: however many. sources: how many rows it is computed from; None: as many as there are then.
@@ -43,7 +43,7 @@ class Patch:
         """See `Change`."""
         verify_fit(table)
         whole = {name: sql_of(((name,),)) for name in table.column_names}
-        met = met_rows(table, self.keys, whole, bytes_max=self.bytes_max)
+        met = met_rows(table, _distinct(self.keys), whole, bytes_max=self.bytes_max)
         there = met.values.cast(table.schema) if len(met.key) else table.schema.empty_table()
         computed = self.compute(there)
         old = self._places(computed, there)
@@ -82,3 +82,10 @@ class Patch:
     def _identities(self, rows: pa.Table) -> pa.Table:
         own = {f"i{n}": value_of(rows, value) for n, value in enumerate(self.identity)}
         return pa.table({**own, "place": pa.array(np.arange(len(rows), dtype=np.int64))})
+
+
+def _distinct(keys: pa.Table) -> pa.Table:
+    """Each key once. Arrow takes a name that begins with a dot for a path, so it gets other names meanwhile."""
+    plain = [f"k{n}" for n in range(keys.num_columns)]
+    found = keys.rename_columns(plain).group_by(plain).aggregate([])
+    return found.select(plain).rename_columns(keys.column_names)

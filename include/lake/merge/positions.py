@@ -19,6 +19,7 @@ from include.lake.merge.order import Value
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import bound, rows_told
 from include.lake.merge.unfit import UnfitError
+from include.lake.sql import as_pattern
 from include.protocol.json_data import JsonObject
 
 Numbers = npt.NDArray[np.int64]
@@ -105,12 +106,17 @@ def _joined(
     """Every row of the keys, gone or not. Columns: _FILE, _ROW, _KEY and the values."""
     own = {f"k{n}": keys[name] for n, name in enumerate(keys.column_names)}
     wanted = pa.table({**own, "place": pa.array(np.arange(keys.num_rows, dtype=np.int64))})
-    # An equal sign is faster, and enough where no key is null.
-    same = {name: "IS NOT DISTINCT FROM" if keys[name].null_count else "=" for name in keys.column_names}
+    same = {name: "=" if _has_plain_order(keys[name]) else "IS NOT DISTINCT FROM" for name in keys.column_names}
     on = " AND ".join(f"t.{quoted(name)} {same[name]} s.k{n}" for n, name in enumerate(keys.column_names))
     asked = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in values.items())
     columns = f"t.{_FILE}, t.{_ROW}, s.place AS {_KEY}, {asked}"
     return _read(table, files, columns, f"JOIN s ON {on}", bytes_max=bytes_max, s=wanted)
+
+
+def _has_plain_order(key: pa.ChunkedArray) -> bool:
+    """Whether an equal sign, which is faster, finds all of its rows: no value is a null, and none can be NaN, which
+    many writers leave out of a file's own bounds."""
+    return not key.null_count and not pa.types.is_floating(key.type)
 
 
 def _read(
@@ -123,7 +129,7 @@ def _read(
     **relations: pa.Table,
 ) -> pa.Table:
     """Rows `t` of these files, gone or not, by DuckDB. Args: asked: SQL of columns; _FILE and _ROW are there, too."""
-    names = [str(table.uri.resolve(file["path"])) for file in files]
+    names = [as_pattern(str(table.uri.resolve(file["path"]))) for file in files]
     with duckdb.connect(config={"threads": 2}) as database:
         database.execute("SET TimeZone = 'UTC'")
         for name, relation in relations.items():
@@ -131,7 +137,7 @@ def _read(
         try:
             found = database.sql(
                 f"SELECT {asked} FROM read_parquet($names, filename = '{_FILE}', file_row_number = true, "
-                f"union_by_name = true) t {joined}",
+                f"union_by_name = true, hive_partitioning = false) t {joined}",
                 params={"names": names},
             )
             return found.to_arrow_table() if bytes_max is None else _at_most(bytes_max, found.to_arrow_reader(_CHUNK))

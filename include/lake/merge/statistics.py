@@ -31,7 +31,7 @@ def statistics_of(rows: pa.Table, properties: JsonMapping) -> str:
     highest: JsonObject = {}
     nulls: JsonObject = {}
     left = int(properties.get("delta.dataSkippingNumIndexedCols", _INDEXED_COLUMNS))
-    for path, values in (leaf for name in rows.column_names for leaf in _leaves(rows[name], (name,))):
+    for path, values in (leaf for name in rows.column_names for leaf in leaves(rows[name], (name,))):
         if left == 0:
             break
         left -= 1
@@ -39,8 +39,12 @@ def statistics_of(rows: pa.Table, properties: JsonMapping) -> str:
         if values.null_count == len(values) or not _has_bounds(values):
             continue
         ends = pc.min_max(values)
-        _put(lowest, path, _told(ends["min"].as_py(), values.type, is_upper=False))
-        _put(highest, path, _told(ends["max"].as_py(), values.type, is_upper=True))
+        try:
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+        except (OverflowError, ValueError):  # a day before the year 1, or after 9999
+            continue
+        _put(lowest, path, _told(low, values.type, is_upper=False))
+        _put(highest, path, _told(high, values.type, is_upper=True))
     return _json({"numRecords": rows.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls})
 
 
@@ -68,6 +72,13 @@ def loosened(statistics: str | None, rows: int) -> str:
 
 def bound(value: Any, type_: pa.DataType, is_upper: bool) -> Any:  # Any: a value of any column's type
     """A bound from a log, as numpy compares values of the type; None if nothing is known."""
+    try:
+        return _bound(value, type_, is_upper)
+    except (OverflowError, ValueError):  # a day before the year 1, or after 9999, or in a form that is not known
+        return None
+
+
+def _bound(value: Any, type_: pa.DataType, is_upper: bool) -> Any:
     if value is None:
         return None
     if pa.types.is_timestamp(type_):
@@ -80,12 +91,13 @@ def bound(value: Any, type_: pa.DataType, is_upper: bool) -> Any:  # Any: a valu
     return value
 
 
-def _leaves(values: pa.ChunkedArray, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], pa.ChunkedArray]]:
+def leaves(values: pa.ChunkedArray, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], pa.ChunkedArray]]:
+    """A column, or all fields of a struct, of structs in it and so on. Args: path: where these values are."""
     if not pa.types.is_struct(values.type):
         yield path, values
         return
     for place, part in enumerate(values.type):
-        yield from _leaves(pc.struct_field(values, place), (*path, part.name))
+        yield from leaves(pc.struct_field(values, place), (*path, part.name))
 
 
 def _has_bounds(values: pa.ChunkedArray) -> bool:

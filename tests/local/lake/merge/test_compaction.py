@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.merge import compaction
 from include.lake.merge.append import Append
-from include.lake.merge.compaction import FILES_MIN, Compaction, chosen
+from include.lake.merge.compaction import BYTES_MAX, FILES_MIN, Compaction, chosen
 from include.lake.merge.landing import Marker, land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.upkeep import keep_quick
@@ -36,13 +35,13 @@ MB = 1 << 20
 )
 def test_a_file_is_written_again_only_with_as_much_as_itself(sizes: list[int], merged: int) -> None:
     files = [{"path": str(n), "size": size} for n, size in enumerate(sizes)]
-    assert len(chosen(files, 10)) == merged
-    assert chosen(({**file, "clusteringProvider": "liquid"} for file in files), 10) == []
+    assert len(chosen(files, 10, BYTES_MAX)) == merged
+    assert chosen(({**file, "clusteringProvider": "liquid"} for file in files), 10, BYTES_MAX) == []
 
 
 def test_no_more_rows_than_fit_into_memory_are_written_again() -> None:
     files = [{"path": str(n), "size": MB, "stats": '{"numRecords": 20000}'} for n in range(64)]
-    assert [len(chosen(files, columns)) for columns in (1, 10, 20, 26)] == [64, 50, 25, 0]
+    assert [len(chosen(files, columns, BYTES_MAX)) for columns in (1, 10, 20, 26)] == [64, 50, 25, 0]
 
 
 def test_a_busy_table_stays_small_and_has_the_same_rows(tmp_path: Path) -> None:
@@ -77,12 +76,10 @@ def test_what_fits_into_memory_is_told_before_it_is_compressed(tmp_path: Path, m
         land(Snapshot.of(uri), Append(pa.Table.from_pylist([row], schema)), Marker("app", number), "{}")
     before = by_deltalake(str(uri), ["bigint"])
     assert max(file["size"] for file in Snapshot.of(uri).files.values()) < 5_000
-    monkeypatch.setattr(compaction, "_PLAIN_BYTES", 2_000_000)
-    land(Snapshot.of(uri), Compaction(), None, None)
+    land(Snapshot.of(uri), Compaction(bytes_max=2_000_000), None, None)
     assert 5 < len(Snapshot.of(uri).files) < FILES_MIN
     assert by_deltalake(str(uri), ["bigint"]) == before
-    monkeypatch.setattr(compaction, "_PLAIN_BYTES", 300_000)
-    assert Compaction().over(Snapshot.of(uri)).actions == []
+    assert Compaction(bytes_max=300_000).over(Snapshot.of(uri)).actions == []
 
 
 def test_rows_that_are_gone_do_not_come_back_and_columns_added_since_are_null(tmp_path: Path) -> None:
