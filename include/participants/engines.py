@@ -5,6 +5,7 @@ The lane writes little and starts nothing, so it is faster for small batches. Sp
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,10 +21,9 @@ from include.settings import Settings
 
 # What a batch takes of the job's memory at the most, as measured (docs/performance.md says how).
 _OF_A_RECORD, _OF_A_CELL = 500, 50  # bytes; a cell is a record's value of a column
-_OF_A_BYTE = 3  # of the records' values, as Kafka holds them
-_OF_A_ROW = 3  # times its bytes: as it was, as it is computed, and as it is written
+_OF_A_BYTE = 3  # of the records' values, as Kafka holds them, and of the rows that are made of them
 _OF_COMPACTION = 6  # times the bytes that it may merge, as `Compaction` says
-_COMPUTED = 10  # times as much, where Spark computes rows from rows of the table, which go there and back
+_COMPUTED = 10  # times as much, where Spark computes rows from rows of the table: all of them go there and back
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,17 @@ class Choice:
         return f"{self.engine}: {self.why}"
 
 
-def fits(settings: Settings, values: int, tables: int) -> bool:
-    """Whether the lane has the memory for a batch, once its size is known.
+def bytes_max(settings: Settings, specs: Iterable[TableSpec | AppendSpec]) -> int | None:
+    """How many bytes a batch may bring to each of these tables without Spark, known only once they are read; None:
+    however many.
 
     Args:
-        values: bytes of the records' values. tables: how many tables get something of each record, without Spark.
+        specs: of the tables that get something of each record, without Spark.
     """
-    return settings.merge_engine == "lane" or values * _OF_A_BYTE * tables <= settings.lane_memory_mb * 1_000_000
+    if settings.merge_engine == "lane":
+        return None
+    parts = sum(_OF_A_BYTE * (_COMPUTED if _is_computed(spec) else 1) for spec in specs)
+    return settings.lane_memory_mb * 1_000_000 // max(1, parts)
 
 
 def compaction_bytes(settings: Settings) -> int:
@@ -92,8 +96,7 @@ def choose(settings: Settings, spec: TableSpec | AppendSpec, uri: LakeUri, width
         return Choice("spark", f"the table has {unfit}")
     if setting == "lane":
         return Choice("lane", "LAKEMARK_MERGE_ENGINE says so", table)
-    bytes_max = settings.lane_memory_mb * 1_000_000 // _OF_A_ROW
-    return Choice("lane", f"at most {records_max:,} records", table, bytes_max)
+    return Choice("lane", f"at most {records_max:,} records", table, bytes_max(settings, [spec]))
 
 
 def _is_computed(spec: TableSpec | AppendSpec) -> bool:

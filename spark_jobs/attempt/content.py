@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from include.fault_points import fault_point
 from include.lake.sql import spark_name
 from include.participants.catalog import Catalog
-from include.participants.engines import fits
+from include.participants.engines import bytes_max
 from include.participants.participant import POINT, Participant
 from include.participants.program import digest_of, program_of
 from include.pipeline_file.table_spec import TableSpec
@@ -35,7 +35,7 @@ from spark_jobs.changes.reduction import Reduced, reduce_changes
 from spark_jobs.changes.suite_check import verify_suite
 from spark_jobs.changes.transform import transformation
 from spark_jobs.engine.failures import is_of_rows, is_too_large
-from spark_jobs.engine.rows import collected
+from spark_jobs.engine.rows import TooManyBytesError, collected
 from spark_jobs.tables.merging import folded
 
 T = TypeVar("T")
@@ -80,14 +80,15 @@ class Content:
         self._reading = Reading(self.spark, self.work, self.with_headers, keeps)
         if self._counts_first:
             volume = self._reading.at_first_use(self._reading.volume)
-            if not fits(self.settings, volume.bytes, self._tables):
+            if self._bytes_max is not None and volume.bytes > self._bytes_max:
                 self.lanes = ()
 
-    @property
-    def _tables(self) -> int:
-        """How many tables that are written without Spark get something of each record."""
-        catalog = Catalog.of(self.work.pipeline)
-        return sum(p.name in self.lanes and p.takes != "set aside" for p in catalog.participants)
+    @cached_property
+    def _bytes_max(self) -> int | None:
+        """What each table that is written without Spark may bring to this process."""
+        participants = Catalog.of(self.work.pipeline).participants
+        parts = (p.spec for p in participants if p.name in self.lanes and p.takes != "set aside")
+        return bytes_max(self.settings, parts)
 
     @property
     def _counts_first(self) -> bool:
@@ -125,14 +126,14 @@ class Content:
     def _here_if_few(self, table: str, make: Callable[[bool], T]) -> T:
         """What goes into a table. Args: make: makes it; told whether to bring it to this process.
 
-        Spark brings no more than `spark.driver.maxResultSize`. What a batch holds must not fail it: then all of it
-        stays with Spark.
+        Spark brings no more than `spark.driver.maxResultSize`, and this process has its own limit. What a batch holds
+        must not fail it: then all of it stays with Spark.
         """
         if table in self.lanes:
             try:
                 return make(True)
             except Exception as error:
-                if not is_too_large(error):
+                if not (isinstance(error, TooManyBytesError) or is_too_large(error)):
                     raise
                 self.lanes = ()
                 self._reading.keep()
@@ -144,7 +145,7 @@ class Content:
         rows = self._reading.records.withColumn("topic_id", ids[F.col("topic")])
         counts = SourceCounts(read, quarantined=0, filtered=0, superseded=0, changes=read)
         digest = digest_of("records", batch.fingerprint)
-        kept = _kept(lambda: rows, is_collected and read > 0).stamped(batch)
+        kept = self._kept(lambda: rows, is_collected and read > 0).stamped(batch)
         return Part(kept, counts, digest, is_empty=not read)
 
     def _of_what_is_set_aside(self, is_collected: bool) -> Part:
@@ -153,7 +154,7 @@ class Content:
             self._reading.keep_set_aside(lambda: self._judged, found)
         digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
         return Part(
-            _kept(self._set_aside, is_collected and found.counts.quarantined > 0).stamped(self.work.batch),
+            self._kept(self._set_aside, is_collected and found.counts.quarantined > 0).stamped(self.work.batch),
             found.counts,
             digest,
             is_empty=not found.counts.quarantined,
@@ -176,6 +177,10 @@ class Content:
             truncated=reduced.truncated,
             quality=self._verdict,
         )
+
+    def _kept(self, make: Callable[[], DataFrame], is_collected: bool) -> KeptRows:
+        """Rows that Spark computes from what it has kept, or that this process gets now."""
+        return KeptRows(make, collected(make(), self._bytes_max) if is_collected else None)
 
     @property
     def _judge(self) -> Judge | None:
@@ -220,7 +225,16 @@ class Content:
         pipeline, batch = self.work.pipeline, self.work.batch
         rows = folded(dispositions(self._judged, pipeline, mine), spec)
         judged, read = self._judged, self._reading.volume
-        return reduce_changes(judged, rows, pipeline, batch, read=read, with_content=with_content, collects=collects)
+        return reduce_changes(
+            judged,
+            rows,
+            pipeline,
+            batch,
+            read=read,
+            with_content=with_content,
+            collects=collects,
+            bytes_max=self._bytes_max,
+        )
 
     @property
     def _judged(self) -> DataFrame:
@@ -281,8 +295,3 @@ class Content:
             return Ceiling(None, None)  # the records that it sets aside were set aside before
         quality = self.work.pipeline.quality
         return Ceiling(quality.quarantine_max_percent, quality.quarantine_max_records)
-
-
-def _kept(make: Callable[[], DataFrame], is_collected: bool) -> KeptRows:
-    """Rows that Spark computes from what it has kept, or that this process gets now."""
-    return KeptRows(make, collected(make()) if is_collected else None)

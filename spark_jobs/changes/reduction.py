@@ -56,6 +56,7 @@ def reduce_changes(
     read: Callable[[], Volume],
     with_content: bool = False,
     collects: bool = False,
+    bytes_max: int | None = None,
 ) -> Reduced:
     """What a table gets, and the counts.
 
@@ -66,15 +67,18 @@ def reduce_changes(
         judged: as `decode` returns them. folded: the same, folded for the table's kind, not computed yet.
         batch: it brings the changes. read: says the volume of the records that were read. It is called once they have
             been read, and the changes are collected or kept. with_content: also make a digest of all changes.
-        collects: bring the changes to this process.
+        collects: bring the changes to this process. bytes_max: of what it may bring; None: however many.
 
     Raises:
-        TerminalError: the source was truncated, and the pipeline file does not say what that means.
+        TerminalError: the source was truncated, and the pipeline file does not say what that means. TooManyBytesError:
+        the changes have more bytes.
     """
     spark = judged.sparkSession
     with tagged(spark, step_tag("decode and reduce")):
-        found = _collected(folded, pipeline, with_content) if collects else _kept(folded, pipeline, with_content, read)
-    changes, tally_of = found
+        if collects:
+            changes, tally_of = _collected(folded, pipeline, with_content, bytes_max=bytes_max)
+        else:
+            changes, tally_of = _kept(folded, pipeline, with_content, read)
     dispositions = (CHANGED, ELSEWHERE, FILTERED, SET_ASIDE)
     changed, elsewhere, filtered, set_aside = (tally_of.get(name, tallies.NONE) for name in dispositions)
     if truncates := tally_of.get(TRUNCATED):
@@ -120,9 +124,11 @@ def _kept(
     return KeptRows(lambda: changes_in(rows), make_hinted=_hint(folded.sparkSession, size)), found
 
 
-def _collected(folded: DataFrame, pipeline: Pipeline, with_content: bool) -> tuple[KeptRows, Mapping[str, Tally]]:
+def _collected(
+    folded: DataFrame, pipeline: Pipeline, with_content: bool, bytes_max: int | None
+) -> tuple[KeptRows, Mapping[str, Tally]]:
     """The changes, in this process, and the tallies of all rows."""
-    rows = collected(tallies.with_content(folded) if with_content else folded)
+    rows = collected(tallies.with_content(folded) if with_content else folded, bytes_max)
     own = [name for name in rows.column_names if name not in (*OF_DISPOSITION, tallies.CONTENT)]
     is_change = pc.equal(rows[DISPOSITION], CHANGED)
     changes = rows.select(own) if pc.all(is_change).as_py() else rows.select(own).filter(is_change)

@@ -45,7 +45,10 @@ def main() -> None:
     print("serving", flush=True)
     _warm_up(spark, service, options.warm_up)
     events = spark.conf.get("spark.eventLog.dir", None)
-    while os.getppid() == jvm:  # the JVM is the service, and this process must not outlive it
+    context = spark._jsc.sc()
+    # The JVM is the service, and this process must not outlive it. One that was short of memory may live on without
+    # its Spark: this process ends with it, and its supervisor starts another one.
+    while os.getppid() == jvm and not context.isStopped():
         if events and options.events_max_bytes:
             keep_newest(Path(events.removeprefix("file://")), options.events_max_bytes)
         time.sleep(_LOOK_SECONDS)
@@ -55,7 +58,8 @@ def _warm_up(spark: SparkSession, service: Any, batches: int) -> None:  # Any: p
     """What goes wrong here is told, and ends nothing: real batches need no warm server."""
     began = time.monotonic()
     try:
-        merged = warm_up(spark.newSession(), batches, is_wanted=lambda: _has_sessions(service))
+        scratch = spark.sparkContext.getConf().get("spark.local.dir")  # what is left there goes at the next start
+        merged = warm_up(spark.newSession(), batches, scratch, is_wanted=lambda: _has_sessions(service))
     except Exception:
         traceback.print_exc()
     else:

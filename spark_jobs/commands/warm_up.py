@@ -41,18 +41,19 @@ _PIPELINE = {
 }
 
 
-def warm_up(spark: SparkSession, batches: int, is_wanted: Callable[[], bool]) -> int:
-    """Merges small batches by the lane and large ones by Spark in turn. It leaves nothing behind.
+def warm_up(spark: SparkSession, batches: int, scratch: str | None, is_wanted: Callable[[], bool]) -> int:
+    """Merges small batches by the lane and large ones by Spark in turn. It leaves nothing behind, unless it is killed.
 
     Args:
-        batches: how many at most. is_wanted: is asked before each of them; it ends when somebody else wants the JVM.
+        batches: how many at most. scratch: a folder for its table; None: the machine's. is_wanted: is asked before each
+            of them; it ends when somebody else wants the JVM.
 
     Returns:
         How many it has merged.
     """
     configure(spark)
     pipeline = Pipeline.model_validate(_PIPELINE)
-    with tempfile.TemporaryDirectory(prefix="lakemark-warm-up-") as folder:
+    with tempfile.TemporaryDirectory(prefix="warm-up-", dir=scratch) as folder:
         for number in range(batches):
             if is_wanted():
                 return number

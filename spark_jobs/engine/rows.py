@@ -35,17 +35,24 @@ def comparable(schema: StructType, of: str = "") -> list[Column]:
     return [form(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
-def collected(frame: DataFrame) -> pa.Table:
-    """All rows of a frame, in this process.
+class TooManyBytesError(Exception):
+    """Rows take more memory here than they may."""
+
+
+def collected(frame: DataFrame, bytes_max: int | None = None) -> pa.Table:
+    """All rows of a frame, in this process. Raises TooManyBytesError: they have more bytes than that; None: any.
 
     PySpark 4.2 refuses a struct that is null where its schema says that the struct's fields never are. Then the types
     have to say that anything may be null; to ask for them costs time, so nobody asks before.
     """
     try:
-        return frame.toArrow()
+        rows = frame.toArrow()
     except pa.ArrowInvalid:
         columns = (F.col(spark_name(field.name)).cast(_nullable(field.dataType)) for field in frame.schema.fields)
-        return frame.select(*columns).toArrow()
+        rows = frame.select(*columns).toArrow()
+    if bytes_max is not None and rows.nbytes > bytes_max:
+        raise TooManyBytesError(f"{rows.nbytes:,}, not {bytes_max:,}")
+    return rows
 
 
 def uploaded(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

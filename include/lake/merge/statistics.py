@@ -39,12 +39,10 @@ def statistics_of(rows: pa.Table, properties: JsonMapping) -> str:
         if values.null_count == len(values) or not _has_bounds(values):
             continue
         ends = pc.min_max(values)
-        try:
-            low, high = ends["min"].as_py(), ends["max"].as_py()
-        except (OverflowError, ValueError):  # a day before the year 1, or after 9999
-            continue
-        _put(lowest, path, _told(low, values.type, is_upper=False))
-        _put(highest, path, _told(high, values.type, is_upper=True))
+        low, high = _as_python(ends["min"]), _as_python(ends["max"])
+        if low is not None and high is not None:
+            _put(lowest, path, _told(low, values.type, is_upper=False))
+            _put(highest, path, _told(high, values.type, is_upper=True))
     return _json({"numRecords": rows.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls})
 
 
@@ -106,6 +104,16 @@ def _has_bounds(values: pa.ChunkedArray) -> bool:
         return not pc.any(pc.invert(pc.is_finite(values))).as_py()
     kinds = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp, pa.types.is_string)
     return any(is_kind(type_) for is_kind in kinds)
+
+
+def _as_python(end: pa.Scalar) -> Any:  # Any: a value of any column's type
+    """A value; None for a moment or a day before the year 1, or after 9999."""
+    if not pa.types.is_temporal(end.type):
+        return end.as_py()
+    try:
+        return end.as_py()
+    except (OverflowError, ValueError):
+        return None
 
 
 def _told(value: Any, type_: pa.DataType, is_upper: bool) -> Any:

@@ -15,7 +15,7 @@ from include.lake.merge.positions import met_rows
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.uri import LakeUri
-from include.participants.engines import Choice, choose, fits
+from include.participants.engines import Choice, bytes_max, choose
 from include.pipeline_file import Pipeline
 from include.pipeline_file.table_spec import TableSpec
 from include.settings import Settings
@@ -72,10 +72,11 @@ def test_a_driver_in_a_cluster_has_little_memory() -> None:
 
 
 def test_records_that_are_large_go_by_spark() -> None:
-    assert fits(SETTINGS, values=33_000_000, tables=1)
-    assert not fits(SETTINGS, values=33_000_000, tables=2)
-    assert not fits(SETTINGS, values=34_000_000, tables=1)
-    assert fits(replace(SETTINGS, merge_engine="lane"), values=1 << 40, tables=1)
+    """A table whose rows Spark computes from rows of the table counts ten times."""
+    plain, computed = spec_of(), spec_of(absent="keep", columns=3)
+    found = [bytes_max(SETTINGS, specs) for specs in ([plain], [plain, plain], [computed], [])]
+    assert found == [33_333_333, 16_666_666, 3_333_333, 100_000_000]
+    assert bytes_max(replace(SETTINGS, merge_engine="lane"), [computed]) is None
 
 
 def test_a_table_that_is_not_there_is_made_by_spark(tmp_path: Path) -> None:
@@ -102,5 +103,5 @@ def test_rows_of_the_table_that_are_large_go_by_spark(table: Path) -> None:
     assert len(met_rows(snapshot, keys, wanted, bytes_max=2_000_000).key) == 100
     with pytest.raises(UnfitError, match="more than 0 MiB in the rows that are needed"):
         met_rows(snapshot, keys, wanted, bytes_max=900_000)
-    assert chosen(table, 1, spec_of(absent="keep")).bytes_max == 33_333_333
-    assert chosen(table, 1, spec_of(absent="keep"), replace(SETTINGS, merge_engine="lane")).bytes_max is None
+    assert chosen(table, 1, spec_of(absent="keep", columns=3)).bytes_max == 3_333_333
+    assert chosen(table, 1, spec_of(absent="keep", columns=3), replace(SETTINGS, merge_engine="lane")).bytes_max is None

@@ -68,7 +68,7 @@ def test_a_busy_table_stays_small_and_has_the_same_rows(tmp_path: Path) -> None:
     assert log.version - log.tail.checkpoint <= 11
 
 
-def test_what_fits_into_memory_is_told_before_it_is_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fits_into_memory_is_told_before_it_is_compressed(tmp_path: Path) -> None:
     uri = LakeUri(str(tmp_path / "t"))
     schema = make_table(str(uri), {"bigint": pa.int64()})
     for number in range(FILES_MIN):
