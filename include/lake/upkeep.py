@@ -14,6 +14,9 @@ from include.lake.arrow import table_of
 from include.lake.delta_tables import keep_few_files, open_table, query
 from include.lake.files import FileInfo
 from include.lake.log_store import LOG
+from include.lake.merge.deletion_vectors import vector_file
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.maintenance import SMALL_BYTES, TableShape
@@ -35,7 +38,9 @@ def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
         return None
     adds = table_of(table.get_add_actions(flatten=True)).select(["size_bytes", "num_records"]).to_pydict()
     sizes, records = adds["size_bytes"], sum(n or 0 for n in adds["num_records"])
-    needed = {PurePosixPath(file).name for file in table.file_uris()}
+    vectors = _vector_files(uri)
+    needed = {PurePosixPath(file).name for file in table.file_uris()} | (vectors or set())
+    kinds = (".parquet",) if vectors is None else (".parquet", ".bin")
     on_disk = list(_data_files(uri))
     too_old = time.time() - keep_hours * 3600
     [counted] = query(table, "select count(*) as n from t")
@@ -45,15 +50,23 @@ def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
         bytes=sum(sizes),
         disk_bytes=sum(file.size for file in on_disk),
         removable_files=sum(
-            file.name.endswith(".parquet")
-            and PurePosixPath(file.name).name not in needed
-            and file.modified_at < too_old
+            file.name.endswith(kinds) and PurePosixPath(file.name).name not in needed and file.modified_at < too_old
             for file in on_disk
         ),
         log_files=log_store_of(uri).entries(),
         records=records,
         deleted=max(0, records - counted["n"]),
     )
+
+
+def _vector_files(uri: LakeUri) -> set[str] | None:
+    """The files of the deletion vectors that the newest version needs; None: not known, so none of them is removable.
+    deltalake does not name them."""
+    try:
+        vectors = [file.get("deletionVector") for file in Snapshot.of(uri).files.values()]
+        return {vector_file(uri, vector).name for vector in vectors if vector and vector["storageType"] != "i"}
+    except UnfitError:
+        return None
 
 
 def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:

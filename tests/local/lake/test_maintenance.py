@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -16,10 +17,13 @@ from include.lake.data_files import file_of_int96
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
 from include.lake.log_store import commit_file
+from include.lake.merge.landing import land
+from include.lake.merge.snapshot import Snapshot
 from include.lake.upkeep import keep_appended, shape_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
 from include.protocol.ledger_events import BatchPlanned
+from tests.local.lake.merge.test_upsert import a_row, make_table, upsert
 from tests.support.batches import batch, committed
 
 
@@ -74,3 +78,20 @@ def test_a_table_without_timestamps_is_not_asked_for_int96(tmp_path: Path) -> No
     for file in (tmp_path / "t").glob("*.parquet"):
         file.unlink()  # whoever looked would fail
     assert file_of_int96(table) is None
+
+
+def test_a_vector_that_no_version_names_can_be_removed(tmp_path: Path) -> None:
+    """What a job leaves that is killed between its vectors and its commit."""
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    for seq in (1, 2):
+        rows = pa.concat_tables([a_row(schema, id_, seq) for id_ in range(3 - seq)])
+        land(Snapshot.of(uri), upsert(rows, "bigint"), None, "{}")
+    [needed] = (tmp_path / "t").glob("deletion_vector_*.bin")
+    shape = shape_of(uri, 0)
+    assert shape is not None
+    assert shape.removable_files == 0
+    shutil.copy(needed, tmp_path / "t" / f"deletion_vector_{uuid.uuid4()}.bin")
+    shape = shape_of(uri, 0)
+    assert shape is not None
+    assert shape.removable_files == 1
