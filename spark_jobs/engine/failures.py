@@ -123,9 +123,10 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
         )
     if _APPEND_ONLY.search(_said(error)):
         return TerminalError(
-            what="a table may only be appended to, and holds rows of a batch that never landed",
+            what="a table may only be appended to, and rows of it have to be replaced",
             where=f"{where}, while it did {phase}",
-            expected="tables without the property `delta.appendOnly`: what never landed is taken back",
+            expected="tables without the property `delta.appendOnly`: changes replace rows, and what never landed is "
+            "taken back",
             found=evidence,
             action="`ALTER TABLE ... UNSET TBLPROPERTIES ('delta.appendOnly')` on the table that this phase writes, "
             f"then clear the task with what follows it; {then}",
