@@ -66,13 +66,14 @@ class Work:
     warm_ups: int = 2
     merges_rarely: bool = False  # not every round has the MERGE: what counts is the mean, not the median
     kind: type[Feed] = JsonOrders
+    more: str = ""  # what each batch does beside the merge
 
     @property
     def title(self) -> str:
         if self.kind is Flights:
             return f"{_short(self.batch)} changes of real flights into a table that begins empty"
         keys, avro = "recent" if self.is_local else "any", " in Avro" if self.kind is AvroOrders else ""
-        return f"{_short(self.batch)} changes{avro} of {keys} orders into {_short(self.rows)} rows"
+        return f"{_short(self.batch)} changes{avro} of {keys} orders into {_short(self.rows)} rows{self.more}"
 
     def feed(self, registries: Registries) -> Feed:
         if self.kind is Flights:
@@ -100,7 +101,13 @@ WORKS = {
     "8k-5M-any": Work(8_000, 5_000_000, False, _ALL_MERGES, rounds=4),
     "200k-5M-any": Work(200_000, 5_000_000, False, _ALL_MERGES, rounds=3),
     "everything": Work(
-        8_000, 500_000, True, (LakemarkWithEverything, ForeachBatchWithEverything), rounds=6, warm_ups=4
+        8_000,
+        500_000,
+        True,
+        (LakemarkWithEverything, ForeachBatchWithEverything),
+        rounds=6,
+        warm_ups=4,
+        more=", with archive, quarantine and history",
     ),
     "submit": Work(8_000, 500_000, True, (Lakemark, LakemarkSubmitted), rounds=4, warm_ups=20),
     "8k-lazy": Work(
