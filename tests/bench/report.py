@@ -51,9 +51,13 @@ def _page(found: dict) -> str:
         ]
         heads = ("", "seconds", "CPU seconds", "MB written", "Lakemark takes, of its time")
         lines += [_line(heads), _line(["---"] * len(heads))]
-        lines += [_line([name, *(f"{number:.2f}" for number in numbers)]) for name, *numbers in figures(work)]
+        lines += [_line([name, *map(_shown, numbers)]) for name, *numbers in figures(work)]
         lines += ["", f"![{work['title']}](bench-{work['name']}.svg)", ""]
     return "\n".join(lines)
+
+
+def _shown(number: float) -> str:
+    return "" if math.isnan(number) else f"{number:.2f}"
 
 
 def _line(cells: Iterable[str]) -> str:
