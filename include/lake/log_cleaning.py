@@ -7,7 +7,6 @@ one of every hundred versions is enough.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,11 +14,10 @@ from contextlib import suppress
 from deltalake.exceptions import DeltaError
 
 from include.lake.delta_tables import open_table
-from include.lake.log_store import LOG, checkpoint_file
+from include.lake.log_store import LOG, checkpoint_file, checkpoint_of
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")  # in one file, as all that are made here
 _YOUNG = 3600.0  # seconds: whoever reads the table now may have just been told of it
 _SPACING = 100  # versions
 
@@ -37,7 +35,8 @@ def clean_log(uri: LakeUri) -> int:
     with suppress(DeltaError):  # another process cleans it, too
         table.cleanup_metadata()
     files, log = files_at(uri), uri / LOG
-    found = {int(named[1]): file.modified_at for file in files.list(log) if (named := _CHECKPOINT.fullmatch(file.name))}
+    named = ((checkpoint_of(file.name), file.modified_at) for file in files.list(log))
+    found = {version: at for version, at in named if version is not None}
     old = spent(found.keys(), (v for v, at in found.items() if at > time.time() - _YOUNG))
     for version in old:
         files.remove(log / checkpoint_file(version))

@@ -6,6 +6,7 @@ the other learns that it has lost ("Delta Transaction Log Protocol: Delta Log En
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -100,3 +101,9 @@ def commit_file(version: int) -> str:
 def checkpoint_file(version: int) -> str:
     """The name of a checkpoint in one file (Delta protocol, "Checkpoints")."""
     return f"{version:020}.checkpoint.parquet"
+
+
+def checkpoint_of(file: str) -> int | None:
+    """The version of a checkpoint in one file, by the file's name; None: it is none."""
+    named = re.fullmatch(r"(\d{20})\.checkpoint\.parquet", file)
+    return None if named is None else int(named[1])

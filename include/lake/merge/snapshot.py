@@ -15,10 +15,10 @@ import pyarrow as pa
 from deltalake import Schema
 
 from include.lake.delta_tables import damaged, first_line
-from include.lake.log_store import checkpoint_file, commit_file
+from include.lake.log_store import LOG, checkpoint_file, checkpoint_of, commit_file
 from include.lake.merge.deletion_vectors import vector_id
 from include.lake.merge.unfit import UnfitError
-from include.lake.stores import log_store_of
+from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.json_data import JsonObject
 
@@ -107,15 +107,15 @@ def _checkpoint(uri: LakeUri) -> int | None:
     """The version of the newest checkpoint; None if the log begins with its first commit."""
     log = log_store_of(uri)
     hint = log.last_checkpoint()
-    if hint is None:
-        if not log.has(0):
-            raise UnfitError("a log without its first commits, and without a checkpoint that it names")
-        return None
     try:
-        told = json.loads(hint)
+        told = json.loads(hint or b"")
         version = int(told["version"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UnfitError("a checkpoint that is not named") from error
+    except (ValueError, KeyError, TypeError) as error:  # it is not there, or another writer is just writing it
+        found = () if hint is None else (checkpoint_of(file.name) for file in files_at(uri).list(uri / LOG))
+        newest = max((version for version in found if version is not None), default=None)
+        if newest is None and not log.has(0):
+            raise UnfitError("a log without its first commits, and without a checkpoint that it names") from error
+        return newest
     if told.get("parts") or not log.has_checkpoint(version):
         raise UnfitError("a checkpoint of several files")
     return version

@@ -246,3 +246,20 @@ def test_a_file_that_has_no_statistics_gets_the_number_of_its_rows(tmp_path: Pat
     stats = [json.loads(file["stats"]) for file in Snapshot.of(uri).files.values() if "deletionVector" in file]
     assert stats == [{"numRecords": 2, "tightBounds": False}]
     assert by_deltalake(str(uri), ["bigint"]) == {(1,): "2", (2,): "1"}
+
+
+@pytest.mark.parametrize("hint", ["", "{", None])
+def test_a_hint_that_another_writer_is_just_writing_stops_nothing(tmp_path: Path, hint: str | None) -> None:
+    """Spark replaces `_last_checkpoint` by writing it anew, so whoever reads it then finds nothing, or half of it."""
+    uri = LakeUri(str(tmp_path / "t"))
+    schema = make_table(str(uri), {"bigint": pa.int64()})
+    for seq in range(12):
+        land(Snapshot.of(uri), upsert(a_row(schema, 1, seq), "bigint"), None, "{}")
+        if seq == 9:
+            DeltaTable(str(uri)).create_checkpoint()
+    hints = tmp_path / "t" / "_delta_log" / "_last_checkpoint"
+    hints.unlink() if hint is None else hints.write_text(hint)
+    table = Snapshot.of(uri)
+    assert (table.version, table.checkpoint) == (12, None if hint is None else 10)
+    land(table, upsert(a_row(schema, 1, 99), "bigint"), None, "{}")
+    assert by_deltalake(str(uri), ["bigint"]) == {(1,): "99"}
