@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from include.lake.delta_tables import rows_at_most
+from include.lake import delta_tables
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.snapshot import Snapshot
-from include.lake.merge.statistics import rows_told
+from include.lake.merge.statistics import rows_at_most
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
@@ -43,8 +43,8 @@ class Choice:
     def rows_at_most(self, uri: LakeUri) -> int:
         """How many rows the table's files hold, gone or not; 0 if there is no table. Args: uri: where it lies."""
         if self.table is None:
-            return rows_at_most(uri)
-        return sum(rows_told(file) or 0 for file in self.table.files.values())
+            return delta_tables.rows_at_most(uri)
+        return rows_at_most(self.table.files.values())
 
     @property
     def in_words(self) -> str:
@@ -94,9 +94,8 @@ def choose(settings: Settings, spec: TableSpec | AppendSpec, uri: LakeUri, width
         verify_fit(table, only_appends=spec.kind == "append")
     except UnfitError as unfit:
         return Choice("spark", f"the table has {unfit}")
-    if setting == "lane":
-        return Choice("lane", "LAKEMARK_MERGE_ENGINE says so", table)
-    return Choice("lane", f"at most {records_max:,} records", table, bytes_max(settings, [spec]))
+    why = "LAKEMARK_MERGE_ENGINE says so" if setting == "lane" else f"at most {records_max:,} records"
+    return Choice("lane", why, table, bytes_max(settings, [spec]))
 
 
 def _is_computed(spec: TableSpec | AppendSpec) -> bool:

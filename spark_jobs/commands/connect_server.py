@@ -41,11 +41,12 @@ def main() -> None:
     # PySpark has no other way to start it here (as a plugin it would start before everything else).
     assert spark._jvm is not None, "a driver has a JVM"
     service = getattr(getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
-    service.start(spark._jsc.sc())
-    print("serving", flush=True)
-    _warm_up(spark, service, options.warm_up)
-    events = spark.conf.get("spark.eventLog.dir", None)
     context = spark._jsc.sc()
+    service.start(context)
+    print("serving", flush=True)
+    if options.warm_up:
+        _warm_up(spark, service, options.warm_up)
+    events = spark.conf.get("spark.eventLog.dir", None)
     # The JVM is the service, and this process must not outlive it. One that was short of memory may live on without
     # its Spark: this process ends with it, and its supervisor starts another one.
     while os.getppid() == jvm and not context.isStopped():

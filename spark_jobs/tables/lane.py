@@ -7,7 +7,7 @@ the few rows that the batch meets, by the same code as in its own MERGE. The lan
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -70,9 +70,7 @@ def lane_write(
     if _is_of_one_change(spec, lineage):
         order = tuple(order_values(spec, lineage).values())
         return LaneWrite(table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk))
-    return LaneWrite(
-        table, replace(_patch(spark, table, rows, spec, batch=batch, lineage=lineage), bytes_max=bytes_max)
-    )
+    return LaneWrite(table, _patch(spark, table, rows, spec, batch=batch, lineage=lineage, bytes_max=bytes_max))
 
 
 def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:
@@ -81,7 +79,15 @@ def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:
     return spec.kind == "scd1" and not spec.truncates and not spec.partial_columns and not has_own_fields
 
 
-def _patch(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: TableSpec, batch: Batch, lineage: str) -> Patch:
+def _patch(
+    spark: SparkSession,
+    table: Snapshot,
+    rows: KeptRows,
+    spec: TableSpec,
+    batch: Batch,
+    lineage: str,
+    bytes_max: int | None,
+) -> Patch:
     assert rows.arrow is not None
     keys, kind = rows.arrow.select([*spec.keys]), kind_of(spec)
     if spec.truncates:  # the row without keys remembers the newest one
@@ -94,4 +100,4 @@ def _patch(spark: SparkSession, table: Snapshot, rows: KeptRows, spec: TableSpec
 
     # As Spark's MERGEs count: that of a history gets the rows that `spliced` has found.
     sources = len(rows.arrow) if spec.kind == "scd1" else None
-    return Patch(keys, kind.identity(spec, lineage), compute, sources=sources)
+    return Patch(keys, kind.identity(spec, lineage), compute, bytes_max=bytes_max, sources=sources)

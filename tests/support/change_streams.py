@@ -99,6 +99,16 @@ def stream(case: int, chance: Random, semantics: Semantics) -> list[Change]:
     return found
 
 
+def cut(streams: list[list[Change]], batches: int, chance: Random) -> list[list[Change]]:
+    """All streams, cut into batches at random; a partition's records stay in order."""
+    steps: list[list[Change]] = [[] for _ in range(batches)]
+    for changes in streams:
+        cuts = sorted(chance.randint(0, len(changes)) for _ in range(batches - 1))
+        for n, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(changes)], strict=True)):
+            steps[n] += changes[start:end]
+    return steps
+
+
 # The oracle: what the words of docs/semantics.md say, over all records at once. It knows nothing of the product.
 
 

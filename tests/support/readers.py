@@ -1,4 +1,5 @@
-"""Everything that a table shows, as four readers see it that share no code of Lakemark's."""
+"""Everything that a table shows, as four readers see it. Lakemark's code reads no file here; it only brings the rows
+that Spark has read to this process."""
 
 from __future__ import annotations
 

@@ -13,9 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import yaml
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.control.coordinator import Coordinator
@@ -31,6 +30,7 @@ from include.settings import PROJECT_ROOT, Settings
 from spark_jobs.attempt.attempt import Attempt, AttemptResult
 from spark_jobs.engine.session import open_session
 from spark_jobs.tables.creating import ensure
+from tests.support.readers import by_deltalake
 from tests.support.topics import Sent, Topics
 
 PLACE = ("topic", "partition", "offset")  # in the lineage of a row
@@ -188,8 +188,7 @@ def landed_commits(world: World, pipeline: Pipeline) -> list[int]:
 def read_table(path: LakeUri | str) -> list[dict[str, Any]]:
     if next((Path(str(path)) / "_delta_log").glob("*.json"), None) is None:  # its creation may be under way
         return []
-    query = QueryBuilder().register("t", DeltaTable(str(path))).execute("select * from t")
-    return pa.table(query.read_all()).to_pylist()
+    return by_deltalake(str(path))
 
 
 def newest_by_key(sent: Iterable[Sent], order: str | None = "seq") -> dict[int, dict[str, Any]]:

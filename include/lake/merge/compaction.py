@@ -12,16 +12,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from include.lake.arrow import plainly_named
 from include.lake.merge.actions import Actions
-from include.lake.merge.data_file import write_file
+from include.lake.merge.data_file import footer_of, write_file
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.positions import all_rows
 from include.lake.merge.replacing import removed
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import rows_told
-from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
 
 FILES_MIN = 20  # fewer stay as they are
@@ -90,9 +89,9 @@ class Compaction:
 
 
 def _order(rows: pa.Table) -> pa.Array:
-    """The places of rows in their order. Arrow takes a name that begins with a dot for a path."""
-    plain = [f"c{n}" for n in range(rows.num_columns)]
-    return pc.sort_indices(rows.rename_columns(plain), sort_keys=[(name, "ascending") for name in plain])
+    """The places of rows in their order."""
+    plain = plainly_named(rows)
+    return pc.sort_indices(plain, sort_keys=[(name, "ascending") for name in plain.column_names])
 
 
 def _that_fit(table: Snapshot, files: Iterable[JsonObject], bytes_max: int) -> list[JsonObject]:
@@ -100,8 +99,7 @@ def _that_fit(table: Snapshot, files: Iterable[JsonObject], bytes_max: int) -> l
     found: list[JsonObject] = []
     total = 0
     for file in files:
-        with files_at(table.uri).open(table.uri.resolve(file["path"])) as content:
-            footer = pq.read_metadata(content)
+        footer = footer_of(table, file)
         total += sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
         if total > bytes_max:
             break

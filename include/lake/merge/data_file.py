@@ -37,7 +37,7 @@ def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
         compression="zstd",
         store_decimal_as_integer=True,
         row_group_size=_GROUP_ROWS,
-        write_statistics=with_bounds(shaped),
+        write_statistics=_with_bounds(shaped),
     )
     files_at(table.uri).create(table.uri / name, content.getvalue())
     return {
@@ -50,7 +50,13 @@ def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
     }
 
 
-def with_bounds(rows: pa.Table) -> list[str]:
+def footer_of(table: Snapshot, file: JsonObject) -> pq.FileMetaData:
+    """What a data file says of itself. Args: file: its `add`. Raises OSError: it is not there, or not readable."""
+    with files_at(table.uri).open(table.uri.resolve(file["path"])) as content:
+        return pq.read_metadata(content)
+
+
+def _with_bounds(rows: pa.Table) -> list[str]:
     """The columns and fields for which the file's footer may say the lowest and the highest value, by which readers
     leave out groups of rows. (Arrow leaves NaN out of these, and for Spark NaN is the highest of all.)"""
     found = (leaf for name in rows.column_names for leaf in leaves(rows[name], (name,)))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from include.lake.arrow import plainly_named
 from include.lake.merge.actions import Actions
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.order import Value, value_of
@@ -85,7 +86,6 @@ class Patch:
 
 
 def _distinct(keys: pa.Table) -> pa.Table:
-    """Each key once. Arrow takes a name that begins with a dot for a path, so it gets other names meanwhile."""
-    plain = [f"k{n}" for n in range(keys.num_columns)]
-    found = keys.rename_columns(plain).group_by(plain).aggregate([])
-    return found.select(plain).rename_columns(keys.column_names)
+    """Each key once."""
+    plain = plainly_named(keys)
+    return plain.group_by(plain.column_names).aggregate([]).rename_columns(keys.column_names)

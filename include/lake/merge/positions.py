@@ -17,7 +17,7 @@ from include.lake.delta_tables import damaged, first_line
 from include.lake.merge.deletion_vectors import read_vector
 from include.lake.merge.order import Value
 from include.lake.merge.snapshot import Snapshot
-from include.lake.merge.statistics import bound, rows_told
+from include.lake.merge.statistics import bound, rows_at_most
 from include.lake.merge.unfit import UnfitError
 from include.lake.sql import as_pattern
 from include.protocol.json_data import JsonObject
@@ -64,7 +64,7 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str], bytes_m
     if not files or not keys.num_rows:
         nothing = np.empty(0, dtype=np.int64)
         return Met([], file=nothing, row=nothing, key=nothing, values=pa.table({}))
-    if sum(rows_told(file) or 0 for file in files) > _ROWS_MAX:
+    if rows_at_most(files) > _ROWS_MAX:
         raise UnfitError(f"more than {_ROWS_MAX:,} rows in the files that may hold the keys")
     return _met(table, files, _joined(table, files, keys, values, bytes_max=bytes_max), [*values])
 

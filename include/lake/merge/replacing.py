@@ -10,16 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from include.lake.merge.actions import Actions
-from include.lake.merge.data_file import write_file
+from include.lake.merge.data_file import footer_of, write_file
 from include.lake.merge.deletion_vectors import read_vector, write_vectors
 from include.lake.merge.positions import Met
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import loosened, rows_told
-from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
 
 _KEPT_IN_REMOVE = ("partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "stats")
@@ -111,5 +109,4 @@ def _rows_in(table: Snapshot, file: JsonObject) -> int:
     """How many rows the file has, gone or not."""
     if (told := rows_told(file)) is not None:
         return told
-    with files_at(table.uri).open(table.uri.resolve(file["path"])) as content:
-        return int(pq.read_metadata(content).num_rows)
+    return int(footer_of(table, file).num_rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -50,6 +50,11 @@ def rows_told(file: JsonObject) -> int | None:
     """How many rows a file has, gone or not, by its statistics; None: they do not say. Args: file: its `add`."""
     told: Any = json.loads(file["stats"]).get("numRecords") if file.get("stats") else None
     return None if told is None else int(told)
+
+
+def rows_at_most(files: Iterable[JsonObject]) -> int:
+    """How many rows files have, gone or not, as far as their statistics say it. Args: files: the `add` of each."""
+    return sum(rows_told(file) or 0 for file in files)
 
 
 def loosened(statistics: str | None, rows: int) -> str:

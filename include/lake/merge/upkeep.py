@@ -7,7 +7,7 @@ from contextlib import suppress
 from deltalake.exceptions import DeltaError
 
 from include.lake.delta_tables import CHECKPOINT_EVERY, open_table
-from include.lake.merge.compaction import BYTES_MAX, Compaction, chosen
+from include.lake.merge.compaction import BYTES_MAX, Compaction
 from include.lake.merge.landing import OvertakenError, land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
@@ -24,9 +24,7 @@ def keep_quick(table: Snapshot, order_by: tuple[str, ...], bytes_max: int = BYTE
             bytes_max: see `Compaction`.
     """
     with suppress(*_LATER):
-        table.brought_up()
-        if chosen(table.files.values(), len(table.column_names), bytes_max):
-            land(table, Compaction(order_by, bytes_max), None, None)
+        land(table, Compaction(order_by, bytes_max), None, None)
     with suppress(*_LATER):  # whatever became of the files: without checkpoints the lane could soon not go on
         table.brought_up()
         if table.version - (table.checkpoint or 0) >= CHECKPOINT_EVERY:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from tests.bench.contenders.by_hand import TunedForeachBatch
-from tests.bench.contenders.contender import Arena
+from tests.bench.contenders.contender import Arena, Contender
 from tests.bench.contenders.lakemark import Lakemark
 
 REFUSED = [f"customer {n}" for n in range(10)]  # a thousandth of all
@@ -41,7 +41,7 @@ class LakemarkWithEverything(Lakemark):
         return self.table, *(str(self.arena.world.table(self.pipeline, kind)) for kind in _KINDS)
 
     def digest(self) -> tuple[int, ...]:
-        return *super().digest(), *_of_the_others(self.arena.spark, self.tables, self.arena.feed.columns)
+        return *super().digest(), *_of_the_others(self)
 
 
 @dataclass
@@ -99,13 +99,14 @@ class ForeachBatchWithEverything(TunedForeachBatch):
         merge.whenNotMatchedInsert("NOT s.ends", {**values, "is_current": "s.valid_to IS NULL"}).execute()
 
     def digest(self) -> tuple[int, ...]:
-        return *super().digest(), *_of_the_others(self.arena.spark, self.tables, self.arena.feed.columns)
+        return *super().digest(), *_of_the_others(self)
 
 
-def _of_the_others(spark: SparkSession, tables: tuple[str, ...], columns: list[str]) -> tuple[int, ...]:
+def _of_the_others(contender: Contender) -> tuple[int, ...]:
     """How many rows archive and quarantine have, and a digest of the history."""
-    archive, quarantine, history = (spark.read.format("delta").load(table) for table in tables[1:])
-    states = ", ".join([*columns, "valid_from", "valid_to", "is_current"])
+    arena = contender.arena
+    archive, quarantine, history = (arena.spark.read.format("delta").load(table) for table in contender.tables[1:])
+    states = ", ".join([*arena.feed.columns, "valid_from", "valid_to", "is_current"])
     row = history.where("valid_from IS NOT NULL").selectExpr("count(*)", f"bit_xor(xxhash64({states}))").first()
     assert row is not None
     return archive.count(), quarantine.count(), *row

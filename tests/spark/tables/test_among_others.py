@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.engine.session import fit
 from tests.support import strangers
-from tests.support.change_streams import Change, Semantics, history, newest, stream
+from tests.support.change_streams import Change, Semantics, cut, history, newest, stream
 from tests.support.readers import all_readers
 from tests.support.replica import Replica, history_of, lanes, rows_of
 from tests.support.world import World
@@ -37,11 +37,7 @@ def test_i9_whatever_others_do_between_batches_four_readers_see_the_oracles_tabl
 ) -> None:
     semantics, chance = KINDS[kind], Random(f"{kind} {batches}")
     streams = [stream(case, chance, semantics) for case in range(4 * batches)]
-    steps: list[list[Change]] = [[] for _ in range(batches)]
-    for changes in streams:  # cut at random; a partition's records stay in order
-        cuts = sorted(chance.randint(0, len(changes)) for _ in range(batches - 1))
-        for n, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(changes)], strict=True)):
-            steps[n] += changes[start:end]
+    steps = cut(streams, batches, chance)
     done, by_hand, seen = Counter[str](), set[int](), list[Change]()
     with world.session() as spark:
         fit(spark, records=0, rows=0)

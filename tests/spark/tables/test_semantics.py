@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from spark_jobs.engine.session import fit
-from tests.support.change_streams import Change, Semantics, history, newest, stream
+from tests.support.change_streams import Change, Semantics, cut, history, newest, stream
 from tests.support.replica import (
     Replica,
     assert_one_current_row_per_key_at_every_version,
@@ -56,11 +56,7 @@ def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(
     chance = Random(f"{semantics} {cases}")
     lane = lanes(engine)
     streams = [stream(case, chance, semantics) for case in range(cases)]
-    steps: list[list[Change]] = [[] for _ in range(batches)]
-    for changes in streams:  # cut at random; a partition's records stay in order
-        cuts = sorted(chance.randint(0, len(changes)) for _ in range(batches - 1))
-        for n, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(changes)], strict=True)):
-            steps[n] += changes[start:end]
+    steps = cut(streams, batches, chance)
     with world.session() as spark:
         fit(spark, records=0, rows=0)
         replica = Replica(spark, semantics.pipeline(), tmp_path, lane, is_older)
