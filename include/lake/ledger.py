@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, Self
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.delta_tables import Row, keep_few_files, open_table, query
+from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, rows_of
 from include.lake.log_tail import LogTail
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
@@ -44,7 +44,6 @@ LEDGER_SCHEMA = pa.schema(
         pa.field("details", pa.string(), nullable=False),
     ]
 )
-APP_ID = "lakemark-ledger"
 _WHAT = "the ledger"
 _RACES_MAX = 20
 # Texts of deltalake's error when another writer was faster. That writer has appended; or it has created the table too
@@ -52,7 +51,6 @@ _RACES_MAX = 20
 # the log has forgotten the version that the decision was based on.
 _OVERTAKEN = ("oncurrent", "changed since last commit", "Invalid table version")
 _FILES_MAX = 100  # every append makes a small file; above this number they become one
-SNAPSHOT_ID = "lakemark-ledger-kept"  # its marker is the sequence of the newest snapshot
 SNAPSHOT_EVERY = 5  # batches
 # The table has very many small commits. Opening it and committing to it both list its log, and must stay cheap. Nobody
 # reads older versions, and a writer that has slept for longer decides again.
@@ -83,7 +81,9 @@ class Ledger:
     def recent(self, key: BatchKey | None = None) -> LedgerState:
         """The state that planning and settling need: from the newest snapshot on, if that state knows the batch. Its
         cost does not grow with the ledger."""
-        return _Read.of(open_table(self.uri), key).state
+        read = LedgerRead.of(self.uri, key)
+        read.keep(self.uri)
+        return read.state
 
     def events(self) -> list[Event]:
         """All events, in order."""
@@ -96,34 +96,35 @@ class Ledger:
     def rows(self) -> list[Row]:
         """All events as rows, in order, with `details` as data."""
         table = open_table(self.uri)
-        return _rows(table) if table is not None else []
+        return rows_of(table) if table is not None else []
 
-    def append(self, decide: Decide, about: BatchKey | Literal["all"] | None = "all") -> LedgerState:
+    def append(self, decide: Decide, about: About = "all") -> LedgerState:
         """Records what `decide` returns for the current state, and returns the state after it.
 
         If another writer was faster, `decide` is called again with the new state; it must not write. The events are
         folded before anything is written, so an event that cannot follow is refused and not recorded.
 
         Args:
-            about: what `decide` needs to know: "all", or what `recent` returns for this argument.
+            about: what `decide` needs to know: see `LedgerRead.of`.
 
         Raises:
             RetryableError: other writers were faster every time, or the file system refused the write.
             LedgerConflict: the events cannot follow. TableDamaged: see `open_table`.
         """
         for _ in range(_RACES_MAX):
-            table = open_table(self.uri)
-            read = _Read.all(table) if about == "all" else _Read.of(table, about)
+            read = LedgerRead.of(self.uri, about)
             events = decide(read.state)
             if not events:
+                read.keep(self.uri)
                 return read.state
             after = fold([*read.events, *events])
             if _wants_snapshot(events):
                 events = [*events, after.snapshot()]
-            if table is None:
+            if read.table is None:
                 self._create()
                 continue  # another writer may have created it too, and recorded something
-            if self._commit(table, read.next_sequence, events):
+            if self._commit(read.table, read.next_sequence, events):
+                read.with_appended(self.uri, events, after).keep(self.uri)
                 return after
         raise RetryableError(
             what="other writers of the ledger were faster",
@@ -135,8 +136,10 @@ class Ledger:
 
     def keep_few_files(self) -> None:
         """Makes one file of many. It is slow: call it where nobody waits."""
-        if (table := open_table(self.uri)) is not None:
-            keep_few_files(table, _FILES_MAX)
+        read = LedgerRead.of(self.uri, None)
+        if read.table is not None:
+            keep_few_files(read.table, _FILES_MAX)
+            read.keep(self.uri)
 
     def set_aside(self) -> LakeUri | None:
         """Moves a ledger away before a rebuild. Returns where it lies now; None if there was none."""
@@ -196,42 +199,6 @@ class Ledger:
         ] == [(r["recorded_at"], r["details"]) for r in rows]
 
 
-@dataclass(frozen=True)
-class _Read:
-    """The events that were read from a ledger, and their state."""
-
-    events: list[Event]
-    state: LedgerState
-    next_sequence: int
-
-    @classmethod
-    def all(cls, table: DeltaTable | None) -> Self:
-        return cls._from(table, "") if table is not None else cls([], fold([]), 0)
-
-    @classmethod
-    def of(cls, table: DeltaTable | None, key: BatchKey | None) -> Self:
-        """Reads from the newest snapshot on; everything if there is none, or if it does not know the batch."""
-        snapshot_at = table.transaction_version(SNAPSHOT_ID) if table is not None else None
-        if table is None or snapshot_at is None or (key is not None and key.generation < 0):
-            return cls.all(table)
-        read = cls._from(table, f"where sequence >= {snapshot_at} and event not like 'backfill%'")
-        return read if key is None or read.state.knows(key) else cls.all(table)
-
-    @classmethod
-    def _from(cls, table: DeltaTable, condition: str) -> Self:
-        rows = _rows(table, condition)
-        events = [from_row(row) for row in rows]
-        last = table.transaction_version(APP_ID)  # every append sets it, also for events that are left out here
-        if last is None:
-            last = rows[-1]["sequence"] if rows else -1
-        return cls(events, fold(events), last + 1)
-
-
 def _wants_snapshot(events: Sequence[Event]) -> bool:
     last = events[-1]
     return isinstance(last, BatchCommitted) and last.batch_id % SNAPSHOT_EVERY == SNAPSHOT_EVERY - 1
-
-
-def _rows(table: DeltaTable, condition: str = "") -> list[Row]:
-    rows = query(table, f"select * from t {condition} order by sequence")
-    return [{**row, "details": json.loads(row["details"])} for row in rows]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from include.lake.ledger import APP_ID, CONFIGURATION, LEDGER_SCHEMA, SNAPSHOT_EVERY, SNAPSHOT_ID
+from include.lake.ledger import CONFIGURATION, LEDGER_SCHEMA, SNAPSHOT_EVERY
+from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.ledger_events import (

@@ -17,7 +17,8 @@ from typing import Any
 
 from include.cli.command import main
 from include.lake.delta_tables import open_table
-from include.lake.ledger import APP_ID, SNAPSHOT_ID, Ledger
+from include.lake.ledger import Ledger
+from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID
 from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
