@@ -70,8 +70,7 @@ def land(
     for _ in range(_TRIES_MAX):
         if marker is not None and table.markers.get(marker.app_id, -1) >= marker.number:
             raise MarkerIsThereError(f"{marker.app_id} {table.markers[marker.app_id]}")
-        stamp = log_store_of(table.uri).stamp(table.version)
-        if succeeds is not None and succeeds != f"{table.version}@{stamp}":
+        if succeeds is not None and succeeds != f"{table.version}@{table.stamp}":
             raise OvertakenError(f"version {table.version}, not {succeeds}")
         try:
             work = change.over(table)
@@ -84,13 +83,13 @@ def land(
         if not work.actions and marker is None:
             return table.version  # nothing to say
         decided()
-        if _committed(table, work, marker, metadata, stamp=stamp):
+        if _committed(table, work, marker, metadata):
             return table.version + 1
         table.brought_up()
     raise OvertakenError(f"{_TRIES_MAX} times")
 
 
-def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: str | None, stamp: str | None) -> bool:
+def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: str | None) -> bool:
     """Commits as the version after this one. False if that version is another writer's."""
     now, mine = time.time_ns() // 1_000_000, str(uuid.uuid4())
     info = {
@@ -111,7 +110,7 @@ def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: 
     content = "".join(f"{_line(action)}\n" for action in (*said, *work.actions))
     log = log_store_of(table.uri)
     try:
-        return log.create(table.version + 1, content.encode(), succeeds=stamp)
+        return log.create(table.version + 1, content.encode(), succeeds=table.stamp)
     except OSError:
         if _transaction_of(table.uri, table.version + 1) == mine:  # it is there, and only the answer was lost
             return True

@@ -23,6 +23,7 @@ from include.lake.uri import LakeUri
 from include.protocol.json_data import JsonObject
 
 FileKey = tuple[str, str | None]  # a file's path, as in the log, and its deletion vector's id
+_TRIES_MAX = 5
 _COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none
 _OF_ADD = (
     *("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "stats"),
@@ -37,7 +38,8 @@ class Snapshot:
     """A version of a table. `brought_up` reads the commits since then into it."""
 
     uri: LakeUri
-    version: int
+    version: int = -1
+    stamp: str | None = None  # of that version, taken before it was read (`LogStore.stamp`); None: not known
     checkpoint: int | None = None  # the version of the checkpoint that it began with
     protocol: JsonObject = field(default_factory=dict)
     metadata: JsonObject = field(default_factory=dict)
@@ -52,14 +54,8 @@ class Snapshot:
             UnfitError: the table has no checkpoint in one file, or too many commits since. TableDamaged: a file of the
                 log is missing, cut short or not readable.
         """
-        checkpoint = _checkpoint(uri)
-        found = cls(uri, -1 if checkpoint is None else checkpoint, checkpoint)
-        if checkpoint is not None:
-            for kind, action in _actions_of_checkpoint(uri, checkpoint):
-                found._take(kind, action)
-        found.brought_up()
-        if not found.protocol or not found.metadata:
-            raise UnfitError("a log that does not begin")
+        found = cls(uri)
+        found._begin_anew()
         return found
 
     @property
@@ -72,18 +68,58 @@ class Snapshot:
         return [column["name"] for column in json.loads(self.metadata["schemaString"])["fields"]]
 
     def brought_up(self) -> bool:
-        """Reads the commits since this version. Returns whether there were any. Raises as `of`."""
+        """Reads the commits since this version. Returns whether there were any. Raises as `of`.
+
+        If the table has another commit of this version than the one that was read, somebody has brought it back from a
+        copy, and others have written since. Then all is read anew.
+        """
+        before = self.version, self.stamp
+        if self.stamp is None or not self._goes_on():
+            self._begin_anew()
+        return (self.version, self.stamp) != before
+
+    def _begin_anew(self) -> None:
+        for _ in range(_TRIES_MAX):
+            self.stamp, self.checkpoint = None, _checkpoint(self.uri)
+            self.version = -1 if self.checkpoint is None else self.checkpoint
+            self.protocol, self.metadata, self.files, self.markers = {}, {}, {}, {}
+            stamp = log_store_of(self.uri).stamp(self.version)
+            if self.checkpoint is not None:
+                for kind, action in _actions_of_checkpoint(self.uri, self.checkpoint):
+                    self._take(kind, action)
+            self.stamp = stamp
+            if self._goes_on():
+                break
+        else:
+            raise UnfitError("a log that changes while it is read")
+        if not self.protocol or not self.metadata:
+            raise UnfitError("a log that does not begin")
+
+    def _goes_on(self) -> bool:
+        """Reads the commits since this version. False if what was read before is no longer the table's."""
         log, before = log_store_of(self.uri), self.version
-        while (content := log.read(self.version + 1)) is not None:
+        while (found := self._next()) is not None:
+            stamp, content = found
+            if log.stamp(self.version) != self.stamp:
+                return False  # these commits are not the successors of what was read
             for action in _actions(self.uri, self.version + 1, content):
                 for kind, value in action.items():
                     self._take(kind, value)
-            self.version += 1
+            self.version, self.stamp = self.version + 1, stamp
             if self.version - before > _COMMITS_MAX:
                 raise UnfitError("a log with many commits since its checkpoint")
-        if log.has(self.version + 2):
-            raise damaged(self.uri, f"{commit_file(self.version + 1)} is missing")
-        return self.version > before
+        return log.stamp(self.version) == self.stamp
+
+    def _next(self) -> tuple[str | None, bytes] | None:
+        """The stamp and the content of the commit after this version; None if this is the newest one."""
+        log, version = log_store_of(self.uri), self.version + 1
+        for _ in range(2):  # it may come after it was not there, and its successor before that is looked for
+            stamp = log.stamp(version)
+            if (content := log.read(version)) is not None:
+                return stamp, content
+            if not log.has(version + 1):
+                return None
+        raise damaged(self.uri, f"{commit_file(version)} is missing")
 
     def _take(self, kind: str, action: JsonObject) -> None:
         match kind:
