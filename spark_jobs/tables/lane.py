@@ -60,8 +60,8 @@ def lane_write(
     a row from the very same record (`merging`).
 
     Args:
-        rows: what the batch brings, as Spark's writers get it, and in this process. bytes_max: of rows of the table
-            that Spark computes others from; None: however many.
+        rows: what the batch brings, as Spark's writers get it, and in this process. bytes_max: of what is needed of
+            the table's rows; None: however many.
     """
     assert rows.arrow is not None, "they are few"
     if isinstance(spec, AppendSpec):
@@ -69,7 +69,9 @@ def lane_write(
     lineage = columns_in(table.metadata["schemaString"])[LINEAGE]
     if _is_of_one_change(spec, lineage):
         order = tuple(order_values(spec, lineage).values())
-        return LaneWrite(table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk))
+        return LaneWrite(
+            table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk, bytes_max=bytes_max)
+        )
     return LaneWrite(table, _patch(spark, table, rows, spec, batch=batch, lineage=lineage, bytes_max=bytes_max))
 
 

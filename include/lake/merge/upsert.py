@@ -25,7 +25,8 @@ class Upsert:
     Args:
         rows: with columns of the table; those that they lack keep their values. keys: names of columns. order: the
             values that order rows, the one that weighs most first. stamp: where this is null, a row is from another
-            writer, and older than any change. again: an equal order counts, too (`is_newer`).
+            writer, and older than any change. again: an equal order counts, too (`is_newer`). bytes_max: of the values
+            that rows keep; None: however many.
     """
 
     rows: pa.Table
@@ -33,6 +34,7 @@ class Upsert:
     order: tuple[Value, ...]
     stamp: Path
     again: bool = False
+    bytes_max: int | None = None
 
     def over(self, table: Snapshot) -> Actions:
         """See `Change`."""
@@ -40,7 +42,7 @@ class Upsert:
         others = [name for name in table.column_names if name not in self.rows.column_names]
         places = {f"{_PLACE}{n}": sql_of(value) for n, value in enumerate(self.order)}
         wanted = {_STAMP: sql_of((self.stamp,)), **places, **{name: sql_of(((name,),)) for name in others}}
-        met = met_rows(table, self.rows.select([*self.keys]), wanted)
+        met = met_rows(table, self.rows.select([*self.keys]), wanted, bytes_max=self.bytes_max)
         if len(np.unique(met.key)) != len(met.key):
             raise UnfitError("a key that has several rows")
         newer = np.zeros(0, dtype=bool)

@@ -136,3 +136,15 @@ def test_what_columns_and_properties_ask_for_is_kept(tmp_path: Path) -> None:
     table.metadata["schemaString"] = table.metadata["schemaString"].replace('"metadata":{}', limited)
     with pytest.raises(UnfitError, match="the column id, which the table computes, or checks, or fills"):
         verify_fit(table)
+
+
+def test_columns_that_others_have_added_count_as_memory(tmp_path: Path) -> None:
+    """Rows keep the values of columns that a batch does not know, so these come to memory. Spark has room for more."""
+    uri = made(tmp_path / "t", id=pa.int64(), note=pa.string())
+    landed(uri, "id", *({"id": n, "note": "x" * 200_000, "seq": 0, "name": "old"} for n in range(50)))
+    table = Snapshot.of(uri)
+    rows = pa.table({"id": pa.array(range(50), pa.int64()), "seq": pa.array([1] * 50), "name": ["new"] * 50})
+    with pytest.raises(UnfitError, match="more than 3 MiB in the rows that are needed"):
+        land(table, Upsert(rows, ("id",), ORDER, ("name",), bytes_max=3 << 20), None, "{}")
+    land(table, Upsert(rows, ("id",), ORDER, ("name",), bytes_max=100 << 20), None, "{}")
+    assert {(row["name"], len(row["note"])) for row in by_deltalake(str(uri))} == {("new", 200_000)}
