@@ -28,6 +28,9 @@ _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied|AccessControlException|AccessDeniedException")
 _APPEND_ONLY = re.compile(r"DELTA_CANNOT_MODIFY_APPEND_ONLY")
 _FILE_MISSING = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_TRUNCATED|DELTA_VERSIONS_NOT_CONTIGUOUS")
+_FILE_UNREADABLE = re.compile(
+    r"\[FAILED_READ_FILE\.[A-Z_]+\] Encountered error while reading file (?:file:)?(\S+?)\.?\s"
+)
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]{3,99}\]")  # Spark's own name of an error
 # Names of errors that are about files, the cluster or the table. All others may quote what a record holds.
 _ABOUT_NO_RECORD = re.compile(
@@ -140,6 +143,17 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             found=_first_lines(error),
             action="bring the file back from a copy; without one, move the folder of the table that lacks it away, and "
             f"`lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka",
+        )
+    if unreadable := _FILE_UNREADABLE.search(_said(error)):
+        return tried_again(
+            what="a file of a table cannot be read",
+            where=f"{where}, while it did {phase}",
+            expected="a file that is whole, and a disk that answers",
+            found=unreadable.group(1),
+            action=f"{then}. If this file fails there, too, then it is damaged, or the deletion vector "
+            "(`deletion_vector_*.bin`) that belongs to it: bring both back from a copy; without one, move this table's "
+            f"folder away, and `lakemark reset {pipeline} --from earliest --reason ...` fills a new one from Kafka",
+            evidence=evidence,
         )
     if isinstance(error, AnalysisException):
         return TerminalError(

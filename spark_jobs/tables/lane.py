@@ -69,9 +69,7 @@ def lane_write(
     lineage = columns_in(table.metadata["schemaString"])[LINEAGE]
     if _is_of_one_change(spec, lineage):
         order = tuple(order_values(spec, lineage).values())
-        return LaneWrite(
-            table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk, bytes_max=bytes_max)
-        )
+        return LaneWrite(table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk, bytes_max=bytes_max))
     return LaneWrite(table, _patch(spark, table, rows, spec, batch=batch, lineage=lineage, bytes_max=bytes_max))
 
 

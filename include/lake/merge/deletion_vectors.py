@@ -43,7 +43,7 @@ def read_vector(table: LakeUri, vector: JsonMapping | None) -> BitMap64:
         vector: the descriptor; None: no row is gone.
 
     Raises:
-        UnfitError: it is damaged, or has a form that is not known here. TableDamaged: its file is not readable.
+        UnfitError: it has a form that is not known here. TableDamaged: its file is missing, cut short or garbled.
     """
     if not vector:
         return NO_ROWS
@@ -56,9 +56,9 @@ def read_vector(table: LakeUri, vector: JsonMapping | None) -> BitMap64:
     try:
         rows = BitMap64.deserialize(data[len(_MAGIC) :])
     except ValueError as error:
-        raise UnfitError("a damaged deletion vector") from error
+        raise UnfitError("a deletion vector of another format") from error
     if len(rows) != vector["cardinality"]:
-        raise UnfitError("a damaged deletion vector")
+        raise UnfitError("a deletion vector whose size is not what the log says")
     return rows
 
 
@@ -105,15 +105,14 @@ def _inline(vector: JsonMapping) -> bytes:
 
 
 def _from_file(table: LakeUri, vector: JsonMapping) -> bytes:
-    with files_at(table).open(vector_file(table, vector)) as file:
+    path = vector_file(table, vector)
+    with files_at(table).open(path) as file:
         file.seek(vector.get("offset") or 0)
         head = file.read(4)
         size = struct.unpack(">i", head)[0] if len(head) == 4 else -1
-        if size != vector["sizeInBytes"]:
-            raise UnfitError("a damaged deletion vector")
-        data, checksum = file.read(size), file.read(4)
+        data, checksum = (file.read(size), file.read(4)) if size == vector["sizeInBytes"] else (b"", b"")
     if checksum != struct.pack(">I", zlib.crc32(data)):
-        raise UnfitError("a damaged deletion vector")
+        raise damaged(table, f"{path.name} is cut short or garbled")
     return data
 
 
@@ -121,4 +120,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b85decode(text.encode().translate(_FROM_Z85))
     except ValueError as error:
-        raise UnfitError("a damaged deletion vector") from error
+        raise UnfitError("a deletion vector that the log garbles") from error

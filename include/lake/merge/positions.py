@@ -57,8 +57,8 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str], bytes_m
             bytes_max: of what is wanted, in memory; None: however many.
 
     Raises:
-        UnfitError: a deletion vector is damaged, there are too many rows to look through, or what is wanted has too
-            many bytes. TableDamaged: a file is not there, or not readable.
+        UnfitError: there are too many rows to look through, what is wanted has too many bytes, or a deletion vector
+            has a form that is not known here. TableDamaged: a file is not there, or not readable.
     """
     files = candidates(table, keys)
     if not files or not keys.num_rows:

@@ -84,6 +84,21 @@ def test_the_error_of_a_disk_says_only_that(said: str) -> None:
     assert "SECRET" in found.evidence
 
 
+@pytest.mark.parametrize("may_have_landed", [True, False])
+def test_a_file_that_spark_cannot_read_is_named_and_so_is_the_way_out(may_have_landed: bool) -> None:
+    """The disk may only be slow to answer, so it is tried again. A damaged file fails each time."""
+    said = (
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:/lake/t/part-1.snappy.parquet.  "
+        "SQLSTATE: KD001\n\nJVM stacktrace:\njava.lang.RuntimeException: file:/lake/t/part-1.snappy.parquet is not a "
+        "Parquet file (length is too low: 0)"
+    )
+    found = classed(RuntimeError(said), pipeline="p", where="w", phase="merge", may_have_landed=may_have_landed)
+    assert isinstance(found, OutcomeUnknownError if may_have_landed else RetryableError)
+    assert found.found == "/lake/t/part-1.snappy.parquet"
+    assert "If this file fails there, too, then it is damaged" in found.action
+    assert "lakemark reset p --from earliest" in found.action
+
+
 def test_a_commit_that_delta_refuses_has_not_landed() -> None:
     refused = Exception("DELTA_CONCURRENT_APPEND")
     found = classed(refused, pipeline="p", where="w", phase="merge", may_have_landed=True)
