@@ -14,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from include.lake.arrow import table_of
-from include.lake.log_store import commit_file
+from include.lake.log_store import LOG, checkpoint_file, checkpoint_of, commit_file
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.lake.writing import refused, writing
@@ -244,12 +244,33 @@ def damaged(uri: LakeUri, found: str) -> TableDamaged:
 
 
 def _way_out(uri: LakeUri) -> str:
+    if (checkpoint := _needless_checkpoint(uri)) is not None:
+        name = checkpoint_file(checkpoint)
+        return f"move `{name}`, if it is there, and `_last_checkpoint` out of {uri / LOG}: its commits say the same"
     if (uri.parent.parent.name, uri.parent.name) == ("_lakemark", "ledger"):
         return f"`lakemark ledger rebuild {uri.name}` makes the ledger again from the target's own commits"
     return (
         "if a pipeline writes it, move its folder away, and `lakemark reset NAME --from earliest --reason ...` (NAME: "
         "that pipeline) fills a new one from Kafka"
     )
+
+
+def _needless_checkpoint(uri: LakeUri) -> int | None:
+    """The version of a newest checkpoint that cannot be read, if the log has all commits that it stands for."""
+    log, newest = log_store_of(uri), None
+    with suppress(OSError):
+        found = sorted(v for file in files_at(uri).list(uri / LOG) if (v := checkpoint_of(file.name)) is not None)
+        with suppress(ValueError, KeyError, TypeError):
+            newest = int(json.loads(log.last_checkpoint() or b"null")["version"])
+        newest = max([*found, *filter(None, [newest])], default=None)
+        if newest is None:
+            return None
+        try:
+            log.read_checkpoint(newest, ["protocol"])
+        except OSError:
+            before = max((version for version in found if version < newest), default=-1)
+            return newest if all(map(log.has, range(before + 1, newest + 1))) else None
+    return None
 
 
 def first_line(error: Exception) -> str:

@@ -93,8 +93,8 @@ class Landing:
             self._write(participant, part, uri, prunes),
         )
 
-        def land(way: Way) -> Position:
-            return step(participant, part, log=_opened(uri), make=lambda: self._made(participant, write, way))
+        def land(way: Way, unfit: str | None) -> Position:
+            return step(participant, part, log=_opened(uri), make=lambda: self._made(participant, write, way, unfit))
 
         return tried(write.ways, land, lambda: self._as_mine(uri, part), self.say, turn=self._turn)
 
@@ -102,8 +102,8 @@ class Landing:
         choice = self.choices[participant.name]
         return PartWrite(self.spark, uri, participant.spec, part, batch=self.work.batch, choice=choice, prunes=prunes)
 
-    def _made(self, participant: Participant, write: PartWrite, way: Way) -> Write:
-        self.engines[participant.name] = write.in_words(way)
+    def _made(self, participant: Participant, write: PartWrite, way: Way, unfit: str | None) -> Write:
+        self.engines[participant.name] = write.in_words(way, unfit)
         return write.by(way)
 
     def _verify_never_made(self, participant: Participant) -> None:
@@ -235,10 +235,10 @@ class Landing:
 
         write = self._write(participant, part, target, prunes)
 
-        def land(way: Way) -> bool:
+        def land(way: Way, unfit: str | None) -> bool:
             # What the lane lands over is what was looked at. Spark's long MERGEs go by Delta's conflicts.
             seen = self.verify_still_planned() if way == "lane" else None
-            made = self._made(participant, write, way)
+            made = self._made(participant, write, way, unfit)
             made.commit(metadata, batch.batch_id, None if seen is None else seen.succession)
             return True
 

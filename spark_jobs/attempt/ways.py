@@ -54,13 +54,13 @@ class PartWrite:
         is_for_lane = self.choice.engine == "lane" and self.part.rows.arrow is not None and not self.part.truncated
         return ["lane", *ways] if is_for_lane else ways
 
-    def in_words(self, way: Way) -> str:
-        """What has written it, and why."""
+    def in_words(self, way: Way, unfit: str | None) -> str:
+        """What has written it, and why. Args: unfit: see `tried`."""
         if (way == "lane") == (self.choice.engine == "lane"):
             return self.choice.in_words
         if self.part.truncated:
             return "spark: a truncate"
-        return "spark: too many bytes" if self.part.rows.arrow is None else "spark: the lane has found that it must not"
+        return "spark: too many bytes" if self.part.rows.arrow is None else f"spark: the lane has found {unfit}"
 
     def by(self, way: Way) -> Write:
         """The write, not yet done."""
@@ -76,7 +76,7 @@ class PartWrite:
 
 def tried(
     ways: Sequence[Way],
-    land: Callable[[Way], T],
+    land: Callable[[Way, str | None], T],
     landed: Callable[[], T | None],
     say: SayFact,
     turn: Callable[[], AbstractContextManager[None]],
@@ -84,7 +84,8 @@ def tried(
     """Calls `land` until it succeeds: again after a conflict with other work; the next way where one does not do.
 
     Args:
-        landed: asks the log what has landed after all; None: nothing. turn: keeps others away, if they are too fast.
+        land: gets what the lane has found, if it has stood back. landed: asks the log what has landed after all; None:
+            nothing. turn: keeps others away, if they are too fast.
     """
     with ExitStack() as stack:
         return _tried(ways, land, landed, say, turn=lambda: stack.enter_context(turn()))
@@ -92,15 +93,16 @@ def tried(
 
 def _tried(
     ways: Sequence[Way],
-    land: Callable[[Way], T],
+    land: Callable[[Way, str | None], T],
     landed: Callable[[], T | None],
     say: SayFact,
     turn: Callable[[], None],
 ) -> T:
     way, *others = ways
+    unfit: str | None = None
     for tries_left in reversed(range(_TRIES_MAX)):
         try:
-            return land(way)
+            return land(way, unfit)
         except Exception as error:
             if (found := landed()) is not None:
                 return found
@@ -111,7 +113,8 @@ def _tried(
                 if tries_left == _TRIES_MAX - _CONFLICTS_MAX:
                     turn()
             elif others and isinstance(error, UnfitError):
-                say({"progress": "by Spark", "why": str(error)})
+                unfit = str(error)
+                say({"progress": "by Spark", "why": unfit})
                 way, *others = others
             elif others and (is_short_of_memory(error) or is_too_large(error)):
                 say({"progress": "memory"})

@@ -70,7 +70,7 @@ def _has_nan(values: pa.ChunkedArray) -> bool:
 def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in the table's columns and types."""
     if unknown := sorted({*rows.column_names} - {*schema.names}):
-        raise UnfitError(f"columns that the table lacks: {', '.join(unknown)}")
+        raise UnfitError(f"no column {', '.join(unknown)}")
     columns = []
     for field in schema:
         if field.name not in rows.column_names:

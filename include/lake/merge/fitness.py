@@ -49,6 +49,8 @@ def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
             raise UnfitError(f"the column {column['name']}, which the table computes, or checks, or fills")
         if '"variant"' in json.dumps(column["type"]):
             raise UnfitError(f"the column {column['name']}, which is a variant")
+        if '"void"' in json.dumps(column["type"]):
+            raise UnfitError(f"the column {column['name']}, which has no type")
     for path, _ in table.files:
         if path.startswith("/") or urlsplit(path).scheme:
             raise UnfitError("files under absolute paths")
@@ -61,8 +63,8 @@ def _is_on(properties: JsonMapping, name: str) -> bool:
 
 def _verify_may_replace(features: set[str], properties: JsonMapping) -> None:
     if "deletionVectors" not in features:
-        raise UnfitError("a table without deletion vectors")
+        raise UnfitError("no deletion vectors")
     if not _is_on(properties, "delta.enableDeletionVectors"):
         raise UnfitError("deletion vectors that are switched off")
     if _is_on(properties, "delta.appendOnly"):
-        raise UnfitError("a table that may only be appended to")
+        raise UnfitError("the property delta.appendOnly")

@@ -147,13 +147,19 @@ def _checkpoint(uri: LakeUri) -> int | None:
         told = json.loads(hint or b"")
         version = int(told["version"])
     except (ValueError, KeyError, TypeError) as error:  # it is not there, or another writer is just writing it
-        found = () if hint is None else (checkpoint_of(file.name) for file in files_at(uri).list(uri / LOG))
-        newest = max((version for version in found if version is not None), default=None)
+        names = [] if hint is None else [file.name for file in files_at(uri).list(uri / LOG)]
+        found = {of_one for name in names if (of_one := checkpoint_of(name)) is not None}
+        others = {int(name[:20]) for name in names if ".checkpoint." in name and name[:20].isdigit()}
+        newest = max(found, default=None)
+        if others - found and max(others) > max(found, default=-1):
+            raise UnfitError("a checkpoint of another form than one file") from error
         if newest is None and not log.has(0):
             raise UnfitError("a log without its first commits, and without a checkpoint that it names") from error
         return newest
-    if told.get("parts") or not log.has_checkpoint(version):
-        raise UnfitError("a checkpoint of several files")
+    if told.get("parts") or told.get("v2Checkpoint"):
+        raise UnfitError("a checkpoint of another form than one file")
+    if not log.has_checkpoint(version):
+        raise UnfitError("no checkpoint where its log names one")
     return version
 
 

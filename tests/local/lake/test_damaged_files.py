@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from deltalake import write_deltalake
 
 from include.lake.data_files import file_of_int96, harmed_file, lost_file
 from include.lake.delta_tables import OpenedTable, all_rows, open_table, query, uri_of
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
 
@@ -65,3 +68,41 @@ def test_a_file_that_is_not_as_it_was_written_is_found_without_reading_it(
     file = sorted(tmp_path.glob("*.parquet"))[0]
     DAMAGE[damage](file)
     assert file.name in (harmed_file(table) or "")
+
+
+@pytest.mark.parametrize("earlier", [True, False], ids=["after an earlier checkpoint", "of the whole log"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_checkpoint_that_the_commits_make_needless_may_go(
+    table: OpenedTable, tmp_path: Path, damage: str, earlier: bool
+) -> None:
+    log = tmp_path / "_delta_log"
+    if earlier:
+        table.create_checkpoint()
+        write_deltalake(tmp_path, pa.table({"id": [9], "at": [datetime(2026, 1, 1, tzinfo=UTC)]}), mode="append")
+        (log / f"{0:020}.json").unlink()  # by log clean-up
+        table.update_incremental()
+    table.create_checkpoint()
+    rows = all_rows(table)
+    checkpoint = sorted(log.glob("*.checkpoint.parquet"))[-1]
+    DAMAGE[damage](checkpoint)
+    with pytest.raises(TableDamaged) as failure:
+        with suppress(UnfitError):  # it is not there
+            Snapshot.of(uri_of(table))
+        open_table(uri_of(table))
+    advice = f"move `{checkpoint.name}`, if it is there, and `_last_checkpoint` out of {log}: its commits say the same"
+    assert failure.value.action.endswith(advice)
+    for file in (checkpoint, log / "_last_checkpoint"):
+        if file.exists():
+            file.rename(tmp_path.with_name(f"{tmp_path.name}.{file.name}"))
+    again = open_table(uri_of(table))
+    assert again is not None
+    assert all_rows(again).sort_by("id") == rows.sort_by("id")
+
+
+def test_a_checkpoint_whose_commits_are_gone_is_needed(table: OpenedTable, tmp_path: Path) -> None:
+    table.create_checkpoint()
+    log = tmp_path / "_delta_log"
+    (log / f"{0:020}.json").unlink()
+    next(log.glob("*.checkpoint.parquet")).write_bytes(b"")
+    with pytest.raises(TableDamaged, match="move its folder away"):
+        open_table(uri_of(table))

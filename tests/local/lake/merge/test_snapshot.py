@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from include.lake.merge.landing import Marker, land
 from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
 from include.lake.merge.upsert import Upsert
 from include.lake.posix import PosixLogStore
 from include.lake.uri import LakeUri
@@ -136,3 +137,18 @@ def test_a_snapshot_whose_commits_the_log_has_forgotten_begins_at_the_checkpoint
         Path(str(uri), "_delta_log", f"{version:020}.json").unlink()
     landed(reader, [1, 4], 4, "mine")
     assert names(uri) == {1: "mine", 2: "other", 3: "other", 4: "mine"}
+
+
+@pytest.mark.parametrize("newest", ["20.checkpoint.0000000001.0000000002.parquet", "20.checkpoint.4f.json"])
+def test_i5_a_log_whose_newest_checkpoint_has_another_form_is_not_taken_to_end_before_it(
+    uri: LakeUri, newest: str
+) -> None:
+    """Log clean-up may have removed the commits before it, and whoever named it last may just be writing the hint."""
+    for seq in (1, 2, 3):
+        landed(Snapshot.of(uri), [seq], seq, "other")
+    DeltaTable(str(uri)).create_checkpoint()
+    log = Path(str(uri), "_delta_log")
+    (log / f"{0:018}{newest}").touch()
+    (log / "_last_checkpoint").write_text("")
+    with pytest.raises(UnfitError, match="another form"):
+        Snapshot.of(uri)

@@ -198,7 +198,7 @@ def test_an_equal_order_counts_only_where_it_is_asked_for(tmp_path: Path) -> Non
     ("properties", "why"),
     [
         ({"delta.enableDeletionVectors": "false"}, "deletion vectors"),
-        ({"delta.appendOnly": "true"}, "may only be appended to"),
+        ({"delta.appendOnly": "true"}, "delta.appendOnly"),
         ({"delta.enableChangeDataFeed": "true"}, "change data feed|changeDataFeed"),
     ],
 )
