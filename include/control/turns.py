@@ -30,7 +30,7 @@ def turn(ledger: Ledger, holder: str) -> Iterator[None]:
         RetryableError: the ledger cannot be written.
     """
     while not _take(ledger, holder):
-        _wait(lambda: _turn_of(ledger) is None, float("inf"))
+        _outlast(ledger)
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(ledger, holder, ended), daemon=True)
     renewing.start()
@@ -41,7 +41,7 @@ def turn(ledger: Ledger, holder: str) -> Iterator[None]:
         ended.set()
         renewing.join()
         with suppress(LakemarkError):  # it ends by itself
-            ledger.append(lambda state: [TurnTaken(state.generation, holder, None)], about=None)
+            _end(ledger, lambda turn: turn.holder == holder)
 
 
 def wait_for_turn(ledger: Ledger, say: Callable[[str], None]) -> None:
@@ -49,7 +49,7 @@ def wait_for_turn(ledger: Ledger, say: Callable[[str], None]) -> None:
     turn = _turn_of(ledger)
     if turn is not None:
         say(f"{turn.holder} has its turn; planning goes on after it")
-        _wait(lambda: _turn_of(ledger) is None, float("inf"))
+        _outlast(ledger)
 
 
 def turn_now(state: LedgerState, now: datetime) -> TurnTaken | None:
@@ -60,6 +60,31 @@ def turn_now(state: LedgerState, now: datetime) -> TurnTaken | None:
 
 def _turn_of(ledger: Ledger) -> TurnTaken | None:
     return turn_now(ledger.recent(), datetime.now(UTC))
+
+
+def _outlast(ledger: Ledger) -> None:
+    """Returns once nobody has a turn. One that was not taken again for its whole length has ended, whatever the clock
+    of its holder said."""
+    seen, since = _turn_of(ledger), time.monotonic()
+
+    def is_over() -> bool:
+        nonlocal seen, since
+        now = _turn_of(ledger)
+        if now != seen:
+            seen, since = now, time.monotonic()
+        elif now is not None and time.monotonic() - since > LENGTH.total_seconds():
+            _end(ledger, lambda turn: turn == now)
+        return now is None
+
+    _wait(is_over, float("inf"))
+
+
+def _end(ledger: Ledger, which: Callable[[TurnTaken], bool]) -> None:
+    def decide(state: LedgerState) -> list[Event]:
+        found = state.turn
+        return [] if found is None or not which(found) else [TurnTaken(state.generation, found.holder, None)]
+
+    ledger.append(decide, about=None)
 
 
 def _take(ledger: Ledger, holder: str) -> bool:

@@ -77,6 +77,29 @@ def test_the_turn_of_a_dead_holder_ends_by_itself(tmp_path: Path) -> None:
     assert datetime.now(UTC).isoformat() > until
 
 
+def test_a_dead_holder_whose_clock_was_ahead_keeps_nobody_waiting_for_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LENGTH", timedelta(seconds=0.3))
+    coordinator = with_one_batch(tmp_path)
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    coordinator.ledger.append(lambda state: [TurnTaken(1, "one that died", until)])
+    planning = Planning(coordinator)
+    planning.join(20)
+    assert isinstance(planning.plan, NewBatch)
+    assert coordinator.ledger.state().turn is None  # whoever plans next does not wait again
+
+
+def test_a_holder_that_comes_too_late_ends_no_turn_but_its_own(tmp_path: Path) -> None:
+    coordinator = with_one_batch(tmp_path)
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    with turn(coordinator.ledger, "maintenance"):
+        coordinator.ledger.append(lambda state: [TurnTaken(1, "a chunk", until)])
+    found = coordinator.ledger.state().turn
+    assert found is not None
+    assert found.holder == "a chunk"
+
+
 def test_a_long_turn_is_taken_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     coordinator = with_one_batch(tmp_path)
     monkeypatch.setattr(turns, "_RENEWED_AFTER", timedelta(seconds=0.05))
