@@ -24,8 +24,8 @@ from include.audit.report import AuditReport, Finding, finding_of
 from include.audit.standing import set_aside_findings, until_mended
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
+from include.lake.damage import damaged
 from include.lake.data_files import file_of_int96, harmed_file
-from include.lake.delta_tables import damaged
 from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri

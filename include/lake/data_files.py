@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
 from include.lake.arrow import table_of
-from include.lake.delta_tables import OpenedTable, damaged, first_line, open_table, query_arrow, uri_of
+from include.lake.damage import damaged, on_one_line
+from include.lake.delta_tables import OpenedTable, open_table, query_arrow, uri_of
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
@@ -44,7 +45,7 @@ def lost_file(uri: LakeUri, version: int) -> str | None:
     except TableDamaged as error:
         return error.found
     except (DeltaError, OSError, ValueError) as error:
-        return first_line(error)
+        return on_one_line(error)
     return None
 
 
@@ -65,7 +66,7 @@ def file_of_int96(table: OpenedTable) -> str | None:
             with files_at(uri).open(uri.resolve(name)) as file:
                 schema = pq.read_metadata(file).schema
         except (OSError, pa.ArrowException) as error:
-            raise damaged(uri, first_line(error)) from error
+            raise damaged(uri, on_one_line(error)) from error
         if any(schema.column(n).physical_type == "INT96" for n in range(len(schema))):
             return str(name)
     return None

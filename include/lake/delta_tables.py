@@ -14,11 +14,12 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from include.lake.arrow import table_of
-from include.lake.log_store import LOG, checkpoint_file, checkpoint_of, commit_file
+from include.lake.damage import damaged, on_one_line
+from include.lake.log_store import commit_file
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.lake.writing import refused, writing
-from include.protocol.errors import TableDamaged, TerminalError
+from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
@@ -43,7 +44,7 @@ def open_table(uri: LakeUri, version: int | None = None) -> OpenedTable | None:
             raise damaged(uri, "data files without a log") from error
         return None
     except (DeltaError, OSError, ValueError) as error:
-        raise damaged(uri, first_line(error)) from error
+        raise damaged(uri, on_one_line(error)) from error
     _refuse_empty_commits(uri, table.version())
     return table
 
@@ -87,7 +88,7 @@ def query_arrow(table: OpenedTable, sql: str) -> pa.Table:
     try:
         return table_of(QueryBuilder().register("t", table).execute(sql).read_all())
     except Exception as error:  # DataFusion's errors have no class of their own: of an empty file, it is `Exception`
-        raise damaged(uri_of(table), first_line(error)) from error
+        raise damaged(uri_of(table), on_one_line(error)) from error
 
 
 def all_rows(table: OpenedTable) -> pa.Table:
@@ -230,49 +231,3 @@ def _refuse_empty_commits(uri: LakeUri, version: int) -> None:
             return  # log clean-up has removed it and all older ones
         if size == 0:
             raise damaged(uri, f"{commit_file(number)} is empty")
-
-
-def damaged(uri: LakeUri, found: str) -> TableDamaged:
-    """The error for a table whose log or files are incomplete."""
-    return TableDamaged(
-        what="a table cannot be read",
-        where=str(uri),
-        expected="a Delta log without gaps, and every data file that it names",
-        found=found,
-        action=f"bring the file back from a copy or a snapshot of the disk; without one, {_way_out(uri)}",
-    )
-
-
-def _way_out(uri: LakeUri) -> str:
-    if (checkpoint := _needless_checkpoint(uri)) is not None:
-        name = checkpoint_file(checkpoint)
-        return f"move `{name}`, if it is there, and `_last_checkpoint` out of {uri / LOG}: its commits say the same"
-    if (uri.parent.parent.name, uri.parent.name) == ("_lakemark", "ledger"):
-        return f"`lakemark ledger rebuild {uri.name}` makes the ledger again from the target's own commits"
-    return (
-        "if a pipeline writes it, move its folder away, and `lakemark reset NAME --from earliest --reason ...` (NAME: "
-        "that pipeline) fills a new one from Kafka"
-    )
-
-
-def _needless_checkpoint(uri: LakeUri) -> int | None:
-    """The version of a newest checkpoint that cannot be read, if the log has all commits that it stands for."""
-    log, newest = log_store_of(uri), None
-    with suppress(OSError):
-        found = sorted(v for file in files_at(uri).list(uri / LOG) if (v := checkpoint_of(file.name)) is not None)
-        with suppress(ValueError, KeyError, TypeError):
-            newest = int(json.loads(log.last_checkpoint() or b"null")["version"])
-        newest = max([*found, *filter(None, [newest])], default=None)
-        if newest is None:
-            return None
-        try:
-            log.read_checkpoint(newest, ["protocol"])
-        except OSError:
-            before = max((version for version in found if version < newest), default=-1)
-            return newest if all(map(log.has, range(before + 1, newest + 1))) else None
-    return None
-
-
-def first_line(error: Exception) -> str:
-    """An error on one line, for another one that names it."""
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:400]}"

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
 from include.lake.arrow import table_of
-from include.lake.delta_tables import OpenedTable, damaged, first_line, open_table, uri_of
+from include.lake.damage import damaged, on_one_line
+from include.lake.delta_tables import OpenedTable, open_table, uri_of
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
@@ -102,10 +103,10 @@ class _Look:
         except FileNotFoundError as error:
             raise _gone(self.uri, self.version, name, error) from error
         except pa.ArrowNotImplementedError as error:
-            found = f"{name}: {first_line(error)}"
+            found = f"{name}: {on_one_line(error)}"
             raise _not_shown(self.uri, "types that Arrow converts", found, "query it with Spark") from error
         except (OSError, pa.ArrowException) as error:
-            raise damaged(self.uri, f"{name}: {first_line(error)}") from error
+            raise damaged(self.uri, f"{name}: {on_one_line(error)}") from error
 
     def _as_declared(self, rows: pa.Table) -> pa.Table:
         columns = [
@@ -155,7 +156,7 @@ def _gone(uri: LakeUri, version: int, name: str, error: Exception) -> TerminalEr
     """The error for a file that is not there: VACUUM removes those that the newest version does not need."""
     newest = open_table(uri)
     if newest is not None and newest.version() == version:
-        return damaged(uri, f"{name}: {first_line(error)}")
+        return damaged(uri, f"{name}: {on_one_line(error)}")
     action = "choose newer versions (maintenance.vacuum_after_hours in the pipeline file: how long files stay)"
     return _not_shown(uri, f"the file {name}", "none: VACUUM has removed it", action)
 

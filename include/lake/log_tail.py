@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from include.lake.delta_tables import damaged, first_line
+from include.lake.damage import damaged, on_one_line
 from include.lake.log_store import checkpoint_file, commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
@@ -67,7 +67,7 @@ class LogTail:
             [found] = filter(None, checkpoint["metaData"].to_pylist())
         except (OSError, KeyError, ValueError) as error:
             name = checkpoint_file(self.checkpoint)
-            raise damaged(self.uri, f"{name}: {first_line(error)}") from error
+            raise damaged(self.uri, f"{name}: {on_one_line(error)}") from error
         return str(found["id"])
 
     def _actions(self, kind: str) -> Iterator[JsonObject]:
@@ -113,7 +113,7 @@ def _actions(uri: LakeUri, version: int) -> list[JsonObject] | None:
     try:
         content = log_store_of(uri).read(version)
     except OSError as error:
-        raise damaged(uri, f"{name}: {first_line(error)}") from error
+        raise damaged(uri, f"{name}: {on_one_line(error)}") from error
     if content is None:
         return None
     lines = content.splitlines()

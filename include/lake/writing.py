@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from include.lake.damage import on_one_line
 from include.lake.uri import LakeUri
 from include.protocol.errors import RetryableError
 
@@ -35,7 +36,7 @@ def refused(what: str, where: LakeUri, error: Exception) -> RetryableError:
         what=f"{what} could not be written",
         where=str(where),
         expected="a folder that this user may write to, with space left",
-        found=f"{type(error).__name__}: {' '.join(str(error).split())[:400]}",
+        found=on_one_line(error),
         action="check that the disk has space left and that this user may write there, then run the same again (or "
         "rerun the task): nothing is done twice",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -119,7 +120,8 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
         return TerminalError(
             what="a folder is not writable",
             where=f"{where}, while it did {phase}",
-            expected="a lake that the user of the Spark server may write to",
+            expected="a lake that the user of the Spark server may write to, and the user of this job (user id "
+            f"{os.geteuid()})",
             found=closed.group(),
             action=f"make it writable (the task's log says which), then clear the task with what follows it; {then}",
             evidence=evidence,

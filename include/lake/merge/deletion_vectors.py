@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
-from include.lake.delta_tables import damaged, first_line
+from include.lake.damage import damaged, on_one_line
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
@@ -50,7 +50,7 @@ def read_vector(table: LakeUri, vector: JsonMapping | None) -> BitMap64:
     try:
         data = _inline(vector) if vector["storageType"] == "i" else _from_file(table, vector)
     except OSError as error:
-        raise damaged(table, first_line(error)) from error
+        raise damaged(table, on_one_line(error)) from error
     if data[: len(_MAGIC)] != _MAGIC:
         raise UnfitError("a deletion vector of another format")
     try:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from include.lake.delta_tables import damaged, first_line
+from include.lake.damage import damaged, on_one_line
 from include.lake.merge.deletion_vectors import read_vector
 from include.lake.merge.order import Value
 from include.lake.merge.snapshot import Snapshot
@@ -142,7 +142,7 @@ def _read(
             )
             return found.to_arrow_table() if bytes_max is None else _at_most(bytes_max, found.to_arrow_reader(_CHUNK))
         except duckdb.IOException as error:
-            raise damaged(table.uri, first_line(error)) from error
+            raise damaged(table.uri, on_one_line(error)) from error
 
 
 def _at_most(bytes_max: int, found: pa.RecordBatchReader) -> pa.Table:

@@ -14,7 +14,7 @@ from typing import Self
 import pyarrow as pa
 from deltalake import Schema
 
-from include.lake.delta_tables import damaged, first_line
+from include.lake.damage import damaged, on_one_line
 from include.lake.log_store import LOG, checkpoint_file, checkpoint_of, commit_file
 from include.lake.merge.deletion_vectors import vector_id
 from include.lake.merge.unfit import UnfitError
@@ -167,7 +167,7 @@ def _actions_of_checkpoint(uri: LakeUri, version: int) -> Iterator[tuple[str, Js
     try:
         table = log_store_of(uri).read_checkpoint(version, [*_OF_CHECKPOINT, *_OF_V2])
     except OSError as error:
-        raise damaged(uri, f"{checkpoint_file(version)}: {first_line(error)}") from error
+        raise damaged(uri, f"{checkpoint_file(version)}: {on_one_line(error)}") from error
     for kind in table.column_names:  # most rows are of files that were removed, and have none of these
         actions = table[kind].drop_null()
         if len(actions) and kind in _OF_V2:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from include.lake.delta_tables import OpenedTable, all_rows, open_table, query, 
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.uri import LakeUri
-from include.protocol.errors import TableDamaged
+from include.protocol.errors import TableDamaged, TerminalError
 
 Reader = Callable[[OpenedTable], object]
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -106,3 +107,29 @@ def test_a_checkpoint_whose_commits_are_gone_is_needed(table: OpenedTable, tmp_p
     next(log.glob("*.checkpoint.parquet")).write_bytes(b"")
     with pytest.raises(TableDamaged, match="move its folder away"):
         open_table(uri_of(table))
+
+
+@contextmanager
+def _another_user() -> Iterator[None]:
+    if os.geteuid() != 0:
+        pytest.skip("only root may become another user")
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("closed", ["the folder", "the log", "a commit"])
+def test_a_table_that_a_process_may_not_read_is_not_taken_for_damaged(tmp_path: Path, closed: str) -> None:
+    """Nobody is to move its folder away."""
+    write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
+    log = tmp_path / "t" / "_delta_log"
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.is_relative_to(tmp_path.parents[1]):
+            folder.chmod(0o711)
+    {"the folder": log.parent, "the log": log, "a commit": log / f"{0:020}.json"}[closed].chmod(0o000)
+    with _another_user(), pytest.raises(TerminalError, match="a table may not be read") as failure:
+        open_table(LakeUri(str(tmp_path / "t")))
+    assert not isinstance(failure.value, TableDamaged)
+    assert "user id 65534" in failure.value.expected

@@ -1,0 +1,78 @@
+"""The error for a table that cannot be read: what is wrong with it, and what may be done about that."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+
+from include.lake.log_store import LOG, checkpoint_file, checkpoint_of
+from include.lake.stores import files_at, log_store_of
+from include.lake.uri import LakeUri
+from include.protocol.errors import TableDamaged, TerminalError
+
+
+def damaged(uri: LakeUri, found: str) -> TerminalError:
+    """The error for a table whose log or files are incomplete; or, if that is why, for one that this process may not
+    read."""
+    if "ermission denied" in found or not _may_read_log(uri):
+        return TerminalError(
+            what="a table may not be read",
+            where=str(uri),
+            expected=f"a folder whose files the user of this process (user id {os.geteuid()}) may read",
+            found=found,
+            action="give this user the right to read the folder and all files in it, and to write there if it runs "
+            "jobs, then run the same again (or rerun the task)",
+        )
+    return TableDamaged(
+        what="a table cannot be read",
+        where=str(uri),
+        expected="a Delta log without gaps, and every data file that it names",
+        found=found,
+        action=f"bring the file back from a copy or a snapshot of the disk; without one, {_way_out(uri)}",
+    )
+
+
+def _may_read_log(uri: LakeUri) -> bool:
+    try:
+        log_store_of(uri).entries()
+    except PermissionError:
+        return False
+    except OSError:
+        pass  # it is not there, for instance
+    return True
+
+
+def _way_out(uri: LakeUri) -> str:
+    if (checkpoint := _needless_checkpoint(uri)) is not None:
+        name = checkpoint_file(checkpoint)
+        return f"move `{name}`, if it is there, and `_last_checkpoint` out of {uri / LOG}: its commits say the same"
+    if (uri.parent.parent.name, uri.parent.name) == ("_lakemark", "ledger"):
+        return f"`lakemark ledger rebuild {uri.name}` makes the ledger again from the target's own commits"
+    return (
+        "if a pipeline writes it, move its folder away, and `lakemark reset NAME --from earliest --reason ...` (NAME: "
+        "that pipeline) fills a new one from Kafka"
+    )
+
+
+def _needless_checkpoint(uri: LakeUri) -> int | None:
+    """The version of a newest checkpoint that cannot be read, if the log has all commits that it stands for."""
+    log, newest = log_store_of(uri), None
+    with suppress(OSError):
+        found = sorted(v for file in files_at(uri).list(uri / LOG) if (v := checkpoint_of(file.name)) is not None)
+        with suppress(ValueError, KeyError, TypeError):
+            newest = int(json.loads(log.last_checkpoint() or b"null")["version"])
+        newest = max([*found, *filter(None, [newest])], default=None)
+        if newest is None:
+            return None
+        try:
+            log.read_checkpoint(newest, ["protocol"])
+        except OSError:
+            before = max((version for version in found if version < newest), default=-1)
+            return newest if all(map(log.has, range(before + 1, newest + 1))) else None
+    return None
+
+
+def on_one_line(error: Exception) -> str:
+    """An error on one line, for another one that names it."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
