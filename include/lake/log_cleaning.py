@@ -19,12 +19,14 @@ from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 
 _YOUNG = 3600.0  # seconds: whoever reads the table now may have just been told of it
+_LEFT = 86_400.0  # seconds: a writer that still needs a file that it has not named by then finds that it is gone
 _SPACING = 100  # versions
 
 
 def clean_log(uri: LakeUri) -> int:
-    """Removes commits and checkpoints that are older than the table's `delta.logRetentionDuration`, and old checkpoints
-    that are close to others. Returns how many of these; 0 if there is no table. Every version stays readable.
+    """Removes commits and checkpoints that are older than the table's `delta.logRetentionDuration`, old checkpoints that
+    are close to others, and what writers have left that were killed. Returns how many of the close ones; 0 if there is
+    no table. Every version stays readable.
 
     Raises:
         TableDamaged: see `open_table`. OSError: the store refuses.
@@ -34,13 +36,23 @@ def clean_log(uri: LakeUri) -> int:
         return 0
     with suppress(DeltaError):  # another process cleans it, too
         table.cleanup_metadata()
-    files, log = files_at(uri), uri / LOG
+    files, log, now = files_at(uri), uri / LOG, time.time()
+    remove_leftovers(uri)
     named = ((checkpoint_of(file.name), file.modified_at) for file in files.list(log))
     found = {version: at for version, at in named if version is not None}
-    old = spent(found.keys(), (v for v, at in found.items() if at > time.time() - _YOUNG))
+    old = spent(found.keys(), (v for v, at in found.items() if at > now - _YOUNG))
     for version in old:
         files.remove(log / checkpoint_file(version))
     return len(old)
+
+
+def remove_leftovers(uri: LakeUri) -> None:
+    """Removes what killed writers have left in a table's log: files of commits that have got no version. Raises OSError:
+    the store refuses."""
+    files, log, now = files_at(uri), uri / LOG, time.time()
+    for file in [*files.list(log)]:
+        if file.name.endswith(".tmp") and file.modified_at < now - _LEFT:
+            files.remove(log / file.name)
 
 
 def spent(checkpoints: Iterable[int], kept: Iterable[int]) -> list[int]:

@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError
 from include.lake.arrow import table_of
 from include.lake.delta_tables import keep_few_files, open_table, query
 from include.lake.files import FileInfo
+from include.lake.log_cleaning import remove_leftovers
 from include.lake.log_store import LOG
 from include.lake.merge.deletion_vectors import vector_file
 from include.lake.merge.snapshot import Snapshot
@@ -84,6 +85,7 @@ def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:
         table = DeltaTable(str(uri))
         table.create_checkpoint()
         table.cleanup_metadata()
+        remove_leftovers(uri)
         # The log forgets removed files sooner than that, so `full` looks for them in the folder.
         removed = table.vacuum(retention_hours=int(keep_hours), dry_run=False, full=True)
         done += ["checkpoint"] + ([f"removed {len(removed)} files"] if removed else [])

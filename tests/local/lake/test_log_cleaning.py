@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from include.lake.log_cleaning import clean_log, spent
+from include.lake.upkeep import keep_appended
 from include.lake.uri import LakeUri
 
 
@@ -45,3 +47,19 @@ def test_every_version_stays_readable(tmp_path: Path) -> None:
     for version in range(8):
         assert DeltaTable(str(table), version=version).to_pyarrow_table().num_rows == version + 1
     assert clean_log(LakeUri(str(tmp_path / "none"))) == 0
+
+
+@pytest.mark.parametrize("keep", [clean_log, lambda uri: keep_appended(uri, 168)], ids=["by Spark", "by deltalake"])
+def test_what_killed_writers_have_left_goes(tmp_path: Path, keep: Callable[[LakeUri], object]) -> None:
+    write_deltalake(str(tmp_path), pa.table({"n": [1]}))
+    log = tmp_path / "_delta_log"
+    left = [f".{1:020}.json.3f6c.tmp", "_commit_3f6c.json.tmp"]
+    old, young = [log / name for name in left], [log / f"{name}.tmp" for name in left]
+    for file in (*old, *young):
+        file.touch()
+    for file in (*old, log / f"{0:020}.json"):
+        os.utime(file, (time.time() - 2 * 86_400,) * 2)
+    keep(LakeUri(str(tmp_path)))
+    assert not any(file.exists() for file in old)
+    assert all(file.exists() for file in young), "their writers may live"
+    assert DeltaTable(str(tmp_path)).version() == 0
