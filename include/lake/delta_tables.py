@@ -23,6 +23,7 @@ from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
+_FORGETS = "delta.setTransactionRetentionDuration"
 _APPEND_TRIES = 5
 CHECKPOINT_EVERY = 10  # versions; as Delta's own
 _COMPACTED_BYTES = 1 << 20  # files of this size stay as they are, so later compactions and readers skip them
@@ -204,6 +205,31 @@ def commit_markers(
             return False
     after = open_table(uri)
     return after is not None and all((after.transaction_version(a) or 0) >= v for a, v in markers.items())
+
+
+def marker_in(table: OpenedTable, app_id: str) -> int | None:
+    """The last version that a table holds under an appId; None if there is none.
+
+    Raises:
+        TerminalError: there is none now, and the table forgets those that are old.
+    """
+    found = table.transaction_version(app_id)
+    if found is None:
+        verify_forgets_no_marker(table)
+    return found
+
+
+def verify_forgets_no_marker(table: OpenedTable) -> None:
+    """Raises TerminalError: the table forgets markers, which say that a batch is there. It could land twice."""
+    if (after := table.metadata().configuration.get(_FORGETS)) is not None:
+        raise TerminalError(
+            what="a table forgets which batches it has",
+            where=str(uri_of(table)),
+            expected=f"a table without the property {_FORGETS}",
+            found=after,
+            action=f"`ALTER TABLE ... UNSET TBLPROPERTIES ('{_FORGETS}')` on this table, then run the same again (or "
+            "rerun the task)",
+        )
 
 
 def commit_marker(table: OpenedTable, app_id: str, number: int, metadata: str, stamp: str | None) -> bool:

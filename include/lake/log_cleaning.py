@@ -24,9 +24,9 @@ _SPACING = 100  # versions
 
 
 def clean_log(uri: LakeUri) -> int:
-    """Removes commits and checkpoints that are older than the table's `delta.logRetentionDuration`, old checkpoints that
-    are close to others, and what writers have left that were killed. Returns how many of the close ones; 0 if there is
-    no table. Every version stays readable.
+    """Removes commits and checkpoints that are older than the table's `delta.logRetentionDuration`, old checkpoints
+    that are close to others, and what killed writers have left. Returns how many of the close ones; 0 if there is no
+    table. Every version stays readable.
 
     Raises:
         TableDamaged: see `open_table`. OSError: the store refuses.
@@ -47,8 +47,8 @@ def clean_log(uri: LakeUri) -> int:
 
 
 def remove_leftovers(uri: LakeUri) -> None:
-    """Removes what killed writers have left in a table's log: files of commits that have got no version. Raises OSError:
-    the store refuses."""
+    """Removes what killed writers have left in a table's log: files of commits that have got no version. Raises
+    OSError: the store refuses."""
     files, log, now = files_at(uri), uri / LOG, time.time()
     for file in [*files.list(log)]:
         if file.name.endswith(".tmp") and file.modified_at < now - _LEFT:

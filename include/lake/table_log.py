@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from include.lake.delta_tables import OpenedTable, open_table
+from include.lake.delta_tables import OpenedTable, marker_in, open_table
 from include.lake.log_entry import LogEntry
 from include.lake.log_tail import LogTail, newest_infos
 from include.lake.stores import log_store_of
@@ -71,7 +71,7 @@ class TableLog:
 
     def _marker(self, app_id: str) -> int | None:
         found = self.tail.marker(app_id) if self.tail else None
-        return found if found is not None else self.table.transaction_version(app_id)
+        return found if found is not None else marker_in(self.table, app_id)
 
     def position(self, pipeline: str, generation: int, form: int = FORM) -> Position:
         """Where the table stands, if it is one before the point. Its digest is not read: see `digest_of`.

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BatchCommitted
 from tests.support.batches import batch, landed, source
 from tests.support.hand_made import clean_log, commit, coordinator_of, land, make_target
@@ -124,3 +125,18 @@ def test_i11_the_digest_of_rows_that_a_restore_has_taken_away_says_nothing(tmp_p
     assert TableLog.open(LakeUri(str(target))).digest_of(batch(0)) == "d"
     DeltaTable(target).restore(0)
     assert TableLog.open(LakeUri(str(target))).digest_of(batch(0)) is None
+
+
+def test_i5_a_table_that_forgets_markers_is_not_asked_for_them(tmp_path: Path) -> None:
+    """Else a batch that is there would be landed again."""
+    uri, forgets = LakeUri(str(tmp_path / "t")), "delta.setTransactionRetentionDuration"
+    DeltaTable.create(str(uri), pa.schema([("id", pa.int64())]), configuration={forgets: "interval 1 hours"})
+    marker = Transaction(batch(0).app_id, 0, last_updated=1)
+    write_deltalake(
+        str(uri), pa.table({"id": [1]}), mode="append", commit_properties=CommitProperties(app_transactions=[marker])
+    )
+    DeltaTable(str(uri)).create_checkpoint()
+    log = TableLog.open(uri)
+    assert log is not None
+    with pytest.raises(TerminalError, match=rf"UNSET TBLPROPERTIES \('{forgets}'\)"):
+        log.marker_of(batch(0))

@@ -10,7 +10,7 @@ import pytest
 
 from include.audit.auditor import audit
 from include.pipeline_file import Pipeline
-from include.protocol.errors import SchemaChanged
+from include.protocol.errors import SchemaChanged, TerminalError
 from tests.support.advice import advised, follow
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
@@ -146,6 +146,22 @@ def test_another_type_or_order_lands_nothing_and_says_what_to_do(world: World) -
         world.run_batch(other_order)
     assert world.version(pipeline) == version
     world.run_batch(declared(world, schema, pipeline))
+    assert sorted(as_dict(world.rows(pipeline))) == [1, 2]
+
+
+def test_i5_a_target_that_forgets_markers_gets_no_batch(world: World) -> None:
+    pipeline, forgets = declared(world, "id BIGINT, seq BIGINT, name STRING"), "delta.setTransactionRetentionDuration"
+    table = f"delta.`{world.coordinator(pipeline).tables.target}`"
+    for n in (1, 2):
+        world.produce(pipeline.source.topics[0], [{"id": n, "seq": 1, "name": "a"}], 1)
+        if n == 2:
+            with world.session() as spark:
+                spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{forgets}' = 'interval 1 days')").collect()
+            with pytest.raises(TerminalError, match=rf"UNSET TBLPROPERTIES \('{forgets}'\)"):
+                world.run_batch(pipeline)
+            with world.session() as spark:
+                spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{forgets}')").collect()
+        world.run_batch(pipeline)
     assert sorted(as_dict(world.rows(pipeline))) == [1, 2]
 
 
