@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -76,5 +77,19 @@ def test_i9_a_promotion_gets_through_a_lane_that_never_pauses(world: World, pipe
         with world.session() as spark:
             promote(spark, world.settings, pipeline, number=backfill.number, started_by="test")
     world.drain(pipeline)
+    assert_right(world, pipeline)
+    assert turns(world, pipeline)
+
+
+@pytest.mark.slow
+def test_i9_a_chunk_by_spark_gets_through_a_lane_that_never_pauses(world: World, pipeline: Pipeline) -> None:
+    """A MERGE by Spark takes many times as long as a commit of the lane, which replaces rows that it has read."""
+    settings = replace(world.settings, merge_engine="spark")
+    with busy(world, pipeline):
+        request = BackfillRequest(batches=(0, 0), records_per_chunk_max=10**6)
+        backfill = Backfills(world.coordinator(pipeline)).plan(request, "r", "test", "test")
+        for chunk in range(len(backfill.chunks)):
+            key = BatchKey(backfill.generation, chunk)
+            assert world.attempt(pipeline, 0, key=key, settings=settings).outcome == "applied"
     assert_right(world, pipeline)
     assert turns(world, pipeline)
