@@ -93,12 +93,12 @@ WORKS = {
     "8k": Work(8_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=7, warm_ups=3),
     "50k": Work(50_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=5),
     "1k": Work(1_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=5),
-    "200k": Work(200_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=4),
+    "200k": Work(200_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=5),
     "8k-avro": Work(8_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=5, kind=AvroOrders),
     "200k-avro": Work(200_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=4, kind=AvroOrders),
     "flights": Work(200_000, 0, True, (*_ALL_MERGES, *_APPENDS), rounds=4, warm_ups=1, kind=Flights),
     "8k-5M": Work(8_000, 5_000_000, True, _ALL_MERGES, rounds=5),
-    "8k-5M-any": Work(8_000, 5_000_000, False, _ALL_MERGES, rounds=4),
+    "8k-5M-any": Work(8_000, 5_000_000, False, _ALL_MERGES, rounds=5),
     "200k-5M-any": Work(200_000, 5_000_000, False, _ALL_MERGES, rounds=3),
     "everything": Work(
         8_000,
@@ -130,8 +130,8 @@ WORKS = {
     ),
 }
 LARGE_WORKS = {
-    "8k-50M-any": Work(8_000, 50_000_000, False, _MERGES, rounds=3, warm_ups=1),
-    "1M-5M-any": Work(1_000_000, 5_000_000, False, _MERGES, rounds=2, warm_ups=1),
+    "8k-50M-any": Work(8_000, 50_000_000, False, _MERGES, rounds=5, warm_ups=1),
+    "1M-5M-any": Work(1_000_000, 5_000_000, False, _MERGES, rounds=5, warm_ups=1),
     "8k-50M": Work(8_000, 50_000_000, True, _MERGES, rounds=4),
     "200k-50M-any": Work(200_000, 50_000_000, False, _MERGES, rounds=2, warm_ups=1),
 }
