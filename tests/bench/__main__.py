@@ -90,7 +90,7 @@ Registries = Callable[[], RegistryServer]  # started by the first who asks
 Taken = dict[str, list[float]]  # by each contender, by round
 
 WORKS = {
-    "8k": Work(8_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=7, warm_ups=3),
+    "8k": Work(8_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=7, warm_ups=8),
     "50k": Work(50_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=5),
     "1k": Work(1_000, 500_000, True, (*_MERGES, *_APPENDS), rounds=5),
     "200k": Work(200_000, 500_000, True, (*_ALL_MERGES, *_APPENDS), rounds=5),
