@@ -60,8 +60,11 @@ def _needless_checkpoint(uri: LakeUri) -> int | None:
     log, newest = log_store_of(uri), None
     with suppress(OSError):
         found = sorted(v for file in files_at(uri).list(uri / LOG) if (v := checkpoint_of(file.name)) is not None)
-        with suppress(ValueError, KeyError, TypeError):
-            newest = int(json.loads(log.last_checkpoint() or b"null")["version"])
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            hint = json.loads(log.last_checkpoint() or b"null")
+            if hint.get("parts") or hint.get("v2Checkpoint"):
+                return None  # it has another form, and nothing is known about it
+            newest = int(hint["version"])
         newest = max([*found, *filter(None, [newest])], default=None)
         if newest is None:
             return None

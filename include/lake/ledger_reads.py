@@ -60,13 +60,12 @@ class LedgerRead:
         if (table := open_table(uri)) is None:
             return cls(None, None, [], state=fold([]), next_sequence=0)
         commit = newest if newest is not None and newest[0] == table.version() else None
-        if about == "all" or (about is not None and about.generation < 0):
-            return cls._of(table, commit, "")
-        snapshot_at = table.transaction_version(SNAPSHOT_ID)
-        if snapshot_at is None:
-            return cls._of(table, commit, "")
-        read = cls._of(table, commit, f"where sequence >= {snapshot_at} and event not like 'backfill%'")
-        return read if read._tells(about) else cls._of(table, commit, "")
+        is_recent = about is None or (about != "all" and about.generation >= 0)
+        if is_recent and (snapshot_at := table.transaction_version(SNAPSHOT_ID)) is not None:
+            read = cls._of(table, commit, f"where sequence >= {snapshot_at} and event not like 'backfill%'")
+            if read._tells(about):
+                return read
+        return cls._of(table, commit, "")
 
     @classmethod
     def _of(cls, table: DeltaTable, commit: _Commit | None, condition: str) -> Self:

@@ -117,6 +117,7 @@ def _tried(
                 say({"progress": "by Spark", "why": unfit})
                 way, *others = others
             elif others and (is_short_of_memory(error) or is_too_large(error)):
+                unfit = unfit or "too little memory"
                 say({"progress": "memory"})
                 way, *others = others
             else:

@@ -151,7 +151,7 @@ def _checkpoint(uri: LakeUri) -> int | None:
         found = {of_one for name in names if (of_one := checkpoint_of(name)) is not None}
         others = {int(name[:20]) for name in names if ".checkpoint." in name and name[:20].isdigit()}
         newest = max(found, default=None)
-        if others - found and max(others) > max(found, default=-1):
+        if max(others, default=-1) > max(found, default=-1):
             raise UnfitError("a checkpoint of another form than one file") from error
         if newest is None and not log.has(0):
             raise UnfitError("a log without its first commits, and without a checkpoint that it names") from error

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from include.lake.damage import damaged
 from include.lake.data_files import file_of_int96, harmed_file, lost_file
 from include.lake.delta_tables import OpenedTable, all_rows, open_table, query, uri_of
 from include.lake.merge.snapshot import Snapshot
@@ -133,3 +134,10 @@ def test_a_table_that_a_process_may_not_read_is_not_taken_for_damaged(tmp_path: 
         open_table(LakeUri(str(tmp_path / "t")))
     assert not isinstance(failure.value, TableDamaged)
     assert "user id 65534" in failure.value.expected
+
+
+@pytest.mark.parametrize("form", ['"parts": 2', '"v2Checkpoint": {"path": "x"}'])
+def test_of_a_checkpoint_of_another_form_nothing_is_advised(table: OpenedTable, tmp_path: Path, form: str) -> None:
+    """It lies under another name, and what is damaged may be another file."""
+    (tmp_path / "_delta_log" / "_last_checkpoint").write_text(f'{{"version": 1, {form}}}')
+    assert "move its folder away" in damaged(uri_of(table), "a data file is gone").action

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.merge.landing import Marker, land
+from include.lake.merge.landing import land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.merge.upsert import Upsert
@@ -28,10 +28,10 @@ def uri(tmp_path: Path) -> LakeUri:
     return LakeUri(str(tmp_path / "t"))
 
 
-def landed(table: Snapshot, ids: Iterable[int], seq: int, name: str, marker: int | None = None) -> int:
+def landed(table: Snapshot, ids: Iterable[int], seq: int, name: str) -> int:
     changes = pa.Table.from_pylist([{"id": i, "seq": seq, "name": name} for i in ids], table.schema)
     upsert = Upsert(changes, ("id",), ((("seq",),),), ("name",))
-    return land(table, upsert, Marker("app", marker) if marker is not None else None, None)
+    return land(table, upsert, None, None)
 
 
 def names(uri: LakeUri) -> dict[int, str]:
