@@ -36,11 +36,11 @@ def clean_log(uri: LakeUri) -> int:
         return 0
     with suppress(DeltaError):  # another process cleans it, too
         table.cleanup_metadata()
-    files, log, now = files_at(uri), uri / LOG, time.time()
     remove_leftovers(uri)
+    files, log = files_at(uri), uri / LOG
     named = ((checkpoint_of(file.name), file.modified_at) for file in files.list(log))
     found = {version: at for version, at in named if version is not None}
-    old = spent(found.keys(), (v for v, at in found.items() if at > now - _YOUNG))
+    old = spent(found.keys(), (v for v, at in found.items() if at > time.time() - _YOUNG))
     for version in old:
         files.remove(log / checkpoint_file(version))
     return len(old)

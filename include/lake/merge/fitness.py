@@ -47,9 +47,10 @@ def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
             raise UnfitError(f"the column {column['name']}, which is NOT NULL")
         if column["metadata"].keys() - {"comment"}:
             raise UnfitError(f"the column {column['name']}, which the table computes, or checks, or fills")
-        if '"variant"' in json.dumps(column["type"]):
+        type_ = json.dumps(column["type"])
+        if '"variant"' in type_:
             raise UnfitError(f"the column {column['name']}, which is a variant")
-        if '"void"' in json.dumps(column["type"]):
+        if '"void"' in type_:
             raise UnfitError(f"the column {column['name']}, which has no type")
     for path, _ in table.files:
         if path.startswith("/") or urlsplit(path).scheme:
