@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from include.fault_points import fault_point
-from include.lake.merge.actions import Change
+from include.lake.merge.actions import Actions, Change
 from include.lake.merge.append import Append
 from include.lake.merge.landing import Marker, land
 from include.lake.merge.patch import Patch
 from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
 from include.lake.merge.upsert import Upsert
 from include.pipeline_file import LINEAGE
 from include.pipeline_file.schema_change import struct_fields
@@ -66,38 +67,53 @@ def lane_write(
     assert rows.arrow is not None, "they are few"
     if isinstance(spec, AppendSpec):
         return LaneWrite(table, Append(rows.arrow.select(own_columns(rows.arrow.column_names, spec))))
-    lineage = columns_in(table.metadata["schemaString"])[LINEAGE]
-    if _is_of_one_change(spec, lineage):
+    return LaneWrite(table, _Merge(spark, rows, spec, batch, bytes_max))
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """Changes that are merged. How depends on the columns of the version that they are merged into: since the last one,
+    this process or another may have added some."""
+
+    spark: SparkSession
+    rows: KeptRows
+    spec: TableSpec
+    batch: Batch
+    bytes_max: int | None
+
+    def over(self, table: Snapshot) -> Actions:
+        """See `Change`."""
+        columns = columns_in(table.metadata["schemaString"])
+        if LINEAGE not in columns:
+            raise UnfitError(f"no column {LINEAGE}")
+        return self._change(columns[LINEAGE], table).over(table)
+
+    def _change(self, lineage: str, table: Snapshot) -> Change:
+        rows, spec, again = self.rows.arrow, self.spec, self.batch.is_chunk
+        assert rows is not None, "they are few"
+        if not _is_of_one_change(spec, lineage):
+            return self._patch(rows, lineage, table)
         order = tuple(order_values(spec, lineage).values())
-        return LaneWrite(table, Upsert(rows.arrow, spec.keys, order, STAMP, again=batch.is_chunk, bytes_max=bytes_max))
-    return LaneWrite(table, _patch(spark, table, rows, spec, batch=batch, lineage=lineage, bytes_max=bytes_max))
+        return Upsert(rows, spec.keys, order, STAMP, again=again, bytes_max=self.bytes_max)
+
+    def _patch(self, rows: pa.Table, lineage: str, table: Snapshot) -> Patch:
+        spec, kind = self.spec, kind_of(self.spec)
+        keys = rows.select([*spec.keys])
+        if spec.truncates:  # the row without keys remembers the newest one
+            keys = pa.concat_tables([keys, pa.table({f.name: pa.nulls(1, f.type) for f in keys.schema})])
+        schema = StructType.fromJson(json.loads(table.metadata["schemaString"]))
+        again = self.batch if self.batch.is_chunk else None
+
+        def compute(there: pa.Table) -> pa.Table:
+            found = uploaded(self.spark, there, schema)
+            return collected(kind.patched(found, self.rows.frame, spec, lineage, again=again))
+
+        # As Spark's MERGEs count: that of a history gets the rows that `spliced` has found.
+        sources = len(rows) if spec.kind == "scd1" else None
+        return Patch(keys, kind.identity(spec, lineage), compute, bytes_max=self.bytes_max, sources=sources)
 
 
 def _is_of_one_change(spec: TableSpec, lineage: str) -> bool:
     """Whether each row is as its newest change alone says."""
     has_own_fields = struct_fields(lineage).keys() != {field.name for field in lineage_fields(spec, lineage)}
     return spec.kind == "scd1" and not spec.truncates and not spec.partial_columns and not has_own_fields
-
-
-def _patch(
-    spark: SparkSession,
-    table: Snapshot,
-    rows: KeptRows,
-    spec: TableSpec,
-    batch: Batch,
-    lineage: str,
-    bytes_max: int | None,
-) -> Patch:
-    assert rows.arrow is not None
-    keys, kind = rows.arrow.select([*spec.keys]), kind_of(spec)
-    if spec.truncates:  # the row without keys remembers the newest one
-        keys = pa.concat_tables([keys, pa.table({f.name: pa.nulls(1, f.type) for f in keys.schema})])
-    again = batch if batch.is_chunk else None
-
-    def compute(there: pa.Table) -> pa.Table:
-        found = uploaded(spark, there, StructType.fromJson(json.loads(table.metadata["schemaString"])))
-        return collected(kind.patched(found, rows.frame, spec, lineage, again=again))
-
-    # As Spark's MERGEs count: that of a history gets the rows that `spliced` has found.
-    sources = len(rows.arrow) if spec.kind == "scd1" else None
-    return Patch(keys, kind.identity(spec, lineage), compute, bytes_max=bytes_max, sources=sources)

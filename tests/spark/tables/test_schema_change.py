@@ -91,6 +91,33 @@ def test_i9_patches_get_a_column_and_late_patches_still_find_their_place(world: 
         world.run_batch(other_order)
 
 
+@pytest.mark.parametrize("history", [{}, {"history": "scd2", "valid_from": "at"}])
+def test_i9_a_batch_that_alters_its_table_lands_by_the_lane(world: World, history: dict[str, str]) -> None:
+    """Rows get fields for each of their columns, between the choice of the lane and its commit."""
+    schema = "id BIGINT, seq BIGINT, name STRING, note STRING, at TIMESTAMP"
+    topic, name = world.topic(partitions=1), f"p_{uuid.uuid4().hex[:8]}"
+
+    def pipeline(**change: str) -> Pipeline:
+        settings = {"order_by": ["seq"], **history, **change}
+        return world.pipeline(topic, name, source={"schema": schema}, change=settings)
+
+    def batch(by: Pipeline, **record: Any) -> None:
+        record["at"] = f"2026-01-0{record['seq']}T00:00:00Z"
+        world.produce(topic, [record], 1)
+        world.run_batch(by)
+
+    batch(pipeline(), id=1, seq=1, name="a", note="x")
+    batch(pipeline(), id=1, seq=2, name="b", note="y")
+    batch(pipeline(absent="keep"), id=1, seq=3, name="c")
+    batch(pipeline(absent="keep"), id=2, seq=4, note="z")
+    found = {(row["id"], row["seq"]): (row["name"], row["note"]) for row in world.rows(pipeline())}
+    newest = {(1, 3): ("c", "y"), (2, 4): (None, "z")}
+    assert found == (newest if not history else {(1, 1): ("a", "x"), (1, 2): ("b", "y"), **newest})
+    with world.session() as spark:
+        said = spark.sql(f"DESCRIBE HISTORY delta.`{world.coordinator(pipeline()).tables.target}`").collect()
+    assert [row["engineInfo"] for row in said if row["operation"] == "MERGE"][:3] == ["lakemark"] * 3
+
+
 def test_i9_debezium_gets_a_column_with_and_without_history(world: World) -> None:
     unavailable = "__debezium_unavailable_value"
 
