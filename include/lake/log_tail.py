@@ -19,6 +19,7 @@ from include.lake.damage import damaged, on_one_line
 from include.lake.log_store import checkpoint_file, commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
+from include.protocol.errors import RetryableError
 from include.protocol.json_data import JsonObject
 
 _COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none, and is opened instead
@@ -81,15 +82,28 @@ class LogTail:
 
         Raises:
             TableDamaged: see `_actions`; or a commit is gone that was there a moment ago. An older commit must not
-                answer in its place.
+                answer in its place. RetryableError: log clean-up has removed it.
         """
         found = []
         for version in range(self.version, self.checkpoint, -1):
             actions = _actions(self.uri, version)
             if actions is None:
-                raise damaged(self.uri, f"{commit_file(version)} is gone")
+                raise self._gone(commit_file(version))
             found.append(actions)
         return found
+
+    def _gone(self, commit: str) -> Exception:
+        """The error for a commit that is gone since this tail was read."""
+        newer = LogTail.of(self.uri)
+        if newer is None or newer.checkpoint < self.version:
+            return damaged(self.uri, f"{commit} is gone")
+        return RetryableError(
+            what="the log of a table was cleaned while it was read",
+            where=str(self.uri),
+            expected=commit,
+            found=f"a checkpoint of version {newer.checkpoint}, which stands for it",
+            action="run the same again (or rerun the task)",
+        )
 
 
 def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterator[JsonObject]:

@@ -90,19 +90,19 @@ def columns_to_add(
             lineage. found: the table's columns and their types, in the form of `canonical`.
 
     Raises:
-        SchemaChanged: a type differs, the policy is `fail`, or a column may have been renamed.
+        SchemaChanged: a type differs, the policy is `fail`, or a column may have been renamed, or has another spelling.
     """
-    by_name = {name.lower(): type_ for name, type_ in found.items()}
-    added = tuple(Added((column.name,), column.type) for column in declared if column.name.lower() not in by_name)
+    _verify_spelling(anew, where, declared, found)
+    added = tuple(Added((column.name,), column.type) for column in declared if column.name not in found)
     fields: list[Added] = []
     for column in declared:
-        old, new = by_name.get(column.name.lower()), canonical(column.type)
+        old, new = found.get(column.name), canonical(column.type)
         if old is not None and old != new and column.name == LINEAGE:
             fields += _fields_to_add(anew, where, old, new)
         elif old is not None and old != new:
             raise _other_type(anew, f"{where}, column {column.name}", old, new)
-    known = {column.name.lower() for column in declared}
-    left = [name for name in found if name.lower() not in known]
+    known = {column.name for column in declared}
+    left = [name for name in found if name not in known]
     if added and left:
         raise _changed(
             where,
@@ -120,6 +120,22 @@ def columns_to_add(
             "add them to the table yourself, or say `on_schema_change: add_columns`",
         )
     return (*added, *fields)
+
+
+def _verify_spelling(anew: str, where: str, declared: Sequence[Column], found: Mapping[str, str]) -> None:
+    """Raises SchemaChanged: a column differs from the table's in upper and lower case alone. For Spark both are the
+    same. Rows of history name the columns that a change has left out, other engines tell them apart, and so do people's
+    records."""
+    own = {name.lower(): name for name in found}
+    for column in declared:
+        spelled = own.get(column.name.lower(), column.name)
+        if spelled != column.name:
+            raise _changed(
+                f"{where}, column {column.name}",
+                f"the column {spelled}, with other upper and lower case",
+                column.name,
+                f"spell it {spelled} (if records call it otherwise now, a transform can give it that name); or {anew}",
+            )
 
 
 def _fields_to_add(anew: str, where: str, old: str, new: str) -> Iterator[Added]:

@@ -188,7 +188,9 @@ class Attempt:
             with phases.phase("upkeep"):
                 for participant in (*before, catalog.point):
                     if (table := choices[participant.name].table) is not None:
-                        keep_quick(table, participant.spec.cluster_by, compaction_bytes(self.settings))
+                        wrong = keep_quick(table, participant.spec.cluster_by, compaction_bytes(self.settings))
+                        for what in wrong:
+                            self._say({"progress": "upkeep failed", "table": participant.name, "why": what})
         return point.counts
 
     def _choice(self, work: Work, participant: Participant) -> Choice:

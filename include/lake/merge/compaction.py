@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from include.lake.arrow import plainly_named
 from include.lake.merge.actions import Actions
-from include.lake.merge.data_file import footer_of, write_file
+from include.lake.merge.data_file import bytes_told, footer_of, write_file
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.positions import all_rows
 from include.lake.merge.replacing import removed
@@ -95,16 +95,21 @@ def _order(rows: pa.Table) -> pa.Array:
 
 
 def _that_fit(table: Snapshot, files: Iterable[JsonObject], bytes_max: int) -> list[JsonObject]:
-    """The first ones of these files that fit into memory together, by what they hold when it is not compressed."""
+    """The first ones of these files that fit into memory together."""
     found: list[JsonObject] = []
     total = 0
     for file in files:
-        footer = footer_of(table, file)
-        total += sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
+        total += bytes_told(file) or _bytes_encoded(table, file)
         if total > bytes_max:
             break
         found.append(file)
     return found
+
+
+def _bytes_encoded(table: Snapshot, file: JsonObject) -> int:
+    """What a file holds before it is compressed. A value that many rows have stands there once."""
+    footer = footer_of(table, file)
+    return sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
 
 
 def _rows_in(table: Snapshot, files: list[JsonObject], bytes_max: int) -> pa.Table:

@@ -16,6 +16,7 @@ from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at
 from include.protocol.json_data import JsonObject
 
+BYTES_TAG = "lakemark.bytes"  # of an `add`: what the file's rows take in memory, which no size of the file tells
 _GROUP_ROWS = 1 << 17  # of a row group, which is encoded at once, in memory
 
 
@@ -46,8 +47,14 @@ def write_file(table: Snapshot, rows: pa.Table, now: int) -> JsonObject:
         "size": content.tell(),
         "modificationTime": now,
         "dataChange": True,
+        "tags": {BYTES_TAG: str(shaped.nbytes)},
         "stats": statistics_of(shaped, table.metadata.get("configuration") or {}),
     }
+
+
+def bytes_told(file: JsonObject) -> int:
+    """What the rows of a file take in memory, in bytes, as its `add` says; 0 if another writer has made it."""
+    return int((file.get("tags") or {}).get(BYTES_TAG, 0))
 
 
 def footer_of(table: Snapshot, file: JsonObject) -> pq.FileMetaData:
@@ -60,7 +67,10 @@ def _with_bounds(rows: pa.Table) -> list[str]:
     """The columns and fields for which the file's footer may say the lowest and the highest value, by which readers
     leave out groups of rows. (Arrow leaves NaN out of these, and for Spark NaN is the highest of all.)"""
     found = (leaf for name in rows.column_names for leaf in leaves(rows[name], (name,)))
-    return [".".join(path) for path, values in found if not pa.types.is_nested(values.type) and not _has_nan(values)]
+    plain = [(".".join(path), values) for path, values in found if not pa.types.is_nested(values.type)]
+    # Arrow takes `a.b` for the column of that name, and for the field b of the column a.
+    without = {name for name, values in plain if _has_nan(values)}
+    return [name for name, _ in plain if name not in without]
 
 
 def _has_nan(values: pa.ChunkedArray) -> bool:

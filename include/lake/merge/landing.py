@@ -79,7 +79,7 @@ def land(
                 continue
             raise
         except _OF_LIBRARIES as error:  # a text that is no UTF-8, or a day after the year 9999, for instance
-            raise UnfitError(f"rows that {type(error).__module__.partition('.')[0]} does not take") from error
+            raise UnfitError(f"rows that {_library(error)} does not take") from error
         if not work.actions and marker is None:
             return table.version  # nothing to say
         decided()
@@ -87,6 +87,10 @@ def land(
             return table.version + 1
         table.brought_up()
     raise OvertakenError(f"{_TRIES_MAX} times")
+
+
+def _library(error: Exception) -> str:
+    return type(error).__module__.partition(".")[0].lstrip("_")
 
 
 def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: str | None) -> bool:

@@ -134,13 +134,21 @@ def _read(
         database.execute("SET TimeZone = 'UTC'")
         for name, relation in relations.items():
             database.register(name, relation)
-        try:
-            found = database.sql(
-                f"SELECT {asked} FROM read_parquet($names, filename = '{_FILE}', file_row_number = true, "
-                f"union_by_name = true, hive_partitioning = false) t {joined}",
-                params={"names": names},
-            )
+        source = (
+            f"read_parquet($names, filename = '{_FILE}', file_row_number = true, union_by_name = true, "
+            "hive_partitioning = false)"
+        )
+
+        def rows(source: str) -> pa.Table:
+            found = database.sql(f"SELECT {asked} FROM {source} t {joined}", params={"names": names})
             return found.to_arrow_table() if bytes_max is None else _at_most(bytes_max, found.to_arrow_reader(_CHUNK))
+
+        try:
+            try:
+                return rows(source)
+            except duckdb.BinderException:  # all of them are older than a column of the table
+                database.register("later", table.schema.empty_table())
+                return rows(f"(FROM {source} UNION ALL BY NAME FROM later)")
         except duckdb.IOException as error:
             raise damaged(table.uri, on_one_line(error)) from error
 

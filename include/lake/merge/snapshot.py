@@ -20,6 +20,7 @@ from include.lake.merge.deletion_vectors import vector_id
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
+from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
 
 FileKey = tuple[str, str | None]  # a file's path, as in the log, and its deletion vector's id
@@ -74,26 +75,38 @@ class Snapshot:
         copy, and others have written since. Then all is read anew.
         """
         before = self.version, self.stamp
-        if self.stamp is None or not self._goes_on():
+        try:
+            goes_on = self.stamp is not None and self._goes_on()
+        except TableDamaged:  # or log clean-up has removed commits that nobody needs who begins anew
+            goes_on = False
+        if not goes_on:
             self._begin_anew()
         return (self.version, self.stamp) != before
 
     def _begin_anew(self) -> None:
         for _ in range(_TRIES_MAX):
-            self.stamp, self.checkpoint = None, _checkpoint(self.uri)
-            self.version = -1 if self.checkpoint is None else self.checkpoint
-            self.protocol, self.metadata, self.files, self.markers = {}, {}, {}, {}
-            stamp = log_store_of(self.uri).stamp(self.version)
-            if self.checkpoint is not None:
-                for kind, action in _actions_of_checkpoint(self.uri, self.checkpoint):
-                    self._take(kind, action)
-            self.stamp = stamp
-            if self._goes_on():
-                break
+            try:
+                if self._begins():
+                    break
+            except TableDamaged:  # or a newer checkpoint has come, and log clean-up has removed what it stands for
+                if _checkpoint(self.uri) == self.checkpoint:
+                    raise
         else:
             raise UnfitError("a log that changes while it is read")
         if not self.protocol or not self.metadata:
             raise UnfitError("a log that does not begin")
+
+    def _begins(self) -> bool:
+        """Reads the newest checkpoint, and the commits since. False if what was read is no longer the table's."""
+        self.stamp, self.checkpoint = None, _checkpoint(self.uri)
+        self.version = -1 if self.checkpoint is None else self.checkpoint
+        self.protocol, self.metadata, self.files, self.markers = {}, {}, {}, {}
+        stamp = log_store_of(self.uri).stamp(self.version)
+        if self.checkpoint is not None:
+            for kind, action in _actions_of_checkpoint(self.uri, self.checkpoint):
+                self._take(kind, action)
+        self.stamp = stamp
+        return self._goes_on()
 
     def _goes_on(self) -> bool:
         """Reads the commits since this version. False if what was read before is no longer the table's."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from deltalake.exceptions import DeltaError
 
+from include.lake.damage import on_one_line
 from include.lake.delta_tables import CHECKPOINT_EVERY, open_table
 from include.lake.merge.compaction import BYTES_MAX, Compaction
 from include.lake.merge.landing import OvertakenError, land
@@ -16,19 +15,34 @@ from include.protocol.errors import TableDamaged
 _LATER = (UnfitError, OvertakenError, TableDamaged, DeltaError, OSError)
 
 
-def keep_quick(table: Snapshot, order_by: tuple[str, ...], bytes_max: int = BYTES_MAX) -> None:
+def keep_quick(table: Snapshot, order_by: tuple[str, ...], bytes_max: int = BYTES_MAX) -> list[str]:
     """Does what is due. What does not succeed now is done after a later commit: nothing depends on it.
 
     Args:
         table: any version; it is brought up to the newest one. order_by: columns by which rows are laid out.
             bytes_max: see `Compaction`.
+
+    Returns:
+        What went wrong though nobody expects that. What has landed before stays landed.
     """
-    with suppress(*_LATER):
+
+    def compacted() -> None:
         land(table, Compaction(order_by, bytes_max), None, None)
-    with suppress(*_LATER):  # whatever became of the files: without checkpoints the lane could soon not go on
+
+    def checkpointed() -> None:
         table.brought_up()
         if table.version - (table.checkpoint or 0) >= CHECKPOINT_EVERY:
             opened = open_table(table.uri, table.version)
             assert opened is not None, "it was there a moment ago"
             opened.create_checkpoint()
             table.checkpoint = table.version
+
+    wrong = []
+    for work in (compacted, checkpointed):  # both in any case: without checkpoints the lane could soon not go on
+        try:
+            work()
+        except _LATER:
+            pass
+        except Exception as error:
+            wrong.append(on_one_line(error))
+    return wrong

@@ -17,7 +17,7 @@ from include.lake.delta_tables import open_table
 from include.lake.log_tail import LogTail, newest_infos
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
-from include.protocol.errors import TableDamaged
+from include.protocol.errors import RetryableError, TableDamaged
 
 
 def make(path: Path) -> None:
@@ -142,6 +142,15 @@ def test_a_commit_that_vanishes_is_damage_and_no_older_one_speaks_in_its_place(c
     log = TableLog.open(LakeUri(str(checkpointed)))
     (checkpointed / "_delta_log" / f"{8:020}.json").unlink()
     with pytest.raises(TableDamaged, match="is gone"):
+        log._marker("new")
+
+
+def test_a_log_that_is_cleaned_while_it_is_read_is_read_again(checkpointed: Path) -> None:
+    log = TableLog.open(LakeUri(str(checkpointed)))
+    commit(checkpointed, 9)
+    make_checkpoint(checkpointed)
+    (checkpointed / "_delta_log" / f"{8:020}.json").unlink()
+    with pytest.raises(RetryableError, match="cleaned while it was read"):
         log._marker("new")
 
 

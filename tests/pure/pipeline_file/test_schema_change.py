@@ -47,7 +47,7 @@ def test_a_type_is_written_one_way(ddl: str, delta: object, expected: str) -> No
 
 
 def test_new_columns_are_added() -> None:
-    declared = parse_ddl("id LONG, Name STRING, at TIMESTAMP")
+    declared = parse_ddl("id LONG, name STRING, at TIMESTAMP")
     assert columns_to_add(ANEW, "t", declared, TABLE, "add_columns") == (Added(("at",), "TIMESTAMP"),)
     assert columns_to_add(ANEW, "t", declared[:2], TABLE, "fail") == ()
 
@@ -61,6 +61,7 @@ def test_a_column_that_is_declared_no_longer_stays() -> None:
     [
         ("id INT, name STRING", "add_columns", ["column id", "BIGINT", "INT", ANEW]),
         ("id BIGINT, full_name STRING", "add_columns", ["columns name", "full_name", "new name"]),
+        ("id BIGINT, Name STRING, at DATE", "add_columns", ["column Name", "the column name", "spell it name", ANEW]),
         ("id BIGINT, name STRING, at DATE", "fail", ["at DATE", "on_schema_change: add_columns"]),
     ],
 )

@@ -219,6 +219,19 @@ def test_a_changed_type_beside_another_table_leads_out_by_what_the_errors_say(wo
         assert as_states(read_table(world.table(pipeline, "history"))) == states_by_key(good)
 
 
+@pytest.mark.slow
+def test_another_spelling_of_a_column_leads_out_by_what_the_error_says(world: World) -> None:
+    pipeline = declared(world, "id BIGINT, seq BIGINT, Name STRING", absent="keep")
+    world.produce(pipeline.source.topics[0], [{"id": 1, "seq": 1, "Name": "a", "name": "b"}], 1)
+    world.run_batch(pipeline)
+    pipeline = declared(world, "id BIGINT, seq BIGINT, name STRING", pipeline, absent="keep")
+    world.produce(pipeline.source.topics[0], [{"id": 2, "seq": 1, "name": "c"}], 1)
+    [into_new_table] = advised(refused(world, pipeline).action, pipeline)
+    typed(world, into_new_table)
+    assert follow(world, pipeline) == []
+    assert {n: row["name"] for n, row in as_dict(world.rows(pipeline)).items()} == {1: "b", 2: "c"}
+
+
 def refused(world: World, pipeline: Pipeline) -> SchemaChanged:
     with pytest.raises(SchemaChanged) as failure:
         world.run_batch(pipeline)

@@ -123,20 +123,43 @@ def test_a_commit_that_is_gone_before_a_later_one_is_a_damage(uri: LakeUri) -> N
     reader = Snapshot.of(uri)
     for seq in (1, 2):
         landed(Snapshot.of(uri), [seq], seq, "other")
-    Path(str(uri), "_delta_log", f"{1:020}.json").unlink()
+    _commit(uri, 1).unlink()
     with pytest.raises(TableDamaged, match=f"{1:020}.json is missing"):
         landed(reader, [3], 3, "mine")
 
 
-def test_a_snapshot_whose_commits_the_log_has_forgotten_begins_at_the_checkpoint(uri: LakeUri) -> None:
+@pytest.mark.parametrize("forgotten", [2, 3, 4])
+def test_a_snapshot_whose_commits_the_log_has_forgotten_begins_at_the_checkpoint(uri: LakeUri, forgotten: int) -> None:
     reader = Snapshot.of(uri)
     for seq in (1, 2, 3):
         landed(Snapshot.of(uri), [seq], seq, "other")
     DeltaTable(str(uri)).create_checkpoint()
-    for version in range(4):
-        Path(str(uri), "_delta_log", f"{version:020}.json").unlink()
+    for version in range(forgotten):
+        _commit(uri, version).unlink()
     landed(reader, [1, 4], 4, "mine")
     assert names(uri) == {1: "mine", 2: "other", 3: "other", 4: "mine"}
+
+
+def test_a_log_that_is_cleaned_while_it_is_read_is_read_anew(uri: LakeUri, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint comes, and the commits before it go, after the reader has asked where the newest checkpoint is."""
+    for seq in (1, 2, 3):
+        landed(Snapshot.of(uri), [seq], seq, "other")
+    asked, done = PosixLogStore.last_checkpoint, []
+
+    def cleaned(store: PosixLogStore) -> bytes | None:
+        found = asked(store)
+        if not done:
+            done.append(True)
+            DeltaTable(str(uri)).create_checkpoint()
+            _commit(uri, 1).unlink()
+        return found
+
+    monkeypatch.setattr(PosixLogStore, "last_checkpoint", cleaned)
+    assert (Snapshot.of(uri).version, done) == (3, [True])
+
+
+def _commit(uri: LakeUri, version: int) -> Path:
+    return Path(str(uri), "_delta_log", f"{version:020}.json")
 
 
 @pytest.mark.parametrize("newest", ["20.checkpoint.0000000001.0000000002.parquet", "20.checkpoint.4f.json"])

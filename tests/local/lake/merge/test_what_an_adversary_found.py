@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, Schema, write_deltalake
 
 from include.lake.arrow import table_of
+from include.lake.merge import compaction
 from include.lake.merge.compaction import FILES_MIN, Compaction
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.landing import Marker, land
@@ -74,6 +75,14 @@ def test_readers_find_nan_which_is_above_all_other_numbers(tmp_path: Path) -> No
     assert duckdb.sql(f"SELECT id FROM '{file}' WHERE d > 100").fetchall() == [(1,)]
 
 
+def test_a_column_whose_name_is_that_of_a_field_lends_it_no_bounds(tmp_path: Path) -> None:
+    uri = made(tmp_path / "t", id=pa.int64(), a=pa.struct([("b", pa.float64())]), **{"a.b": pa.float64()})
+    rows = [(1, {"b": float("nan")}), (2, {"b": 1.0})]
+    landed(uri, "id", *({"id": n, "a": a, "a.b": 1.0, "seq": 0, "name": "x"} for n, a in rows))
+    [file] = DeltaTable(str(uri)).file_uris()
+    assert duckdb.sql(f"SELECT id FROM '{file}' WHERE a.b > 100").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize("foreign", [False, True], ids=["own files", "files with bounds without NaN"])
 def test_a_key_that_is_nan_has_one_row(tmp_path: Path, foreign: bool) -> None:
     uri = made(tmp_path / "t", k=pa.float64())
@@ -116,6 +125,49 @@ def test_a_key_whose_name_arrow_takes_for_a_path(tmp_path: Path, name: str) -> N
     assert sorted((row[name], row["seq"]) for row in by_duckdb(str(uri))) == [(0, 0), (1, 2), (2, 2)]
     landed_again = Compaction((name,)).over(Snapshot.of(uri))
     assert landed_again.actions == []  # too few files; but its order is put together
+
+
+def test_a_column_that_no_file_has_yet_is_null_in_all_their_rows(tmp_path: Path) -> None:
+    uri = made(tmp_path / "t", id=pa.int64())
+    landed(uri, "id", {"id": 1, "seq": 0, "name": "x"}, {"id": 2, "seq": 0, "name": "y"})
+    parts = pa.struct([("n", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
+    DeltaTable(str(uri)).alter.add_columns(
+        Schema.from_arrow(pa.schema([("note", pa.string()), ("parts", parts)])).fields
+    )
+    table, seen = Snapshot.of(uri), []
+
+    def compute(there: pa.Table) -> pa.Table:
+        seen.extend(there.to_pylist())
+        return pa.table({"id": [1], "seq": [1], "note": ["new"], GONE: [False]})
+
+    land(table, Patch(pa.table({"id": [1]}), ((("id",),),), compute), None, "{}")
+    assert seen == [{"id": 1, "seq": 0, "name": "x", "note": None, "parts": None}]
+    found = {row["id"]: (row["seq"], row["name"], row.get("note"), row.get("parts")) for row in by_pyarrow(str(uri))}
+    assert found == {1: (1, "x", "new", None), 2: (0, "y", None, None)}
+
+
+def test_small_files_whose_rows_are_large_are_left_to_spark_and_not_even_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file holds a text once that each of its rows has, so no size of the file says what the rows take."""
+    uri = made(tmp_path / "t", id=pa.int64())
+    for n in range(FILES_MIN + 1):
+        landed(uri, "id", *({"id": 10 * n + i, "seq": 0, "name": "x" * 100_000} for i in range(10)))
+    DeltaTable(str(uri)).create_checkpoint()
+    assert sum(file["size"] for file in Snapshot.of(uri).files.values()) < 100_000
+    monkeypatch.setattr(compaction, "all_rows", None)
+    assert Compaction(bytes_max=4_000_000).over(Snapshot.of(uri)).actions == []
+    monkeypatch.undo()
+    assert len(Compaction(bytes_max=12_000_000).over(Snapshot.of(uri)).actions) == 11 + 1  # of which each has 1 MB
+
+
+def test_upkeep_that_goes_wrong_fails_no_batch_that_has_landed(tmp_path: Path) -> None:
+    uri = made(tmp_path / "t", id=pa.int64())
+    for n in range(FILES_MIN + 1):
+        landed(uri, "id", {"id": n, "seq": 0, "name": "x"})
+    [wrong] = keep_quick(Snapshot.of(uri), ("no such column",))
+    assert "no such column" in wrong
+    assert Snapshot.of(uri).checkpoint == FILES_MIN + 1  # what comes after it is done
 
 
 def test_what_columns_and_properties_ask_for_is_kept(tmp_path: Path) -> None:
