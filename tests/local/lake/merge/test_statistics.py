@@ -93,6 +93,10 @@ def test_what_a_log_says() -> None:
         ('{"numRecords":1,"tightBounds":true}', '{"numRecords":1,"tightBounds":false}'),
         ('{"numRecords":1,"tightBounds":false}', '{"numRecords":1,"tightBounds":false}'),
         (None, '{"numRecords":5,"tightBounds":false}'),
+        (
+            '{"numRecords":1,"nullCount":{"tightBounds":0}}',
+            '{"numRecords":1,"nullCount":{"tightBounds":0},"tightBounds":false}',
+        ),
         ('{"minValues":{"a":1}}', '{"numRecords":5,"tightBounds":false}'),
     ],
 )
