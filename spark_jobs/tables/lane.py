@@ -67,7 +67,7 @@ def lane_write(
     assert rows.arrow is not None, "they are few"
     if isinstance(spec, AppendSpec):
         return LaneWrite(table, Append(rows.arrow.select(own_columns(rows.arrow.column_names, spec))))
-    return LaneWrite(table, _Merge(spark, rows, spec, batch, bytes_max))
+    return LaneWrite(table, _Merge(spark, rows, spec, batch=batch, bytes_max=bytes_max))
 
 
 @dataclass(frozen=True)
