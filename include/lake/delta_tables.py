@@ -16,7 +16,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from include.lake.arrow import table_of
 from include.lake.damage import damaged, on_one_line
 from include.lake.log_store import commit_file
-from include.lake.stores import files_at, log_store_of
+from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.lake.writing import refused, writing
 from include.protocol.errors import TerminalError
@@ -39,7 +39,7 @@ def open_table(uri: LakeUri, version: int | None = None) -> OpenedTable | None:
         TableDamaged: its log has a gap, or a file that is empty, cut short or not readable.
     """
     try:
-        table = DeltaTable(str(uri), version=version)
+        table = DeltaTable(str(uri), version=version, storage_options=delta_options(uri))
     except TableNotFoundError as error:
         if any("/" not in file.name and file.name.endswith(".parquet") for file in files_at(uri).list(uri)):
             raise damaged(uri, "data files without a log") from error
@@ -99,7 +99,9 @@ def all_rows(table: OpenedTable) -> pa.Table:
 
 def uri_of(table: OpenedTable) -> LakeUri:
     """Where an opened table lies."""
-    return LakeUri(unquote(urlparse(table.table_uri).path).rstrip("/"))
+    where = urlparse(table.table_uri)
+    of_store = f"{where.scheme}://{where.netloc}" if where.scheme == "s3" else ""
+    return LakeUri(f"{of_store}{unquote(where.path)}".rstrip("/"))
 
 
 def rows_at_most(uri: LakeUri) -> int:
@@ -126,7 +128,14 @@ def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | No
         try:
             markers = [Transaction(*marker)] if marker else None
             properties = CommitProperties(app_transactions=markers)
-            write_deltalake(str(uri), rows, mode="append", schema_mode="merge", commit_properties=properties)
+            write_deltalake(
+                str(uri),
+                rows,
+                mode="append",
+                schema_mode="merge",
+                commit_properties=properties,
+                storage_options=delta_options(uri),
+            )
             break
         except (DeltaError, OSError) as error:  # two writers may create it or append at once: one fails
             if not tries_left:
@@ -139,7 +148,7 @@ def replace_rows(uri: LakeUri, rows: pa.Table) -> None:
     """Makes a table of these rows. If there is a table, it overwrites all rows in a new version; the table, its id and
     its schema stay. Raises RetryableError: see `writing`."""
     with writing("a table", uri):
-        write_deltalake(str(uri), rows, mode="overwrite")
+        write_deltalake(str(uri), rows, mode="overwrite", storage_options=delta_options(uri))
 
 
 def delete_rows(table: OpenedTable, condition: str) -> int:

@@ -23,7 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from include.lake.delta_tables import Row, keep_few_files, open_table, query
 from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, rows_of
 from include.lake.log_tail import LogTail
-from include.lake.stores import files_at, log_store_of
+from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.lake.writing import refused, writing
 from include.protocol.batch import BatchKey
@@ -154,7 +154,12 @@ class Ledger:
         with suppress(CommitFailedError), writing(_WHAT, self.uri):  # or another writer has just created it
             files_at(self.uri).make_folder(self.uri.parent)
             DeltaTable.create(
-                str(self.uri), LEDGER_SCHEMA, mode="ignore", configuration=CONFIGURATION, name="lakemark ledger"
+                str(self.uri),
+                LEDGER_SCHEMA,
+                mode="ignore",
+                configuration=CONFIGURATION,
+                name="lakemark ledger",
+                storage_options=delta_options(self.uri),
             )
 
     def _commit(self, table: DeltaTable, sequence: int, events: Sequence[Event]) -> bool:

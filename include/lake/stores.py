@@ -5,14 +5,19 @@ Only this module names all kinds. `shared_folder` names one, since only POSIX fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from include.lake.files import Files
 from include.lake.log_store import LogStore
 from include.lake.posix import PosixFiles, PosixLogStore
+from include.lake.s3.connection import delta_options as _delta_options
+from include.lake.s3.files import S3Files
+from include.lake.s3.log_store import S3LogStore
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 
-_FILES = {"file": PosixFiles()}
-_LOG_STORES = {"file": PosixLogStore}
+_FILES: dict[str, Files] = {"file": PosixFiles(), "s3": S3Files()}
+_LOG_STORES: dict[str, Callable[[LakeUri], LogStore]] = {"file": PosixLogStore, "s3": S3LogStore}
 
 
 def files_at(uri: LakeUri) -> Files:
@@ -35,12 +40,18 @@ def log_store_of(table: LakeUri) -> LogStore:
     return _LOG_STORES[table.scheme](table)
 
 
+def delta_options(uri: LakeUri) -> dict[str, str] | None:
+    """What deltalake has to be told about the store of a table. It may hold secrets that expire: ask whenever a table
+    is opened, and keep it nowhere."""
+    return _delta_options() if uri.scheme == "s3" else None
+
+
 def _verify_known(uri: LakeUri) -> None:
     if uri.scheme not in _LOG_STORES:
         raise TerminalError(
             what="there is no store of this kind",
             where=str(uri),
-            expected="a path on a local or shared file system",
+            expected="a path on a local or shared file system, or s3://BUCKET/PREFIX",
             found=f"the scheme {uri.scheme}",
-            action="set LAKEMARK_LAKE to an absolute path",
+            action="set LAKEMARK_LAKE to an absolute path, or to s3://BUCKET/PREFIX",
         )

@@ -18,7 +18,7 @@ from include.lake.log_store import LOG
 from include.lake.merge.deletion_vectors import vector_file
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
-from include.lake.stores import files_at, log_store_of
+from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.maintenance import SMALL_BYTES, TableShape
 
@@ -82,7 +82,7 @@ def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:
         if len(table.file_uris()) > _APPENDED_FILES_MAX:
             keep_few_files(table, _APPENDED_FILES_MAX)
             done.append("compacted")
-        table = DeltaTable(str(uri))
+        table = DeltaTable(str(uri), storage_options=delta_options(uri))
         table.create_checkpoint()
         table.cleanup_metadata()
         remove_leftovers(uri)

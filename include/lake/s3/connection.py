@@ -1,0 +1,66 @@
+"""How this process reaches the S3-compatible store of a lake: one answer for boto3, deltalake and Spark.
+
+boto3 finds everything by the usual ways of AWS: environment, profile, web identity, container, instance role;
+`AWS_ENDPOINT_URL_S3`, `AWS_REGION`, `AWS_CA_BUNDLE`. deltalake gets what it has found. Spark's S3A gets what is no
+secret, and finds the credentials by the same ways on each of its machines.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+CONNECT_SECONDS, ANSWER_SECONDS = 5, 20  # of one request
+TRIES = 4  # of a request that may be sent again
+_CREDENTIALS_OF_SPARK = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"  # the same ways, in Java
+_SPARK_SECONDS = 15  # S3A takes no less
+
+
+def client(once: bool = False) -> Any:  # Any: boto3 makes its clients' classes while it runs
+    """boto3's client. Threads share it; a forked process makes its own.
+
+    Args:
+        once: it sends every request once, whatever comes of it; else up to TRIES times.
+    """
+    return _client(os.getpid(), once)
+
+
+@lru_cache(maxsize=4)
+def _client(pid: int, once: bool) -> Any:
+    session = boto3.Session()
+    tries = {"mode": "standard", "total_max_attempts": 1 if once else TRIES}
+    style = {} if _endpoint(session) is None else {"s3": {"addressing_style": "path"}}
+    config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=ANSWER_SECONDS, retries=tries, **style)
+    return session.client("s3", config=config)
+
+
+def _endpoint(session: boto3.Session) -> str | None:
+    """The address that somebody has set; None: Amazon's own."""
+    found = session.client("s3").meta.endpoint_url
+    return None if found.endswith(".amazonaws.com") else found
+
+
+def delta_options() -> dict[str, str]:
+    """What deltalake has to know. It holds the secret, which may expire: make it anew whenever a table is opened."""
+    s3, session = client(), boto3.Session()
+    credentials = session.get_credentials()
+    options = {
+        "aws_endpoint": s3.meta.endpoint_url,
+        "aws_region": s3.meta.region_name,
+        "aws_allow_http": str(s3.meta.endpoint_url.startswith("http:")).lower(),
+        "conditional_put": "etag",
+        "connect_timeout": f"{CONNECT_SECONDS}s",
+        "timeout": f"{ANSWER_SECONDS}s",
+        "max_retries": str(TRIES - 1),
+        "retry_timeout": f"{TRIES * ANSWER_SECONDS}s",
+    }
+    if credentials is not None:
+        found = credentials.get_frozen_credentials()
+        options |= {"aws_access_key_id": found.access_key, "aws_secret_access_key": found.secret_key}
+        options |= {"aws_session_token": found.token} if found.token else {}
+    ca = session._session.get_config_variable("ca_bundle")
+    return options | ({"certificate_path": ca} if ca else {})
