@@ -17,7 +17,8 @@ from botocore.config import Config
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 20  # of one request
 TRIES = 4  # of a request that may be sent again
 _CREDENTIALS_OF_SPARK = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"  # the same ways, in Java
-_SPARK_SECONDS = 15  # S3A takes no less
+_LOG_STORE_OF_SPARK = "lakemark.S3LogStore"
+_SECONDS_OF_SPARK = "20s"  # of one request; S3A makes fifteen of less
 
 
 def client(once: bool = False) -> Any:  # Any: boto3 makes its clients' classes while it runs
@@ -64,3 +65,28 @@ def delta_options() -> dict[str, str]:
         options |= {"aws_session_token": found.token} if found.token else {}
     ca = session._session.get_config_variable("ca_bundle")
     return options | ({"certificate_path": ca} if ca else {})
+
+
+def spark_options() -> dict[str, str]:
+    """Spark's options for a lake on this store. They hold no secret: every machine of Spark's finds its credentials by
+    the usual ways of AWS."""
+    s3 = client()
+    of_s3a = {
+        "endpoint": s3.meta.endpoint_url,
+        "endpoint.region": s3.meta.region_name,
+        "path.style.access": "true",
+        "aws.credentials.provider": _CREDENTIALS_OF_SPARK,
+        "connection.request.timeout": _SECONDS_OF_SPARK,
+        "connection.establish.timeout": _SECONDS_OF_SPARK,
+        "connection.timeout": _SECONDS_OF_SPARK,
+        "attempts.maximum": str(TRIES - 1),
+        "retry.limit": str(TRIES - 1),
+        "retry.interval": "200ms",
+    }
+    return {
+        # One form of names for all: `s3://`. Hadoop's own name for its implementation is s3a.
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.delta.logStore.s3.impl": _LOG_STORE_OF_SPARK,
+        "spark.hadoop.io.delta.kernel.logStore.s3.impl": _LOG_STORE_OF_SPARK,
+        **{f"spark.hadoop.fs.s3a.{name}": value for name, value in of_s3a.items()},
+    }
