@@ -6,9 +6,10 @@ import io
 import re
 
 from include.lake.s3.connection import TRIES, client
-from include.lake.s3.errors import answering
+from include.lake.s3.errors import answering, status_of
 
 _TAIL = 1 << 16  # bytes: a Parquet file is read from its end, and many files of a lake are no longer than this
+_NO_SUCH_RANGE = 416
 _WHOLE = 8 << 20  # bytes: up to this size one request for all of it is sooner done than several
 
 
@@ -64,7 +65,7 @@ class _Ranges(io.RawIOBase):
 
 def _part(bucket: str, key: str, range_: str, tag: str | None = None) -> tuple[bytes, int, str]:
     """A part of an object, the object's size, and its tag. Args: tag: the object must have it."""
-    from botocore.exceptions import HTTPClientError, IncompleteReadError, ResponseStreamingError
+    from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
     same = {} if tag is None else {"IfMatch": tag}
     with answering(f"s3://{bucket}/{key}"):
@@ -74,6 +75,10 @@ def _part(bucket: str, key: str, range_: str, tag: str | None = None) -> tuple[b
                 size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
                 content = answer["Body"].read()
                 return content, int(size[1]) if size else len(content), answer["ETag"]
+            except ClientError as error:
+                if status_of(error) == _NO_SUCH_RANGE:  # the object is empty
+                    return b"", 0, ""
+                raise
             except (IncompleteReadError, ResponseStreamingError, HTTPClientError):  # boto3 does not read a body again
                 if not tries_left:
                     raise
