@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 
-from include.lake.log_store import LOG, checkpoint_file, checkpoint_of
+from include.lake.log_store import LOG, CheckpointHint, checkpoint_file, checkpoint_of
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged, TerminalError
@@ -60,11 +59,10 @@ def _needless_checkpoint(uri: LakeUri) -> int | None:
     log, newest = log_store_of(uri), None
     with suppress(OSError):
         found = sorted(v for file in files_at(uri).list(uri / LOG) if (v := checkpoint_of(file.name)) is not None)
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
-            hint = json.loads(log.last_checkpoint() or b"null")
-            if hint.get("parts") or hint.get("v2Checkpoint"):
-                return None  # it has another form, and nothing is known about it
-            newest = int(hint["version"])
+        if (hint := CheckpointHint.of(log)) is not None:
+            if not hint.is_one_file:
+                return None  # nothing is known about another form
+            newest = hint.version
         newest = max([*found, *filter(None, [newest])], default=None)
         if newest is None:
             return None

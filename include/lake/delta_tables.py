@@ -261,8 +261,8 @@ def _refuse_empty_commits(uri: LakeUri, version: int) -> None:
     rows of that commit would be lost without an error."""
     log = log_store_of(uri)
     for number in range(version, max(-1, version - _RECENT_COMMITS), -1):
-        size = log.size(number)
-        if size is None:
+        is_empty = log.is_empty(number)
+        if is_empty is None:
             return  # log clean-up has removed it and all older ones
-        if size == 0:
+        if is_empty:
             raise damaged(uri, f"{commit_file(number)} is empty")

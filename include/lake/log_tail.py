@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Self
 
 from include.lake.damage import damaged, on_one_line
-from include.lake.log_store import checkpoint_file, commit_file
+from include.lake.log_store import CheckpointHint, checkpoint_file, commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import RetryableError
@@ -33,24 +33,22 @@ class LogTail:
     uri: LakeUri
     checkpoint: int  # version
     version: int  # the newest
+    stamp: str | None  # of that version: see `LogStore.stamp`
 
     @classmethod
     def of(cls, uri: LakeUri) -> Self | None:
         """None if the table must be opened instead: there is no checkpoint, it has several parts, or a commit is
         missing before a later one."""
         log = log_store_of(uri)
-        hint = log.last_checkpoint()
-        try:
-            checkpoint = version = int(json.loads(hint or b"null")["version"])
-        except (ValueError, KeyError, TypeError):
+        hint = CheckpointHint.of(log)
+        if hint is None or not log.has_checkpoint(hint.version):
             return None
-        if not log.has_checkpoint(checkpoint):
+        commits = log.commits(hint.version)
+        stamps = {hint.version: None, **dict(commits)}  # clean-up may have removed the checkpoint's own commit
+        newest = max(stamps)
+        if newest - hint.version > _COMMITS_MAX or len(stamps) <= newest - hint.version:
             return None
-        while log.has(version + 1):
-            version += 1
-        if version - checkpoint > _COMMITS_MAX or log.has(version + 2):
-            return None
-        return cls(uri, checkpoint, version)
+        return cls(uri, hint.version, newest, stamps[newest])
 
     def marker(self, app_id: str) -> int | None:
         """The last version that these commits set under an appId; None if they set none."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from include.lake.files import FileInfo
-from include.lake.log_store import LOG, checkpoint_file, commit_file
+from include.lake.log_store import LOG, Commit, checkpoint_file, commit_file
 from include.lake.uri import LakeUri
 
 if TYPE_CHECKING:
@@ -46,11 +46,27 @@ class PosixLogStore:
     def has(self, version: int) -> bool:
         return Path(self._folder, commit_file(version)).exists()
 
-    def size(self, version: int) -> int | None:
+    def commits(self, since: int) -> list[Commit]:
+        """By name: to list a folder with ten thousand commits takes far longer."""
+        found: list[Commit] = []
+        version = since
+        while True:
+            stamp = self.stamp(version)
+            if stamp is None and self.has(version + 1):  # it may have come since, and its successor after it
+                stamp = self.stamp(version)
+                version += stamp is None
+                stamp = stamp or self.stamp(version)
+            if stamp is None:
+                return found
+            found.append(Commit(version, stamp))
+            version += 1
+
+    def is_empty(self, version: int) -> bool | None:
         try:
-            return os.stat(f"{self._folder}/{commit_file(version)}").st_size  # noqa: PTH116 - hundreds, at each opening
+            size = os.stat(f"{self._folder}/{commit_file(version)}").st_size  # noqa: PTH116 - hundreds, at each opening
         except FileNotFoundError:
             return None
+        return size == 0
 
     def stamp(self, version: int) -> str | None:
         try:

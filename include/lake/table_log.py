@@ -9,6 +9,7 @@ from functools import cached_property
 
 from include.lake.delta_tables import OpenedTable, marker_in, open_table
 from include.lake.log_entry import LogEntry
+from include.lake.log_store import succession
 from include.lake.log_tail import LogTail, newest_infos
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
@@ -38,18 +39,18 @@ class TableLog:
     @classmethod
     def open(cls, uri: LakeUri) -> TableLog | None:
         """None if there is no such table yet. Raises TableDamaged."""
-        log = log_store_of(uri)
         if (tail := LogTail.of(uri)) is not None:
-            return cls(uri, tail.version, log.stamp(tail.version), tail)
+            return cls(uri, tail.version, tail.stamp, tail)
         table = open_table(uri)
         if table is None:
             return None
-        return cls(uri, table.version(), log.stamp(table.version()), tail=None, _opened=table)
+        stamp = log_store_of(uri).stamp(table.version())
+        return cls(uri, table.version(), stamp, tail=None, _opened=table)
 
     @property
     def succession(self) -> str:
-        """What a commit says that must succeed this version of this table: see `PosixLogStore.java`."""
-        return f"{self.version}@{self.stamp}"
+        """What a commit says that must succeed this version of this table."""
+        return succession(self.version, self.stamp)
 
     @cached_property
     def table(self) -> OpenedTable:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
+from include.lake.log_store import succession
 from include.lake.log_tail import newest_infos
 from include.lake.merge.actions import Actions, Change
 from include.lake.merge.snapshot import Snapshot
@@ -70,7 +71,7 @@ def land(
     for _ in range(_TRIES_MAX):
         if marker is not None and table.markers.get(marker.app_id, -1) >= marker.number:
             raise MarkerIsThereError(f"{marker.app_id} {table.markers[marker.app_id]}")
-        if succeeds is not None and succeeds != f"{table.version}@{table.stamp}":
+        if succeeds is not None and succeeds != succession(table.version, table.stamp):
             raise OvertakenError(f"version {table.version}, not {succeeds}")
         try:
             work = change.over(table)

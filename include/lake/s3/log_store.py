@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from include.lake.log_store import LOG, checkpoint_file, commit_file
+from include.lake.log_store import LOG, Commit, checkpoint_file, commit_file
 from include.lake.s3.creating import created
 from include.lake.s3.object_file import opened
 from include.lake.s3.objects import Place, listed
@@ -14,6 +15,9 @@ from include.lake.uri import LakeUri
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_COMMIT = re.compile(r"(\d{20})\.json")
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,13 @@ class S3LogStore:
     def has(self, version: int) -> bool:
         return self.stamp(version) is not None
 
-    def size(self, version: int) -> int | None:
-        try:
-            return int(self._commit(version).head()["ContentLength"])
-        except FileNotFoundError:
-            return None
+    def commits(self, since: int) -> list[Commit]:
+        found = ((_COMMIT.fullmatch(f.key.rpartition("/")[2]), f.tag) for f in listed(self._folder, f"{since:020}.jso"))
+        return [Commit(int(name[1]), tag) for name, tag in found if name is not None]
+
+    def is_empty(self, version: int) -> bool | None:
+        """An object is there in full or not at all: none is asked for."""
+        return None
 
     def stamp(self, version: int) -> str | None:
         """The store's tag of the content. Every commit has something of its own in it: an id, or names of files."""

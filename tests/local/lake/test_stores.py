@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from include.lake.files import FileInfo, Files
-from include.lake.log_store import LogStore
+from include.lake.log_store import Commit, LogStore
 from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
@@ -100,8 +100,18 @@ def test_commits_are_read_by_version(log: LogStore, lake: LakeUri) -> None:
     commit = log.read(1)
     assert commit is not None
     assert b'"add"' in commit
-    assert (log.has(1), log.size(1)) == (True, len(commit))
-    assert (log.has(2), log.size(2), log.read(2)) == (False, None, None)
+    assert (log.has(1), log.is_empty(2), log.has(2), log.read(2)) == (True, None, False, None)
+    assert not log.is_empty(1)
+
+
+def test_commits_are_told_from_a_version_on_with_their_stamps_and_gaps(log: LogStore, table: LakeUri) -> None:
+    assert log.commits(0) == [Commit(n, log.stamp(n) or "") for n in (0, 1)]
+    assert [commit.version for commit in log.commits(1)] == [1]
+    assert log.commits(2) == []
+    for version in (2, 3):
+        assert log.create(version, b"%d" % version)
+    files_at(table).remove(table / "_delta_log" / f"{2:020}.json")
+    assert [commit.version for commit in log.commits(1)] == [1, 3]
 
 
 def test_the_newest_checkpoint_is_found_and_read(log: LogStore, lake: LakeUri) -> None:
