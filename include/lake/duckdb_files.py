@@ -64,20 +64,20 @@ class _StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # it has no types
     def _name(self, path: str) -> str:
         return path if path in self._sizes else f"{self.protocol}://{path}"
 
-    def glob(self, path: str, **more: Any) -> list[str]:
+    def glob(self, path: str, **more: object) -> list[str]:
         return [self._name(path)]  # a name is no pattern
 
-    def exists(self, path: str, **more: Any) -> bool:
+    def exists(self, path: str, **more: object) -> bool:
         return self._name(path) in self._sizes
 
-    def info(self, path: str, **more: Any) -> dict[str, Any]:
+    def info(self, path: str, **more: object) -> dict[str, object]:
         name = self._name(path)
         return {"name": name, "size": self._sizes[name], "type": "file"}
 
     def modified(self, path: str) -> datetime:
         return _NEVER
 
-    def _open(self, path: str, mode: str = "rb", **more: Any) -> BinaryIO:
+    def _open(self, path: str, mode: str = "rb", **more: object) -> BinaryIO:
         uri = LakeUri(self._name(path))
         with self._kept():
             return cast(BinaryIO, _Watched(files_at(uri).open(uri), self._kept))

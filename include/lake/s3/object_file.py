@@ -25,7 +25,7 @@ def opened(bucket: str, key: str) -> io.BufferedIOBase:
     if size <= _WHOLE:
         head, *_ = _part(bucket, key, f"bytes=0-{size - len(tail) - 1}", tag)
         return io.BytesIO(head + tail)
-    return io.BufferedReader(_Ranges(bucket, key, size, tag, tail), _TAIL)
+    return io.BufferedReader(_Ranges(bucket, key, size, tag=tag, tail=tail), _TAIL)
 
 
 class _Ranges(io.RawIOBase):
