@@ -78,7 +78,8 @@ class Stack:
             self.java,
             self.settings.jars,
             self.settings.home,
-            self.ports["spark"],
+            self.settings.lake,
+            port=self.ports["spark"],
             token=self._spark_token(),
             warm_up=self.settings.spark_warm_up_batches,
         )

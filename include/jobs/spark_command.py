@@ -88,7 +88,8 @@ def cluster_submission(settings: Settings, arguments: Sequence[str], variables: 
 
 
 def _cluster_options(settings: Settings) -> dict[str, str]:
-    return {k: v for k, v in driver_options(settings.jars, settings.home).items() if k not in _ONE_MACHINE}
+    options = driver_options(settings.jars, settings.home, settings.lake)
+    return {k: v for k, v in options.items() if k not in _ONE_MACHINE}
 
 
 def _code(settings: Settings, arguments: Sequence[str]) -> list[str]:

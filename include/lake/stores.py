@@ -11,6 +11,7 @@ from include.lake.files import Files
 from include.lake.log_store import LogStore
 from include.lake.posix import PosixFiles, PosixLogStore
 from include.lake.s3.connection import delta_options as _delta_options
+from include.lake.s3.connection import spark_options as _spark_options
 from include.lake.s3.files import S3Files
 from include.lake.s3.log_store import S3LogStore
 from include.lake.uri import LakeUri
@@ -44,6 +45,11 @@ def delta_options(uri: LakeUri) -> dict[str, str] | None:
     """What deltalake has to be told about the store of a table. It may hold secrets that expire: ask whenever a table
     is opened, and keep it nowhere."""
     return _delta_options() if uri.scheme == "s3" else None
+
+
+def spark_options(lake: LakeUri) -> dict[str, str]:
+    """Spark's options for a lake. They hold no secret."""
+    return _spark_options() if lake.scheme == "s3" else {}
 
 
 def _verify_known(uri: LakeUri) -> None:

@@ -111,7 +111,7 @@ def _connected(remote: str, token: str | None, stack: ExitStack) -> SparkSession
 def _own_driver(settings: Settings, master: str | None) -> SparkSession:
     prepare_own_driver(settings)
     builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")
-    for key, value in driver_options(settings.jars, settings.home).items():
+    for key, value in driver_options(settings.jars, settings.home, settings.lake).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -236,7 +236,7 @@ def send(events: Iterable[tuple[int, bytes]], bootstrap_servers: str, topic: str
 def session(settings: Settings) -> SparkSession:
     prepare_own_driver(settings)
     builder = SparkSession.builder.appName("bench").master("local[*]")
-    options = {**driver_options(settings.jars, settings.home), "spark.log.level": "ERROR"}
+    options = {**driver_options(settings.jars, settings.home, settings.lake), "spark.log.level": "ERROR"}
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
