@@ -99,6 +99,8 @@ def told(fact: JsonObject) -> str:
             return "another writer of the table was faster; merging again ..."
         case {"progress": "memory"}:
             return "too little memory for the fastest join; merging again by sorting ..."
+        case {"progress": phase, "why": why}:
+            return f"{phase}: {why}"
         case {"progress": phase}:
             return f"{phase} ..."
         case {"result": {"maintained": _} as report}:

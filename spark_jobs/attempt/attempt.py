@@ -188,9 +188,8 @@ class Attempt:
             with phases.phase("upkeep"):
                 for participant in (*before, catalog.point):
                     if (table := choices[participant.name].table) is not None:
-                        wrong = keep_quick(table, participant.spec.cluster_by, compaction_bytes(self.settings))
-                        for what in wrong:
-                            self._say({"progress": "upkeep failed", "table": participant.name, "why": what})
+                        for wrong in keep_quick(table, participant.spec.cluster_by, compaction_bytes(self.settings)):
+                            self._say({"progress": f"upkeep of the {participant.name} failed", "why": wrong})
         return point.counts
 
     def _choice(self, work: Work, participant: Participant) -> Choice:

@@ -64,8 +64,7 @@ def loosened(statistics: str | None, rows: int) -> str:
     Args:
         rows: in the file, gone or not. A file with a deletion vector must tell it.
     """
-    told = {} if statistics is None else json.loads(statistics)
-    if statistics is None or told.get("numRecords") is None:
+    if statistics is None or (told := json.loads(statistics)).get("numRecords") is None:
         return _json({"numRecords": rows, "tightBounds": False})
     if "tightBounds" in told:
         return statistics.replace('"tightBounds":true', '"tightBounds":false')

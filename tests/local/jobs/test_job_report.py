@@ -11,7 +11,7 @@ import pytest
 
 import include.jobs.runner
 import spark_jobs.merge_job
-from include.jobs.report import Journal
+from include.jobs.report import Journal, told
 from include.jobs.runner import run_job
 from include.jobs.spark_command import SparkCommand
 from include.protocol.batch import BatchKey
@@ -133,3 +133,8 @@ def test_a_driver_on_another_machine_reaches_its_journal_in_the_lake(settings: S
     there = Settings.from_environment({**settings.child_environment(), **where, "CODE": "0"})
     assert run(there)[0] == [RESULT["result"]]
     assert list((Path(str(there.lake)) / "_lakemark" / "jobs").iterdir()) == []
+
+
+def test_a_reason_that_a_job_reports_is_told() -> None:
+    assert told({"progress": "by Spark", "why": "no deletion vectors"}) == "by Spark: no deletion vectors"
+    assert told({"progress": "merge"}) == "merge ..."
