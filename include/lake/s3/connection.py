@@ -14,8 +14,11 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from include.lake.s3.errors import answering
+
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 20  # of one request
 TRIES = 4  # of a request that may be sent again
+_SETTINGS = "the settings of AWS, where this process reads them"
 _CREDENTIALS_OF_SPARK = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"  # the same ways, in Java
 _LOG_STORE_OF_SPARK = "lakemark.S3LogStore"
 _SECONDS_OF_SPARK = "20s"  # of one request; S3A makes fifteen of less
@@ -27,7 +30,8 @@ def client(once: bool = False) -> Any:  # Any: boto3 makes its clients' classes 
     Args:
         once: it sends every request once, whatever comes of it; else up to TRIES times.
     """
-    return _client(os.getpid(), once)
+    with answering(_SETTINGS):
+        return _client(os.getpid(), once)
 
 
 @lru_cache(maxsize=4)
@@ -48,7 +52,8 @@ def _endpoint(session: boto3.Session) -> str | None:
 def delta_options() -> dict[str, str]:
     """What deltalake has to know. It holds the secret, which may expire: make it anew whenever a table is opened."""
     s3, session = client(), boto3.Session()
-    credentials = session.get_credentials()
+    with answering(_SETTINGS):
+        credentials = session.get_credentials()
     options = {
         "aws_endpoint": s3.meta.endpoint_url,
         "aws_region": s3.meta.region_name,
@@ -60,7 +65,8 @@ def delta_options() -> dict[str, str]:
         "retry_timeout": f"{TRIES * ANSWER_SECONDS}s",
     }
     if credentials is not None:
-        found = credentials.get_frozen_credentials()
+        with answering(_SETTINGS):
+            found = credentials.get_frozen_credentials()
         options |= {"aws_access_key_id": found.access_key, "aws_secret_access_key": found.secret_key}
         options |= {"aws_session_token": found.token} if found.token else {}
     ca = session._session.get_config_variable("ca_bundle")

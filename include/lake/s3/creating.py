@@ -10,12 +10,13 @@ import time
 import uuid
 
 from include.lake.s3.connection import client
-from include.lake.s3.errors import answering, status_of
+from include.lake.s3.errors import answering, is_for_later, may_have_landed, status_of
+from include.protocol.errors import StoreUnclear
 
 WRITE_ID = "lakemark-write"  # x-amz-meta-lakemark-write; `S3LogStore.java` writes it, too
 _SECONDS = 60.0  # until it gives up
 _PAUSE, _PAUSE_MAX = 0.1, 2.0  # seconds
-_IS_THERE, _IN_FLIGHT, _TOO_MANY = 412, 409, 429
+_IS_THERE = 412
 
 
 def created(bucket: str, key: str, content: bytes) -> bool:
@@ -25,28 +26,35 @@ def created(bucket: str, key: str, content: bytes) -> bool:
     with the same id: one of both lands, and which one does not matter.
 
     Raises:
-        OSError: the object may be there or not.
+        StoreUnclear: the object may be there or not. StoreRefuses, StoreAway: it is not, and will not be.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
-    mine, until, pause = str(uuid.uuid4()), time.monotonic() + _SECONDS, _PAUSE
-    put = client(once=True).put_object
-    with answering(f"s3://{bucket}/{key}"):
+    where, mine = f"s3://{bucket}/{key}", str(uuid.uuid4())
+    until, pause, is_unclear = time.monotonic() + _SECONDS, _PAUSE, False
+    with answering(where):
+        put = client(once=True).put_object
         while True:
             try:
                 put(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*", Metadata={WRITE_ID: mine})
                 return True
-            except ClientError as error:
-                if status_of(error) == _IS_THERE:
-                    return write_id(bucket, key) == mine
-                is_unclear = status_of(error) >= 500 or status_of(error) in (_IN_FLIGHT, _TOO_MANY)
-                if not is_unclear or time.monotonic() > until:
-                    raise
-            except BotoCoreError:
-                if time.monotonic() > until:
+            except (ClientError, BotoCoreError) as error:
+                if isinstance(error, ClientError) and status_of(error) == _IS_THERE:
+                    return _is_mine(where, bucket, key, mine)
+                is_unclear = is_unclear or may_have_landed(error)
+                if not is_for_later(error) or time.monotonic() > until:
+                    if is_unclear:
+                        raise _unclear(where, error) from error
                     raise
             time.sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX)
+
+
+def _is_mine(where: str, bucket: str, key: str, mine: str) -> bool:
+    try:
+        return write_id(bucket, key) == mine
+    except OSError as error:
+        raise _unclear(where, error) from error
 
 
 def write_id(bucket: str, key: str) -> str | None:
@@ -58,3 +66,13 @@ def write_id(bucket: str, key: str) -> str | None:
     with answering(f"s3://{bucket}/{key}"):
         found: dict[str, str] = client().head_object(Bucket=bucket, Key=key)["Metadata"]
     return found.get(WRITE_ID)
+
+
+def _unclear(where: str, error: Exception) -> StoreUnclear:
+    return StoreUnclear(
+        what="the lake's store gave no clear answer to a write",
+        where=where,
+        expected=f"that it is there, or that it is not, within {_SECONDS:.0f} s",
+        found=f"{type(error).__name__}: {error}"[:500],
+        action="nothing by hand: the next attempt settles it from the table's log first",
+    )
