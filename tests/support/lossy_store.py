@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 Fault = Literal["answer lost", "answered 500", "answered 503", "answered 409", "never arrives", "body cut"]
+Lack = Literal["conditions", "metadata", "listings", "the header", "rights"]  # of a store that no lake can be kept on
 
 
 class LossyStore(ThreadingHTTPServer):
@@ -25,6 +26,7 @@ class LossyStore(ThreadingHTTPServer):
         self.target = urlsplit(server)
         self.fault: Fault | None = None
         self.pattern, self.times = re.compile("$^"), 0
+        self.lack: Lack | None = None
         self.seen: Counter[str] = Counter()  # requests by method and path
         self._done: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -70,6 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault in ("answered 500", "answered 503"):
             status, content = int(fault[-3:]), b"<Error><Code>InternalError</Code></Error>"
+        status, headers, content = self._as_lacking(status, headers, content)
         self.send_response_only(status)
         for name, value in headers:
             if name.lower() not in ("transfer-encoding", "connection", "content-length"):
@@ -81,6 +84,25 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content[: len(content) // 2] if fault == "body cut" else content)
         if fault == "body cut":
             self._hang_up()
+
+    def _as_lacking(
+        self, status: int, headers: list[tuple[str, str]], content: bytes
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        """The answer of a store that lacks what a lake needs."""
+        creates = self.command == "PUT" and "If-None-Match" in self.headers
+        match self.server.lack:
+            case "conditions" if creates:
+                return 200, [], b""
+            case "the header" if creates:
+                return 501, [], b"<Error><Code>NotImplemented</Code><Message>A header you provided</Message></Error>"
+            case "rights" if self.command == "PUT":
+                return 403, [], b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+            case "metadata":
+                return status, [(n, v) for n, v in headers if not n.lower().startswith("x-amz-meta-")], content
+            case "listings" if "list-type=2" in self.path:
+                return status, headers, b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+            case _:
+                return status, headers, content
 
     def _asked(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         connection = http.client.HTTPConnection(self.server.target.netloc, timeout=60)

@@ -43,6 +43,12 @@ def _client(pid: int, once: bool) -> Any:
     return session.client("s3", config=config)
 
 
+def address() -> str:
+    """Where the store answers, as a URL."""
+    found: str = client().meta.endpoint_url
+    return found
+
+
 def _endpoint(session: boto3.Session) -> str | None:
     """The address that somebody has set; None: Amazon's own."""
     found = session.client("s3").meta.endpoint_url

@@ -82,6 +82,9 @@ def _of_answer(error: ClientError, where: str) -> OSError:
     code, status = code_of(error), status_of(error)
     if code == _NO_SUCH_BUCKET:
         return _refused(error, where, "an existing bucket", f"make the bucket, or correct LAKEMARK_LAKE; {_AGAIN}")
+    if code == _UNKNOWN_HEADER:
+        conditions = "a store that creates an object on condition that there is none (If-None-Match: *)"
+        return _refused(error, where, conditions, "use another store: docs/object-store.md names those that were tried")
     if status == _NOT_FOUND:
         return FileNotFoundError(f"{where}: {_said(error)}")
     if is_for_later(error):

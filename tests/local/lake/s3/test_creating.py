@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import get_args
 
 import pytest
 
-from include.lake.s3 import connection, creating
+from include.lake.s3 import creating
 from include.lake.s3.creating import created, write_id
 from include.lake.s3.object_file import opened
-from tests.conftest import settings_in
-from tests.support.lossy_store import Fault, LossyStore, lossy_store
-from tests.support.s3_server import S3Server, s3_server
-
-BUCKET = "lake"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    folder = tmp_path_factory.mktemp("s3")
-    with s3_server(settings_in(folder / "home"), folder / "server") as server:
-        server.bucket(BUCKET)
-        yield server
-
-
-@pytest.fixture
-def store(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossyStore]:
-    with lossy_store(server.url) as proxy:
-        for name, value in {**server.environment, "AWS_ENDPOINT_URL_S3": proxy.url}.items():
-            monkeypatch.setenv(name, value)
-        connection._client.cache_clear()
-        yield proxy
-    connection._client.cache_clear()
+from include.protocol.errors import StoreUnclear
+from tests.local.lake.s3.conftest import BUCKET
+from tests.support.lossy_store import Fault, LossyStore
 
 
 @pytest.fixture
@@ -71,7 +50,7 @@ def test_i6_a_store_that_stays_silent_leaves_the_outcome_unknown(
 ) -> None:
     monkeypatch.setattr(creating, "_SECONDS", 0.5)
     store.breaks(f"PUT .*{key}", "answer lost", 1_000)
-    with pytest.raises(OSError, match=key):
+    with pytest.raises(StoreUnclear, match=key):
         created(BUCKET, key, b"mine")
     assert content(key) == b"mine", "as it happens"
 
