@@ -1,7 +1,7 @@
 """What a job reports in lines of JSON: shown to people, and in the end its results or its error.
 
-A job reports in a file that is for nothing else, its journal. What it and its child processes print is only a log: the
-text of a record or of an error, or a user's code, may print what looks like a report.
+A job reports in lines that are for nothing else, its journal (`include.lake.lines`). What it and its child processes
+print is only a log: the text of a record or of an error, or a user's code, may print what looks like a report.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from include.pipeline_file import LANDING
 from include.protocol.batch import Batch
@@ -18,25 +17,6 @@ from include.protocol.json_data import JsonObject
 
 Listen = Callable[[JsonObject], None]
 _LAST_LINES = 30
-
-
-class Journal:
-    """Reads the file that a job reports to, from time to time."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._read = path, 0
-
-    def new_lines(self) -> list[str]:
-        """The complete lines since the last call; none if there is no such file (yet)."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-        except FileNotFoundError:
-            return []
-        whole = new[: new.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return whole.decode(errors="replace").split("\n")[:-1]
 
 
 class JobReport:

@@ -46,6 +46,14 @@ class Files(Protocol):
         """
         ...
 
+    def publish(self, file: LakeUri, content: bytes) -> bool:
+        """Creates a file, whole or not at all. False if there is one, which stays as it is.
+
+        Raises:
+            OSError: the store refuses. StoreUnclear: the file may be there or not.
+        """
+        ...
+
     def make_folder(self, folder: LakeUri) -> None:
         """Makes a folder and those above it. Does nothing if the folder exists, or if the store has no folders."""
         ...

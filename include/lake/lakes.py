@@ -10,7 +10,6 @@ import json
 import os
 import re
 import uuid
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -63,9 +62,8 @@ def _mark_of(lake: LakeUri) -> JsonObject | None:
 
 def _made(lake: LakeUri) -> JsonObject:
     mark = {"lake": str(uuid.uuid4()), "made": datetime.now(UTC).isoformat(timespec="seconds")}
-    with suppress(FileExistsError):  # another process was faster
-        files_at(lake).create(lake / MARK, json.dumps(mark).encode())
-    made = _mark_of(lake)
+    files_at(lake).publish(lake / MARK, json.dumps(mark).encode())
+    made = _mark_of(lake)  # another process may have been faster
     assert made is not None, "it was made a moment ago"
     return made
 

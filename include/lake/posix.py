@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from include.lake.files import FileInfo
 from include.lake.log_store import LOG, Commit, checkpoint_file, commit_file
@@ -80,19 +80,7 @@ class PosixLogStore:
             return False
         if succeeds is not None and self.stamp(version - 1) != succeeds:
             return False
-        path = Path(self._folder, commit_file(version))
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
-        try:
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
-        finally:
-            temporary.unlink(missing_ok=True)
-        return True
+        return _published(Path(self._folder, commit_file(version)), content)
 
     def last_checkpoint(self) -> bytes | None:
         try:
@@ -156,6 +144,9 @@ class PosixFiles:
         finally:
             os.close(folder)
 
+    def publish(self, file: LakeUri, content: bytes) -> bool:
+        return _published(posix_path(file), content)
+
     def make_folder(self, folder: LakeUri) -> None:
         posix_path(folder).mkdir(parents=True, exist_ok=True)
 
@@ -174,10 +165,53 @@ class PosixFiles:
         yield from (LakeUri(str(path)) for path in chain(above, _tables_below(root)))
 
 
+class PosixLines:
+    """See `Lines`: one file."""
+
+    def __init__(self, uri: LakeUri) -> None:
+        self._path, self._read = posix_path(uri), 0
+        self._file: TextIO | None = None
+
+    def add(self, line: str) -> None:
+        if self._file is None:
+            self._file = self._path.open("a")
+        print(line, file=self._file, flush=True)
+
+    def new(self) -> list[str]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+        except FileNotFoundError:
+            return []
+        whole = new[: new.rfind(b"\n") + 1]  # the last one may be on its way
+        self._read += len(whole)
+        return whole.decode(errors="replace").split("\n")[:-1]
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
 def posix_path(uri: LakeUri) -> Path:
     """The path of a URI of this kind."""
     assert uri.scheme == "file", f"{uri} lies in no POSIX file system"
     return Path(uri.text.removeprefix("file://"))
+
+
+def _published(path: Path, content: bytes) -> bool:
+    """Gives a file its name when it is whole, by a hard link. False if there is one."""
+    scratch = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
+    try:
+        with scratch.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(scratch, path)
+    except FileExistsError:
+        return False
+    finally:
+        scratch.unlink(missing_ok=True)
+    return True
 
 
 def _tables_below(folder: Path) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """Finds the kind of store that serves a URI.
 
-Only this module names all kinds. `shared_folder` names one, since only POSIX file systems have what it needs.
+Only this module names all kinds.
 """
 
 from __future__ import annotations
@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from include.lake.files import Files
+from include.lake.lines import Lines
 from include.lake.log_store import LogStore
-from include.lake.posix import PosixFiles, PosixLogStore
+from include.lake.posix import PosixFiles, PosixLines, PosixLogStore
 from include.lake.s3.connection import delta_options as _delta_options
 from include.lake.s3.connection import spark_options as _spark_options
 from include.lake.s3.files import S3Files
+from include.lake.s3.lines import S3Lines
 from include.lake.s3.log_store import S3LogStore
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 
 _FILES: dict[str, Files] = {"file": PosixFiles(), "s3": S3Files()}
+_LINES: dict[str, Callable[[LakeUri], Lines]] = {"file": PosixLines, "s3": S3Lines}
 _LOG_STORES: dict[str, Callable[[LakeUri], LogStore]] = {"file": PosixLogStore, "s3": S3LogStore}
 
 
@@ -39,6 +42,16 @@ def log_store_of(table: LakeUri) -> LogStore:
     """
     _verify_known(table)
     return _LOG_STORES[table.scheme](table)
+
+
+def lines_at(uri: LakeUri) -> Lines:
+    """The lines under a URI.
+
+    Raises:
+        TerminalError: no kind of store has its scheme.
+    """
+    _verify_known(uri)
+    return _LINES[uri.scheme](uri)
 
 
 def delta_options(uri: LakeUri) -> dict[str, str] | None:

@@ -42,6 +42,11 @@ class LakeUri:
         return scheme if found else "file"
 
     @property
+    def qualified(self) -> str:
+        """It with its scheme, for programs whose default is another store."""
+        return self.text if "://" in self.text else f"file://{self.text}"
+
+    @property
     def name(self) -> str:
         return self.text.rstrip("/").rpartition("/")[2]
 

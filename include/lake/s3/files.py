@@ -38,9 +38,12 @@ class S3Files:
         return cast(BinaryIO, opened(place.bucket, place.key))
 
     def create(self, file: LakeUri, content: bytes) -> None:
+        if not self.publish(file, content):
+            raise FileExistsError(str(file))
+
+    def publish(self, file: LakeUri, content: bytes) -> bool:
         place = Place.of(file)
-        if not created(place.bucket, place.key, content):
-            raise FileExistsError(str(place))
+        return created(place.bucket, place.key, content)
 
     def make_folder(self, folder: LakeUri) -> None:
         pass  # there are none

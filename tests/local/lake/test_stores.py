@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from include.lake.files import FileInfo, Files
 from include.lake.log_store import Commit, LogStore
-from include.lake.stores import delta_options, files_at, log_store_of
+from include.lake.stores import delta_options, files_at, lines_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 from tests.conftest import settings_in
@@ -201,3 +201,33 @@ def test_a_place_is_no_path() -> None:
         Path(uri)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         open(uri)  # type: ignore[call-overload]  # noqa: PTH123, SIM115
+
+
+def test_a_published_file_is_the_first_writers(lake: LakeUri) -> None:
+    files, file = files_at(lake), lake / "_lakemark/made.json"
+    files.make_folder(file.parent)
+    with ThreadPoolExecutor(8) as writers:
+        won = list(writers.map(lambda n: files.publish(file, str(n).encode()), range(8)))
+    assert won.count(True) == 1
+    with files.open(file) as found:
+        assert found.read() == str(won.index(True)).encode()
+    assert [one.name for one in files.list(file.parent)] == ["made.json"]
+
+
+def test_lines_are_read_each_once_and_in_order(lake: LakeUri) -> None:
+    place = lake / "_lakemark/jobs/a.jsonl"
+    files_at(place).make_folder(place.parent)
+    writer, reader = lines_at(place), lines_at(place)
+    assert reader.new() == []
+    written = [f"line {number} \u00fc" for number in range(12)]
+    for line in written[:2]:
+        writer.add(line)
+    assert reader.new() == written[:2]
+    assert reader.new() == []
+    for line in written[2:]:
+        writer.add(line)
+    assert reader.new() == written[2:]
+    assert lines_at(place).new() == written, "another reader"
+    reader.remove()
+    reader.remove()
+    assert lines_at(place).new() == []
