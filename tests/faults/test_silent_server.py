@@ -33,6 +33,7 @@ def stopped(stack: Stack) -> Iterator[None]:
             process.resume()
 
 
+@pytest.mark.slow  # it waits for longer than any pause of a server that works
 def test_a_silent_server_is_told_of_within_seconds(world: World, stack: Stack) -> None:
     pipeline = two_batches(world)
     with stopped(stack), pytest.raises(RetryableError, match="the Spark server does not answer") as failure:

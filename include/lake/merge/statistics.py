@@ -7,6 +7,7 @@ cut to milliseconds, and long texts are cut short.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from include.protocol.json_data import JsonMapping, JsonObject
 _INDEXED_COLUMNS = 32  # Delta's default for `delta.dataSkippingNumIndexedCols`
 _TEXT_MAX = 32  # characters of a text's bound
 _HIGHEST = "\U0010ffff"  # comes after every other character
+_TIGHT = re.compile(r'"tightBounds"\s*:\s*true')
 _MILLISECOND = np.timedelta64(1000, "us")
 
 
@@ -67,7 +69,7 @@ def loosened(statistics: str | None, rows: int) -> str:
     if statistics is None or (told := json.loads(statistics)).get("numRecords") is None:
         return _json({"numRecords": rows, "tightBounds": False})
     if "tightBounds" in told:
-        return statistics.replace('"tightBounds":true', '"tightBounds":false')
+        return _TIGHT.sub('"tightBounds":false', statistics)
     return statistics.rstrip()[:-1] + ',"tightBounds":false}'
 
 

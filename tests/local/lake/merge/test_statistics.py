@@ -91,6 +91,7 @@ def test_what_a_log_says() -> None:
     [
         ('{"numRecords":1}', '{"numRecords":1,"tightBounds":false}'),
         ('{"numRecords":1,"tightBounds":true}', '{"numRecords":1,"tightBounds":false}'),
+        ('{"numRecords": 1, "tightBounds" : true}', '{"numRecords": 1, "tightBounds":false}'),
         ('{"numRecords":1,"tightBounds":false}', '{"numRecords":1,"tightBounds":false}'),
         (None, '{"numRecords":5,"tightBounds":false}'),
         (
