@@ -32,12 +32,12 @@ $(VENV)/.ready: $(VENV)/.python requirements.txt pyproject.toml
 $(VENV)/.ready-dev: $(VENV)/.ready $(HOME_DIR)/.jars requirements-dev.txt tests/support/browser.py
 	@echo "[setup +] test tools"
 	@$(UV) $(INSTALL) -r requirements-dev.txt
-	@$(BIN)/python -m include.installation test s3 registry
+	@$(BIN)/python -m include.installation test registry
 	@$(BIN)/python -m tests.support.browser
 	@touch $@
 
 $(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt $(wildcard include/installation/*.java)
-	@echo "[setup 3/4] Java and the JARs of Kafka, Delta and Spark's Kafka source"
+	@echo "[setup 3/4] Java and the JARs of Kafka, Delta, Spark's Kafka source, and S3"
 	@$(BIN)/python -m include.installation
 	@touch $@
 
