@@ -43,11 +43,11 @@ $(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt $(wildcard inclu
 
 setup-dev: setup $(VENV)/.ready-dev  ## installs what tests and lints need, too
 
-demo: setup      ## runs a year of flights end to end, and kills a job and a Spark server on the way
-	@$(BIN)/lakemark demo
+demo: setup      ## runs a year of flights end to end, with kills on the way; on S3: make demo ARGS="--lake s3"
+	@$(BIN)/lakemark demo $(ARGS)
 
-up: setup        ## starts Kafka, a warm Spark server and Airflow on this machine
-	@$(BIN)/lakemark up
+up: setup        ## starts Kafka, a warm Spark server and Airflow on this machine; with a lake on S3: make up ARGS="--lake s3"
+	@$(BIN)/lakemark up $(ARGS)
 
 down:            ## ends what `up` or `demo` started, and nothing else
 	@if [ -x $(BIN)/lakemark ]; then $(BIN)/lakemark down; else echo "nothing was set up"; fi

@@ -72,7 +72,7 @@ public class S3LogStore extends S3SingleDriverLogStore {
                 put(store, path, content, mine);
                 return;
             } catch (RemoteFileChangedException there) {
-                if (mine.equals(writeIdOf(store, path))) {
+                if (isMine(store, path, mine)) {
                     return;
                 }
                 throw new FileAlreadyExistsException(path.toString());
@@ -82,8 +82,7 @@ public class S3LogStore extends S3SingleDriverLogStore {
                     throw error;
                 }
                 if (refused || System.nanoTime() > until || Thread.currentThread().isInterrupted()) {
-                    throw new IOException("LAKEMARK_UNKNOWN: the store gave no clear answer whether " + path + " is there",
-                        error);
+                    throw unknown(path, error);
                 }
                 unclear = true;
             }
@@ -112,9 +111,17 @@ public class S3LogStore extends S3SingleDriverLogStore {
         file.close();
     }
 
-    private static String writeIdOf(FileSystem store, Path path) throws IOException {
-        byte[] id = store.getXAttr(path, "header." + WRITE_ID);
-        return id == null ? null : new String(id, StandardCharsets.UTF_8);
+    private static boolean isMine(FileSystem store, Path path, String mine) throws IOException {
+        try {
+            byte[] id = store.getXAttr(path, "header." + WRITE_ID);
+            return id != null && mine.equals(new String(id, StandardCharsets.UTF_8));
+        } catch (IOException error) {
+            throw unknown(path, error);
+        }
+    }
+
+    private static IOException unknown(Path path, IOException error) {
+        return new IOException("LAKEMARK_UNKNOWN: the store gave no clear answer whose " + path + " is", error);
     }
 
     /** A log below a prefix. */

@@ -12,7 +12,7 @@ from tests.support.advice import advised, follow
 
 def ledger_lost(how: str, victim: Victim, **environment: str) -> bool:
     victim.command("run", victim.pipeline.name, "--until-caught-up", code=None)  # so that it has something to lose
-    path = Path(str(victim.world.coordinator(victim.pipeline).ledger.uri))
+    path = victim.world.on_disk(victim.world.coordinator(victim.pipeline).ledger.uri)
     if how == "deleted":
         shutil.rmtree(path)
     else:

@@ -18,6 +18,7 @@ from include.pipeline_file import Pipeline
 from include.settings import MergeEngine
 from tests.soak.load import Expected, changes
 from tests.support.advice import advised
+from tests.support.readers import opened
 from tests.support.world import LAKEMARK, World
 
 RUN_SECONDS_MAX = 300
@@ -39,7 +40,7 @@ class Table:
     @property
     def version(self) -> int | None:
         """None: there is no such table yet."""
-        return DeltaTable(str(self.uri)).version() if DeltaTable.is_deltatable(str(self.uri)) else None
+        return opened(self.uri).version() if DeltaTable.is_deltatable(str(self.uri)) else None
 
 
 @dataclass

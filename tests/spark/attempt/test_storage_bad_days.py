@@ -103,7 +103,7 @@ def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:
     topic, pipeline = one_batch(world)
     world.drain(pipeline)
     world.produce(topic, changes(range(5), 3), 1)
-    log = sorted(Path(str(world.coordinator(pipeline).tables.target), "_delta_log").glob("*.json"))
+    log = sorted((world.on_disk(world.coordinator(pipeline).tables.target) / "_delta_log").glob("*.json"))
     good = log[-1].read_bytes()
     for damage in (cut, emptied):
         damage(log)
@@ -120,7 +120,7 @@ def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:
 
 def test_a_missing_data_file_stops_the_attempt_with_a_word(world: World) -> None:
     _, pipeline = one_batch(world)
-    target = Path(str(world.coordinator(pipeline).tables.target))
+    target = world.on_disk(world.coordinator(pipeline).tables.target)
     [*_, victim] = sorted(target.glob("*.parquet"))
     aside = victim.rename(target.parent / victim.name)
     world.coordinator(pipeline).plan()

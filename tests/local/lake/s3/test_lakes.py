@@ -16,7 +16,7 @@ from include.lake.uri import LakeUri
 from include.protocol.errors import StoreAway, StoreRefuses, TerminalError
 from tests.local.lake.s3.conftest import BUCKET
 from tests.support.lossy_store import Lack, LossyStore
-from tests.support.s3_server import SECRET
+from tests.support.s3_server import S3Server
 
 
 @pytest.fixture
@@ -96,6 +96,7 @@ def test_a_place_that_three_libraries_would_not_name_alike_is_refused(
 )
 def test_what_a_refusal_advises(
     store: LossyStore,
+    server: S3Server,
     lake: LakeUri,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -108,7 +109,7 @@ def test_what_a_refusal_advises(
         connection._client.cache_clear()
         with pytest.raises((StoreRefuses, StoreAway), match=advised) as refused:
             verify_lake(lake, tmp_path)
-    assert SECRET not in refused.value.in_full
+    assert server.secret not in refused.value.in_full
     connection._client.cache_clear()
     verify_lake(lake, tmp_path)  # the advice was followed: the variable has its right value again
     followed = keys(lake)
