@@ -8,7 +8,8 @@ import socket
 import subprocess
 import uuid
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 
 from include.installation.object_store import BUCKET
 from include.installation.stack import PORTS, Stack
+from include.lake.s3 import connection
 from include.settings import PROJECT_ROOT, Settings
+from tests.support.lossy_store import LossyStore, lossy_store
 from tests.support.stopped import end
 from tests.support.world import World
 
@@ -91,6 +94,25 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.down()
 
 
+@contextmanager
+def lossy_stack(home: Path, slower: float = 0.0) -> Iterator[tuple[Stack, LossyStore]]:
+    """Services of their own whose lake lies behind a proxy: all of them, and this process, reach it that way alone."""
+    stack = stack_in(home).with_lake("s3")
+    with lossy_store(stack.store.url, slower) as proxy, pytest.MonkeyPatch.context() as patched:
+        behind = {**stack.settings.environment, "AWS_ENDPOINT_URL_S3": proxy.url}
+        stack = replace(stack, settings=Settings.from_environment(behind))
+        for name, text in stack.settings.environment.items():
+            if name.startswith("AWS_"):
+                patched.setenv(name, text)
+        connection.forget()
+        try:
+            stack.up(print, SERVICES)
+            yield stack, proxy
+        finally:
+            stack.down()
+            connection.forget()
+
+
 @pytest.fixture
 def world(stack: Stack, tmp_path: Path, lake: str) -> World:
     return world_in(tmp_path, stack, lake)
@@ -111,5 +133,6 @@ def world_in(folder: Path, stack: Stack, lake: str = "local", **more: str) -> Wo
     (folder / "pipelines").mkdir(exist_ok=True, parents=True)
     place = str(folder / "lake") if lake == "local" else f"s3://{BUCKET}/{uuid.uuid4().hex}"
     places = {"LAKEMARK_LAKE": place, "LAKEMARK_PIPELINES": str(folder / "pipelines")}
-    settings = settings_in(stack.settings.home, **{**stack.addresses(SERVICES), **places, **more})
+    found = {name: stack.settings.environment.get(name, text) for name, text in stack.addresses(SERVICES).items()}
+    settings = settings_in(stack.settings.home, **{**found, **places, **more})
     return World(stack.broker.bootstrap_servers, settings=settings)

@@ -7,6 +7,7 @@ import json
 
 from include.cli.backfill import add_backfill_command
 from include.cli.batches import add_batch_commands
+from include.cli.lake import add_lake_command
 from include.cli.ledger import add_ledger_commands
 from include.cli.output import say
 from include.cli.pipeline_files import add_explain_command, add_validate_command
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         add_status_commands,
         add_table_commands,
         add_ledger_commands,
+        add_lake_command,
         add_backfill_command,
         add_quality_command,
         add_quarantine_command,

@@ -71,12 +71,16 @@ public class S3LogStore extends S3SingleDriverLogStore {
             try {
                 put(store, path, content, mine);
                 return;
-            } catch (RemoteFileChangedException there) {
-                if (isMine(store, path, mine)) {
-                    return;
-                }
-                throw new FileAlreadyExistsException(path.toString());
             } catch (IOException error) {
+                if (error instanceof RemoteFileChangedException) {
+                    String theirs = writerOf(store, path);
+                    if (mine.equals(theirs)) {
+                        return;
+                    }
+                    if (theirs != null) {
+                        throw new FileAlreadyExistsException(path.toString());
+                    } // else it is not there (any more)
+                }
                 boolean refused = error instanceof AccessDeniedException || error instanceof UnknownStoreException;
                 if (refused && !unclear) {
                     throw error;
@@ -111,10 +115,13 @@ public class S3LogStore extends S3SingleDriverLogStore {
         file.close();
     }
 
-    private static boolean isMine(FileSystem store, Path path, String mine) throws IOException {
+    /** The id of the write that made an object; empty if its writer gave none; null if it is not there (any more). */
+    private static String writerOf(FileSystem store, Path path) throws IOException {
         try {
             byte[] id = store.getXAttr(path, "header." + WRITE_ID);
-            return id != null && mine.equals(new String(id, StandardCharsets.UTF_8));
+            return id == null ? "" : new String(id, StandardCharsets.UTF_8);
+        } catch (FileNotFoundException none) {
+            return null;
         } catch (IOException error) {
             throw unknown(path, error);
         }

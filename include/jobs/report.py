@@ -112,6 +112,11 @@ def maintenance_lines(report: JsonObject) -> Iterator[str]:
             f"{_size(after['disk_bytes'])}, hidden rows {before['deleted']:,} to {after['deleted']:,}"
         )
     yield from (f"removed {path}" for path in report["removed"])
+    if report["keeps_versions"]:
+        yield (
+            "the bucket keeps versions: what was removed costs until a lifecycle rule removes it "
+            "(NoncurrentVersionExpiration, docs/object-store.md)"
+        )
 
 
 def check_line(report: JsonObject) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 import uuid
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 
 from include.lake.s3.connection import address
@@ -22,6 +23,7 @@ from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 
 MARK = "_lakemark/lake.json"
+MOVED = "_lakemark/moved.json"  # in a lake whose pipelines live in another one: where
 _KNOWN = "lakes.json"  # in the home: the marks that this installation has seen, by the lakes' URIs
 _BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _PREFIX = r"(/[A-Za-z0-9_.=-]+)*"  # else three libraries would have to agree on how to encode it
@@ -37,7 +39,7 @@ def verify_lake(lake: LakeUri, home: Path) -> None:
     if lake.scheme != "s3":
         return
     _verify_name(lake)
-    mark, known = _mark_of(lake), _known(home).get(str(lake))
+    mark, known = _read(lake / MARK), _known(home).get(str(lake))
     if known is not None and (mark is None or mark["lake"] != known["lake"]):
         raise _is_another(lake, home, "none" if mark is None else f"another one, made {mark['made']}")
     if known is not None and known["address"] == address():
@@ -50,11 +52,37 @@ def verify_lake(lake: LakeUri, home: Path) -> None:
     _remember(home, lake, mark)
 
 
-def _mark_of(lake: LakeUri) -> JsonObject | None:
-    mark = lake / MARK
+def id_of(lake: LakeUri) -> str | None:
+    """The id in a lake's mark; None if it has none, as a local lake that was never copied. OSError: see `Files`."""
+    mark = _read(lake / MARK)
+    return None if mark is None else str(mark["lake"])
+
+
+def marked(lake: LakeUri) -> str:
+    """The id in a lake's mark, which is made if there is none. OSError: see `Files`."""
+    return id_of(lake) or str(_made(lake)["lake"])
+
+
+def moved_to(lake: LakeUri) -> LakeUri | None:
+    """The lake in which this one's pipelines live; None: here. OSError: see `Files`."""
+    note = _read(lake / MOVED)
+    return None if note is None else LakeUri(note["to"])
+
+
+def note_move(lake: LakeUri, to: LakeUri) -> None:
+    """Notes that new pipelines, too, belong into another lake. OSError: see `Files`."""
+    files_at(lake).write(lake / MOVED, BytesIO(json.dumps({"to": str(to)}).encode()))
+
+
+def forget_move(lake: LakeUri) -> None:
+    """Takes that back. OSError: see `Files`."""
+    files_at(lake).remove(lake / MOVED)
+
+
+def _read(file: LakeUri) -> JsonObject | None:
     try:
-        with files_at(mark).open(mark) as file:
-            found: JsonObject = json.loads(file.read())
+        with files_at(file).open(file) as content:
+            found: JsonObject = json.loads(content.read())
     except FileNotFoundError:
         return None
     return found
@@ -62,8 +90,9 @@ def _mark_of(lake: LakeUri) -> JsonObject | None:
 
 def _made(lake: LakeUri) -> JsonObject:
     mark = {"lake": str(uuid.uuid4()), "made": datetime.now(UTC).isoformat(timespec="seconds")}
+    files_at(lake).make_folder((lake / MARK).parent)
     files_at(lake).publish(lake / MARK, json.dumps(mark).encode())
-    made = _mark_of(lake)  # another process may have been faster
+    made = _read(lake / MARK)  # another process may have been faster
     assert made is not None, "it was made a moment ago"
     return made
 
@@ -84,7 +113,7 @@ def _verify_apart(lake: LakeUri) -> None:
     above = lake
     while above.parent != above:
         above = above.parent
-        if _mark_of(above) is not None:
+        if id_of(above) is not None:
             raise _overlaps(lake, above)
     for file in files_at(lake).list(lake):
         if file.name.endswith(f"/{MARK}"):

@@ -22,6 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.appended import rows_from
 from include.lake.delta_tables import CHECKPOINT_EVERY, Row, keep_few_files, open_table
+from include.lake.lakes import id_of, moved_to
 from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, opened, rows_of
 from include.lake.log_store import succession
 from include.lake.merge.append import Append
@@ -32,8 +33,8 @@ from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.lake.writing import refused, writing
 from include.protocol.batch import BatchKey
-from include.protocol.errors import RetryableError, TableDamaged
-from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot
+from include.protocol.errors import RetryableError, TableDamaged, TerminalError
+from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot, PipelineMoved
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
 from include.protocol.ledger_state import LedgerState
@@ -115,6 +116,8 @@ class Ledger:
         for _ in range(_RACES_MAX):
             read = LedgerRead.of(self.uri, about)
             events = decide(read.state)
+            if not (events and isinstance(events[0], PipelineMoved)):
+                self._verify_lives_here(read.state)
             if not events:
                 read.keep(self.uri)
                 return read.state
@@ -146,12 +149,29 @@ class Ledger:
         """Moves a ledger away before a rebuild. Returns where it lies now; None if there was none."""
         if not files_at(self.uri).exists(self.uri):
             return None
+        self._verify_takes_new()
         aside = self.uri.beside(f"{self.uri.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
         with writing("the ledger's new name", aside):
             files_at(self.uri).move(self.uri, aside)
         return aside
 
+    @property
+    def lake(self) -> LakeUri:
+        """The lake that it belongs to: it lies in `_lakemark/ledger/NAME`."""
+        return self.uri.parent.parent.parent
+
+    def _verify_lives_here(self, state: LedgerState) -> None:
+        """Refuses events of a pipeline that lives in another lake (see `PipelineMoved`)."""
+        if state.moved is not None and state.moved.lake != id_of(self.lake):
+            raise _lives_elsewhere(self.lake, state.moved.to)
+
+    def _verify_takes_new(self) -> None:
+        """Refuses a new ledger in a lake whose pipelines live in another one."""
+        if (elsewhere := moved_to(self.lake)) is not None:
+            raise _lives_elsewhere(self.lake, str(elsewhere))
+
     def _create(self) -> None:
+        self._verify_takes_new()
         with suppress(CommitFailedError), writing(_WHAT, self.uri):  # or another writer has just created it
             files_at(self.uri).make_folder(self.uri.parent)
             DeltaTable.create(
@@ -205,6 +225,17 @@ def _holds(table: Snapshot, rows: Sequence[Row]) -> bool:
     """
     there = rows_from(table, "sequence", rows[0]["sequence"]).to_pylist()[: len(rows)]
     return [(r["recorded_at"], r["details"]) for r in there] == [(r["recorded_at"], r["details"]) for r in rows]
+
+
+def _lives_elsewhere(lake: LakeUri, to: str) -> TerminalError:
+    return TerminalError(
+        what="this lake's pipelines live in another lake now",
+        where=str(lake),
+        expected=f"LAKEMARK_LAKE={to}",
+        found=f"LAKEMARK_LAKE={lake}",
+        action=f"set LAKEMARK_LAKE={to} where Airflow's workers and the command get their environment, then clear the "
+        "task; while `lakemark lake copy` has not ended, `lakemark lake reopen` takes it back",
+    )
 
 
 def _wants_snapshot(events: Sequence[Event]) -> bool:

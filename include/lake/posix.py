@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_CHUNK = 8 << 20  # bytes
+
+
 @dataclass(frozen=True)
 class PosixLogStore:
     """A log whose commits are hard links: a commit is there in full or not at all, and one of two writers wins.
@@ -147,6 +150,19 @@ class PosixFiles:
     def publish(self, file: LakeUri, content: bytes) -> bool:
         return _published(posix_path(file), content)
 
+    def write(self, file: LakeUri, content: BinaryIO) -> None:
+        path = posix_path(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = _scratch(path)
+        try:
+            with scratch.open("xb") as new:
+                shutil.copyfileobj(content, new, _CHUNK)
+                new.flush()
+                os.fsync(new.fileno())
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)
+
     def make_folder(self, folder: LakeUri) -> None:
         posix_path(folder).mkdir(parents=True, exist_ok=True)
 
@@ -158,6 +174,12 @@ class PosixFiles:
 
     def delete(self, folder: LakeUri) -> None:
         shutil.rmtree(posix_path(folder))
+
+    def forget_unfinished(self, folder: LakeUri, older_than_hours: float) -> int:
+        return 0  # what was begun is a file
+
+    def keeps_versions(self, folder: LakeUri) -> bool:
+        return False
 
     def tables_around(self, folder: LakeUri) -> Iterator[LakeUri]:
         root = posix_path(folder).resolve()
@@ -200,7 +222,7 @@ def posix_path(uri: LakeUri) -> Path:
 
 def _published(path: Path, content: bytes) -> bool:
     """Gives a file its name when it is whole, by a hard link. False if there is one."""
-    scratch = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
+    scratch = _scratch(path)
     try:
         with scratch.open("xb") as file:
             file.write(content)
@@ -212,6 +234,10 @@ def _published(path: Path, content: bytes) -> bool:
     finally:
         scratch.unlink(missing_ok=True)
     return True
+
+
+def _scratch(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
 
 
 def _tables_below(folder: Path) -> Iterator[Path]:

@@ -25,6 +25,7 @@ from include.lake.delta_tables import open_table, verify_alone
 from include.lake.ledger import Ledger
 from include.lake.log_cleaning import clean_log
 from include.lake.sql import spark_name, spark_table, spark_text
+from include.lake.stores import files_at
 from include.lake.table_log import TableLog
 from include.lake.upkeep import keep_appended, shape_of
 from include.lake.uri import LakeUri
@@ -59,6 +60,8 @@ _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written with
 # VACUUM lists folders in this many Spark tasks, even if there are few folders. Its default of 10,000 costs half a
 # minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_DELETES_AT_ONCE = "spark.databricks.delta.vacuum.parallelDelete.enabled"  # in as many tasks
+_UNFINISHED_HOURS = 48.0  # what somebody has begun to upload and has not ended by then, nobody will
 _VIEW = "lakemark_purged"
 _IS_OLD = (
     f"target.{LINEAGE}.deleted AND target.{LINEAGE}.topic = old.topic AND target.{LINEAGE}.partition = old.partition "
@@ -88,7 +91,7 @@ class Maintenance:
 
     def run(self) -> JsonObject:
         """Does what is due, and returns what has changed, as data: maintained (the pipeline), tables (by role: did,
-        before, after; see `TableShape`), removed (tables that nobody needs), seconds.
+        before, after; see `TableShape`), removed (tables that nobody needs), keeps_versions (see `Files`), seconds.
 
         Raises:
             TableDamaged: see there. OutcomeUnknownError: the disk is full, or an answer was lost; the next run does
@@ -96,6 +99,7 @@ class Maintenance:
         """
         began = time.monotonic()
         self.spark.conf.set(_LISTING, os.cpu_count() or 1)
+        self.spark.conf.set(_DELETES_AT_ONCE, "true")
         before = {role: self._shape(role) for role in self._places}
         forgot = self._forget_judgements()
         did = {
@@ -104,6 +108,9 @@ class Maintenance:
             **{role: keep_appended(self._places[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         did["quality"] = [*forgot, *did["quality"]]
+        for role, uri in self._places.items():
+            if unfinished := files_at(uri).forget_unfinished(uri, _UNFINISHED_HOURS):
+                did[role].append(f"removed {unfinished} unfinished uploads")
         after = {role: self._shape(role) for role in self._places}
         return {
             "maintained": self.pipeline.name,
@@ -113,6 +120,7 @@ class Maintenance:
                 if shape is not None
             },
             "removed": list(map(str, remove_spent_tables(self._tables, self._state()))),
+            "keeps_versions": files_at(self.settings.lake).keeps_versions(self.settings.lake),
             "seconds": round(time.monotonic() - began, 1),
         }
 

@@ -1,34 +1,70 @@
-"""A proxy before an S3-compatible server: for chosen requests it does what a network does on a bad day."""
+"""A proxy before an S3-compatible server: for chosen requests it does what a network, or a busy store, does on a bad
+day."""
 
 from __future__ import annotations
 
 import http.client
+import random
 import re
 import socket
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-Fault = Literal["answer lost", "answered 500", "answered 503", "answered 409", "never arrives", "body cut"]
+Fault = Literal[
+    "answer lost",  # all of these: after the store has done it
+    "answered 500",
+    "body cut",
+    "delayed",
+    "never arrives",  # all of these: the store hears nothing of it
+    "answered 503",
+    "answered 409",
+    "answered 412",
+]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+OF_CONDITIONS: tuple[Fault, ...] = ("answered 409", "answered 412")
 Lack = Literal["conditions", "metadata", "listings", "the header", "rights"]  # of a store that no lake can be kept on
+Answer = tuple[int, list[tuple[str, str]], bytes]
+_CODES = {
+    "answered 500": (500, "InternalError"),
+    "answered 503": (503, "SlowDown"),
+    "answered 409": (409, "ConditionalRequestConflict"),
+    "answered 412": (412, "PreconditionFailed"),
+}
+_DELAY_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request."""
+
+    method: str
+    path: str
+    is_conditional: bool
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
 
 
 class LossyStore(ThreadingHTTPServer):
-    """Args: server: its address. Faults happen to requests whose method and path match, `times` for each path."""
+    """Args: server: its address. slower: seconds that it adds to every request."""
 
     daemon_threads = True
+    request_queue_size = 128
 
-    def __init__(self, server: str) -> None:
-        self.target = urlsplit(server)
-        self.fault: Fault | None = None
-        self.pattern, self.times = re.compile("$^"), 0
+    def __init__(self, server: str, slower: float = 0.0) -> None:
+        self.target, self.slower = urlsplit(server), slower
         self.lack: Lack | None = None
+        self.refusal: tuple[int, str] | None = None  # status and code that every request gets; None: none
         self.seen: Counter[str] = Counter()  # requests by method and path
-        self._done: Counter[str] = Counter()
+        self.dealt: Counter[str] = Counter()  # faults by kind
+        self._of: Callable[[Asked], Fault | None] = lambda asked: None
         self._lock = threading.Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -37,21 +73,44 @@ class LossyStore(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def breaks(self, pattern: str, fault: Fault, times: int = 1) -> None:
-        self.pattern, self.fault, self.times = re.compile(pattern), fault, times
-        self._done.clear()
-        self.seen.clear()
+        """From here on the fault happens to requests whose method and path match, `times` for each path."""
+        done: Counter[str] = Counter()
 
-    def fault_of(self, request: str) -> Fault | None:
-        with self._lock:
-            self.seen[request] += 1
-            if self.fault is None or not self.pattern.search(request) or self._done[request] >= self.times:
+        def fault_of(asked: Asked) -> Fault | None:
+            if not re.search(pattern, str(asked)) or done[str(asked)] >= times:
                 return None
-            self._done[request] += 1
-            return self.fault
+            done[str(asked)] += 1
+            return fault
+
+        self.seen.clear()
+        self._of = fault_of
+
+    def deals(self, seed: int, share: float) -> None:
+        """From here on it deals faults of all kinds to a share of all requests."""
+        chance = random.Random(seed)
+
+        def fault_of(asked: Asked) -> Fault | None:
+            fault = chance.choice(FAULTS) if chance.random() < share else None
+            return None if fault in OF_CONDITIONS and not asked.is_conditional else fault
+
+        self._of = fault_of
+
+    def is_good(self) -> None:
+        """From here on nothing happens to any request."""
+        self._of, self.lack, self.refusal = (lambda asked: None), None, None
+
+    def fault_of(self, asked: Asked) -> Fault | None:
+        with self._lock:
+            self.seen[str(asked)] += 1
+            fault = self._of(asked)
+            if fault is not None:
+                self.dealt[fault] += 1
+            return fault
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: LossyStore
 
     def log_message(self, *told: object) -> None:
@@ -62,17 +121,30 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response_only(100)
             self.end_headers()
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = self.server.fault_of(f"{self.command} {urlsplit(self.path).path}")
-        if fault == "never arrives":
-            self._hang_up()
-            return
-        status, headers, content = (409, [], b"") if fault == "answered 409" else self._asked(body)
-        if fault == "answer lost":
-            self._hang_up()
-            return
-        if fault in ("answered 500", "answered 503"):
-            status, content = int(fault[-3:]), b"<Error><Code>InternalError</Code></Error>"
-        status, headers, content = self._as_lacking(status, headers, content)
+        asked = Asked(self.command, urlsplit(self.path).path, "If-None-Match" in self.headers)
+        fault = self.server.fault_of(asked)
+        time.sleep(self.server.slower)
+        match fault:
+            case "never arrives":
+                self._hang_up()
+            case "answer lost":
+                self._asked(body)
+                self._hang_up()
+            case "answered 500":
+                self._asked(body)
+                self._answer(*_error(*_CODES[fault]))
+            case "answered 503" | "answered 409" | "answered 412":
+                self._answer(*_error(*_CODES[fault]))
+            case "delayed":
+                answer = self._asked(body)
+                time.sleep(_DELAY_SECONDS)
+                self._answer(*answer)
+            case _:
+                refused = self.server.refusal
+                answer = _error(*refused) if refused else self._as_lacking(*self._asked(body))
+                self._answer(*answer, cut=fault == "body cut")
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes, cut: bool = False) -> None:
         self.send_response_only(status)
         for name, value in headers:
             if name.lower() not in ("transfer-encoding", "connection", "content-length"):
@@ -81,22 +153,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", of_head if self.command == "HEAD" else str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content[: len(content) // 2] if fault == "body cut" else content)
-        if fault == "body cut":
+            self.wfile.write(content[: len(content) // 2] if cut else content)
+        if cut:
             self._hang_up()
 
-    def _as_lacking(
-        self, status: int, headers: list[tuple[str, str]], content: bytes
-    ) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _as_lacking(self, status: int, headers: list[tuple[str, str]], content: bytes) -> Answer:
         """The answer of a store that lacks what a lake needs."""
         creates = self.command == "PUT" and "If-None-Match" in self.headers
         match self.server.lack:
             case "conditions" if creates:
                 return 200, [], b""
             case "the header" if creates:
-                return 501, [], b"<Error><Code>NotImplemented</Code><Message>A header you provided</Message></Error>"
+                return _error(501, "NotImplemented")
             case "rights" if self.command == "PUT":
-                return 403, [], b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+                return _error(403, "AccessDenied")
             case "metadata":
                 return status, [(n, v) for n, v in headers if not n.lower().startswith("x-amz-meta-")], content
             case "listings" if "list-type=2" in self.path:
@@ -104,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 return status, headers, content
 
-    def _asked(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _asked(self, body: bytes) -> Answer:
         connection = http.client.HTTPConnection(self.server.target.netloc, timeout=60)
         try:
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -125,9 +195,13 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle
 
 
+def _error(status: int, code: str) -> Answer:
+    return status, [], f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
+
+
 @contextmanager
-def lossy_store(server: str) -> Iterator[LossyStore]:
-    proxy = LossyStore(server)
+def lossy_store(server: str, slower: float = 0.0) -> Iterator[LossyStore]:
+    proxy = LossyStore(server, slower)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
     try:
         yield proxy

@@ -8,13 +8,14 @@ secret, and finds the credentials by the same ways on each of its machines.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from functools import lru_cache
-from typing import Any
-
-import boto3
-from botocore.config import Config
+from typing import TYPE_CHECKING, Any
 
 from include.lake.s3.errors import answering
+
+if TYPE_CHECKING:
+    import boto3
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 20  # of one request
 TRIES = 4  # of a request that may be sent again
@@ -36,11 +37,48 @@ def client(once: bool = False) -> Any:  # Any: boto3 makes its clients' classes 
 
 @lru_cache(maxsize=4)
 def _client(pid: int, once: bool) -> Any:
-    session = boto3.Session()
+    from botocore.config import Config
+
+    session = _session(pid)
     tries = {"mode": "standard", "total_max_attempts": 1 if once else TRIES}
     style = {} if _endpoint(session) is None else {"s3": {"addressing_style": "path"}}
     config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=ANSWER_SECONDS, retries=tries, **style)
-    return session.client("s3", config=config)
+    made = session.client("s3", config=config)
+    made.meta.events.register("before-send.s3", _count)
+    return made
+
+
+def forget() -> None:
+    """Looks for all settings and credentials anew, at the next request."""
+    _client.cache_clear()
+    _session.cache_clear()
+
+
+def requests_made() -> dict[str, int]:
+    """How many requests this process has sent by boto3, also those that were sent again, by operation. (deltalake and
+    Spark do not tell theirs.)"""
+    return dict(sorted(_requests.items()))
+
+
+_requests: Counter[str] = Counter()
+
+
+def _count(event_name: str, **_: object) -> None:
+    _requests[event_name.rpartition(".")[2]] += 1
+
+
+@lru_cache(maxsize=2)
+def _session(pid: int) -> boto3.Session:
+    import boto3  # a tenth of a second, which a local lake need not pay
+
+    return boto3.Session()
+
+
+def transfers() -> Any:  # Any: boto3 is slow to import
+    """How boto3 writes a large object: in parts, one after the other; the caller has threads of its own."""
+    from boto3.s3.transfer import TransferConfig
+
+    return TransferConfig(use_threads=False)
 
 
 def address() -> str:
@@ -57,7 +95,7 @@ def _endpoint(session: boto3.Session) -> str | None:
 
 def delta_options() -> dict[str, str]:
     """What deltalake has to know. It holds the secret, which may expire: make it anew whenever a table is opened."""
-    s3, session = client(), boto3.Session()
+    s3, session = client(), _session(os.getpid())
     with answering(_SETTINGS):
         credentials = session.get_credentials()
     options = {

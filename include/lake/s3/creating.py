@@ -39,10 +39,11 @@ def created(bucket: str, key: str, content: bytes) -> bool:
                 put(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*", Metadata={WRITE_ID: mine})
                 return True
             except (ClientError, BotoCoreError) as error:
-                if isinstance(error, ClientError) and status_of(error) == _IS_THERE:
-                    return _is_mine(where, bucket, key, mine)
-                is_unclear = is_unclear or may_have_landed(error)
-                if not is_for_later(error) or time.monotonic() > until:
+                is_there = isinstance(error, ClientError) and status_of(error) == _IS_THERE
+                if is_there and (theirs := _writer(where, bucket, key)) is not None:
+                    return theirs == mine
+                is_unclear = is_unclear or is_there or may_have_landed(error)
+                if not (is_there or is_for_later(error)) or time.monotonic() > until:
                     if is_unclear:
                         raise _unclear(where, error) from error
                     raise
@@ -50,9 +51,12 @@ def created(bucket: str, key: str, content: bytes) -> bool:
             pause = min(2 * pause, _PAUSE_MAX)
 
 
-def _is_mine(where: str, bucket: str, key: str, mine: str) -> bool:
+def _writer(where: str, bucket: str, key: str) -> str | None:
+    """The id of the write that made an object; empty if its writer gave none; None if it is not there (any more)."""
     try:
-        return write_id(bucket, key) == mine
+        return write_id(bucket, key) or ""
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise _unclear(where, error) from error
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, cast
 
 from include.lake.files import FileInfo
 from include.lake.log_store import LOG
-from include.lake.s3.connection import client
+from include.lake.s3.connection import client, transfers
 from include.lake.s3.creating import created
 from include.lake.s3.errors import answering
 from include.lake.s3.object_file import opened
-from include.lake.s3.objects import Place, deleted, listed
+from include.lake.s3.objects import Place, aborted, deleted, listed
 from include.lake.uri import LakeUri
+from include.protocol.errors import StoreRefuses
 
 
 class S3Files:
@@ -45,6 +47,16 @@ class S3Files:
         place = Place.of(file)
         return created(place.bucket, place.key, content)
 
+    def write(self, file: LakeUri, content: BinaryIO) -> None:
+        from boto3.exceptions import S3UploadFailedError
+
+        place = Place.of(file)
+        try:
+            with answering(str(place)):
+                client().upload_fileobj(content, place.bucket, place.key, Config=transfers())
+        except S3UploadFailedError as error:
+            raise OSError(str(error)) from error
+
     def make_folder(self, folder: LakeUri) -> None:
         pass  # there are none
 
@@ -72,6 +84,18 @@ class S3Files:
         place = Place.of(folder)
         if not deleted(place.bucket, (found.key for found in listed(place))):
             raise FileNotFoundError(str(place))
+
+    def forget_unfinished(self, folder: LakeUri, older_than_hours: float) -> int:
+        place, before = Place.of(folder), datetime.now(UTC) - timedelta(hours=older_than_hours)
+        return aborted(place, before)
+
+    def keeps_versions(self, folder: LakeUri) -> bool:
+        try:
+            with answering(str(folder)):
+                answer = client().get_bucket_versioning(Bucket=Place.of(folder).bucket)
+        except StoreRefuses:  # it has no versions, or the login may not ask
+            return False
+        return "Status" in answer
 
     def tables_around(self, folder: LakeUri) -> Iterator[LakeUri]:
         above = folder

@@ -68,6 +68,20 @@ def listed(place: Place, after: str = "", at_most: int | None = None) -> Iterato
                 yield Found(found["Key"], found["Size"], found["LastModified"], found["ETag"].strip('"'))
 
 
+def aborted(place: Place, before: datetime) -> int:
+    """Ends the multipart uploads below a place that began before that moment and have not ended: nobody sees their
+    parts, and they cost. Returns how many."""
+    count = 0
+    with answering(str(place)):
+        for page in client().get_paginator("list_multipart_uploads").paginate(Bucket=place.bucket, Prefix=place.below):
+            for found in page.get("Uploads", ()):
+                if found["Initiated"] < before:
+                    key, upload = found["Key"], found["UploadId"]
+                    client().abort_multipart_upload(Bucket=place.bucket, Key=key, UploadId=upload)
+                    count += 1
+    return count
+
+
 def deleted(bucket: str, keys: Iterable[str]) -> int:
     """Deletes objects, and returns how many."""
     waiting, count = list(keys), 0

@@ -27,6 +27,6 @@ def store(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossySt
     with lossy_store(server.url) as proxy:
         for name, value in {**server.environment, "AWS_ENDPOINT_URL_S3": proxy.url}.items():
             monkeypatch.setenv(name, value)
-        connection._client.cache_clear()
+        connection.forget()
         yield proxy
-    connection._client.cache_clear()
+    connection.forget()

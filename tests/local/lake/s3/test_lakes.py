@@ -106,11 +106,11 @@ def test_what_a_refusal_advises(
 ) -> None:
     with monkeypatch.context() as wrong:
         wrong.setenv(name, value)
-        connection._client.cache_clear()
+        connection.forget()
         with pytest.raises((StoreRefuses, StoreAway), match=advised) as refused:
             verify_lake(lake, tmp_path)
     assert server.secret not in refused.value.in_full
-    connection._client.cache_clear()
+    connection.forget()
     verify_lake(lake, tmp_path)  # the advice was followed: the variable has its right value again
     followed = keys(lake)
     assert followed == ["_lakemark/lake.json"]
