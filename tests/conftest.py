@@ -39,8 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that are marked `on_both_lakes` run on either; the ones on S3 are slow, unless the mark says `fast`."""
+    """Tests that are marked `on_both_lakes` run on either; the ones on S3 are slow, unless the mark says `fast`. With
+    `--lake`, all tests with a world run on that kind, unless they are about files of this machine."""
     mark, only = metafunc.definition.get_closest_marker("on_both_lakes"), metafunc.config.getoption("--lake")
+    if only == "s3" and metafunc.definition.get_closest_marker("on_local_lake"):
+        only = "local"
     if "lake" not in metafunc.fixturenames or (mark is None and only is None):
         return
     slow = () if mark is None or mark.kwargs.get("fast") or only else (pytest.mark.slow,)

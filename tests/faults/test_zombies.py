@@ -16,6 +16,8 @@ from tests.support.jvm_faults import JvmPoint, own_driver
 from tests.support.stopped import resumed, stopped
 from tests.support.world import LAKEMARK, World, as_dict, changes, landed_commits, newest_by_key
 
+pytestmark = pytest.mark.on_both_lakes
+
 
 def two_batches(world: World) -> tuple[str, Pipeline]:
     """One batch is in the table, the next one is planned."""

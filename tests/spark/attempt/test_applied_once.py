@@ -28,6 +28,8 @@ from tests.support.commits import at_the_point, raising
 from tests.support.readers import opened
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
+pytestmark = pytest.mark.on_both_lakes(fast=True)
+
 
 def test_i1_a_recorded_plan_is_used_as_it_stands(world: World) -> None:
     topic = world.topic()

@@ -26,6 +26,8 @@ from tests.support.readers import opened
 from tests.support.stopped import resumed, stopped
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 
+pytestmark = pytest.mark.on_both_lakes
+
 GONE = ConnectionError("gone")
 
 

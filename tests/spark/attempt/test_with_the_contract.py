@@ -19,6 +19,8 @@ from tests.support.advice import follow
 from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
+pytestmark = pytest.mark.on_both_lakes
+
 
 def pipeline_of(world: World, topic: str, name: str | None = None, batch: int = 10, **sections: object) -> Pipeline:
     return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": batch}}, **sections)

@@ -152,7 +152,7 @@ def test_i3_a_replaced_target_is_noticed_and_filled_again(world: World, lakemark
     path = str(world.coordinator(pipeline).tables.target)
     with world.session() as spark:
         if how != "replaced":
-            shutil.rmtree(path)
+            shutil.rmtree(world.on_disk(path))
             path = f"{path}_anew"  # the warm server keeps what it knows of a path
             (world.settings.pipelines / f"{pipeline.name}.yaml").write_text(
                 (world.settings.pipelines / f"{pipeline.name}.yaml")

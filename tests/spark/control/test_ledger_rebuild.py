@@ -37,7 +37,7 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
 ) -> None:
     topic, pipeline = two_batches(world)
     ledger = world.coordinator(pipeline).ledger
-    shutil.copytree(str(ledger.uri), tmp_path / "copy")
+    shutil.copytree(world.on_disk(ledger.uri), tmp_path / "copy")
     world.drain(pipeline)
     world.produce(topic, changes(range(3), 3), 1)
     world.run_batch(pipeline)
@@ -54,7 +54,7 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
     else:
         shutil.rmtree(world.on_disk(ledger.uri))
         if how == "an old copy":
-            (tmp_path / "copy").rename(str(ledger.uri))
+            (tmp_path / "copy").rename(world.on_disk(ledger.uri))
     with pytest.raises((LedgerBehindTarget, TableDamaged), match="ledger rebuild"):
         world.coordinator(pipeline).plan()
     versions = world.version(pipeline)
@@ -80,13 +80,13 @@ def test_i10_a_plan_of_the_lost_ledger_that_lands_after_all_is_taken_over(
     world.produce(topic, changes(range(10), 1) + changes(range(5, 15), 2), 1)
     world.run_batch(pipeline)
     ledger = world.coordinator(pipeline).ledger
-    shutil.copytree(str(ledger.uri), tmp_path / "copy")
+    shutil.copytree(world.on_disk(ledger.uri), tmp_path / "copy")
     world.coordinator(pipeline).plan()
 
     @contextmanager
     def replaced_meanwhile():
         shutil.rmtree(world.on_disk(ledger.uri))
-        (tmp_path / "copy").rename(str(ledger.uri))
+        (tmp_path / "copy").rename(world.on_disk(ledger.uri))
         smaller = world.pipeline(topic, pipeline.name, source={"limits": {"records_per_batch_max": 4}})
         assert world.coordinator(smaller).plan().batch.width == 4
         with world.session() as spark:

@@ -57,7 +57,7 @@ def test_the_job_runs_on_a_cluster(world: World, tmp_path: Path) -> None:
         assert drained_by(world, with_driver, "in_cluster") == ["applied"] * 2
         assert executors_that_worked(tmp_path) == 2
         assert len(list((tmp_path / "cluster" / "work").glob("driver-*"))) == 1
-        assert list((Path(str(world.settings.lake)) / "_lakemark" / "jobs").iterdir()) == []
+        assert list((world.on_disk(world.settings.lake) / "_lakemark" / "jobs").iterdir()) == []
         an_error_of_a_driver_on_the_cluster_is_the_job_s_own(world, with_driver)
         a_try_ends_the_driver_that_an_earlier_one_left(world, with_driver)
 
@@ -98,10 +98,10 @@ def a_try_ends_the_driver_that_an_earlier_one_left(world: World, settings: Setti
 
 
 def test_the_code_reaches_a_cluster_as_one_file_named_by_its_content(world: World) -> None:
-    first, entry = (Path(str(file)) for file in build_artifact(world.settings))
+    first, entry = (world.on_disk(file) for file in build_artifact(world.settings))
     before = first.read_bytes()
     first.unlink()
-    again = Path(str(build_artifact(world.settings)[0]))
+    again = world.on_disk(build_artifact(world.settings)[0])
     assert (again, again.read_bytes()) == (first, before)
     assert again.name.startswith(f"lakemark-{world.settings.code_version}-")
     names = zipfile.ZipFile(again).namelist()
