@@ -34,8 +34,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_events import Event, PipelineMoved
-from include.protocol.ledger_state import LedgerState
+from include.protocol.ledger_events import PipelineMoved
 from include.settings import Settings
 
 NOTE = "_lakemark/copy.json"  # in the new lake: what is copied there from where, and which tables are done
@@ -219,15 +218,11 @@ def _ledgers(lake: LakeUri) -> Iterator[Ledger]:
 
 def _move(ledger: Ledger, lake: str, to: LakeUri) -> bool:
     """Records where a pipeline lives. False if its ledger says so already."""
-    is_new = False
-
-    def decide(state: LedgerState) -> list[Event]:
-        nonlocal is_new
-        is_new = lake != (state.moved.lake if state.moved else id_of(ledger.lake))
-        return [PipelineMoved(state.generation, lake, str(to))] if is_new else []
-
-    ledger.append(decide)
-    return is_new
+    moved = ledger.recent().moved
+    if lake == (moved.lake if moved else id_of(ledger.lake)):
+        return False
+    ledger.append(lambda state: [PipelineMoved(state.generation, lake, str(to))])
+    return True
 
 
 def _note_of(lake: LakeUri) -> JsonObject | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -17,29 +15,18 @@ from include.lake.log_store import Commit, LogStore
 from include.lake.stores import delta_options, files_at, lines_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
-from tests.conftest import settings_in
-from tests.support.s3_server import s3_server
 from tests.support.waiting import wait_until
 
 LAKES = ("posix", "s3")
 ROWS = pa.table({"id": [1, 2, 3]})
 
 
-@pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("s3")
-    with pytest.MonkeyPatch.context() as patched, s3_server(settings_in(folder / "home"), folder / "server") as server:
-        for name, value in server.environment.items():
-            patched.setenv(name, value)
-        server.bucket("lake")
-        yield "lake"
-
-
 @pytest.fixture(params=LAKES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> LakeUri:
     if request.param == "posix":
         return LakeUri(str(tmp_path / "lake"))
-    return LakeUri(f"s3://{request.getfixturevalue('bucket')}/{uuid.uuid4().hex}")
+    on_s3: LakeUri = request.getfixturevalue("on_s3")
+    return on_s3
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from include.lake.s3 import creating
 from include.lake.s3.creating import created, write_id
 from include.lake.s3.object_file import opened
 from include.protocol.errors import StoreUnclear
-from tests.local.lake.s3.conftest import BUCKET
+from tests.local.conftest import BUCKET
 from tests.support.lossy_store import Fault, LossyStore
 
 

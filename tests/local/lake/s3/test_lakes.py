@@ -14,14 +14,14 @@ from include.lake.s3 import connection
 from include.lake.s3.connection import client
 from include.lake.uri import LakeUri
 from include.protocol.errors import StoreAway, StoreRefuses, TerminalError
-from tests.local.lake.s3.conftest import BUCKET
+from tests.local.conftest import BUCKET
 from tests.support.lossy_store import Lack, LossyStore
 from tests.support.s3_server import S3Server
 
 
 @pytest.fixture
-def lake() -> LakeUri:
-    return LakeUri(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+def lake(on_s3: LakeUri) -> LakeUri:
+    return on_s3
 
 
 def keys(lake: LakeUri) -> list[str]:

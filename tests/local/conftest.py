@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from include.lake.s3 import connection
+from include.lake.uri import LakeUri
 from tests.conftest import settings_in
 from tests.support.lossy_store import LossyStore, lossy_store
 from tests.support.s3_server import S3Server, s3_server
@@ -14,7 +16,7 @@ from tests.support.s3_server import S3Server, s3_server
 BUCKET = "lake"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     folder = tmp_path_factory.mktemp("s3")
     with s3_server(settings_in(folder / "home"), folder / "server") as server:
@@ -30,3 +32,9 @@ def store(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossySt
         connection.forget()
         yield proxy
     connection.forget()
+
+
+@pytest.fixture
+def on_s3(store: LossyStore) -> LakeUri:
+    """An empty place for a lake."""
+    return LakeUri(f"s3://{BUCKET}/{uuid.uuid4().hex}")
