@@ -26,10 +26,14 @@ def _add_lake(command: argparse.ArgumentParser) -> None:
 
 def up(settings: Settings, options: argparse.Namespace) -> int:
     from include.installation.stack import Stack
+    from include.lake.lakes import verify_lake
 
     stack = Stack.of(settings).with_lake(options.lake)
     parts = tuple(part for part in stack.parts if part in (options.only or stack.parts))
     stack.up(say, parts)
+    if "s3" in parts:
+        stack.settings.tell_libraries()
+        verify_lake(stack.settings.lake, stack.settings.home)
     facts = stack.addresses(parts)
     if "airflow" in parts:
         facts |= {"login": f"{stack.airflow.user} / {stack.airflow.password}"}
