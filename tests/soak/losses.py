@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-from pathlib import Path
 
 from tests.soak.victim import NEW_KEYS, PARTITIONS, RUN_SECONDS_MAX, Victim
 from tests.support.advice import advised, follow
@@ -58,9 +57,9 @@ def transaction_aborted(victim: Victim) -> bool:
 
 def table_maintained(victim: Victim) -> bool:
     """OPTIMIZE and VACUUM at the same time as a run."""
-    path = str(victim.world.coordinator(victim.pipeline).tables.target)
-    if not (Path(path) / "_delta_log").exists():
+    if victim.tables["target"].version is None:
         return False
+    path = str(victim.world.coordinator(victim.pipeline).tables.target)
     process = victim.run()
     with victim.world.session() as spark:
         for statement in (f"OPTIMIZE delta.`{path}`", f"VACUUM delta.`{path}`"):

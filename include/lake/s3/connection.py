@@ -22,6 +22,7 @@ TRIES = 4  # of a request that may be sent again
 _SETTINGS = "the settings of AWS, where this process reads them"
 _CREDENTIALS_OF_SPARK = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"  # the same ways, in Java
 _LOG_STORE_OF_SPARK = "lakemark.S3LogStore"
+_BUSY_TRIES = 6  # of Spark's, at a store that is busy: some thirteen seconds
 _SECONDS_OF_SPARK = "20s"  # of one request; S3A makes fifteen of less
 
 
@@ -132,6 +133,8 @@ def spark_options() -> dict[str, str]:
         "attempts.maximum": str(TRIES - 1),
         "retry.limit": str(TRIES - 1),
         "retry.interval": "200ms",
+        "retry.throttle.limit": str(_BUSY_TRIES),
+        "retry.throttle.interval": "200ms",  # it doubles: by default, after twenty tries, for days
     }
     return {
         # One form of names for all: `s3://`. Hadoop's own name for its implementation is s3a.

@@ -57,7 +57,7 @@ def test_the_job_runs_on_a_cluster(world: World, tmp_path: Path) -> None:
         assert drained_by(world, with_driver, "in_cluster") == ["applied"] * 2
         assert executors_that_worked(tmp_path) == 2
         assert len(list((tmp_path / "cluster" / "work").glob("driver-*"))) == 1
-        assert list((world.on_disk(world.settings.lake) / "_lakemark" / "jobs").iterdir()) == []
+        assert [*world.on_disk(world.settings.lake).glob("_lakemark/jobs/*")] == []
         an_error_of_a_driver_on_the_cluster_is_the_job_s_own(world, with_driver)
         a_try_ends_the_driver_that_an_earlier_one_left(world, with_driver)
 
