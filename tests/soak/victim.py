@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
 from include.installation.stack import Stack
 from include.lake.uri import LakeUri
@@ -19,7 +19,7 @@ from include.settings import MergeEngine
 from tests.soak.load import Expected, changes
 from tests.support.advice import advised
 from tests.support.lossy_store import LossyStore
-from tests.support.readers import opened, options_of
+from tests.support.readers import opened
 from tests.support.world import LAKEMARK, World
 
 RUN_SECONDS_MAX = 300
@@ -41,8 +41,10 @@ class Table:
     @property
     def version(self) -> int | None:
         """None: there is no such table yet."""
-        there = DeltaTable.is_deltatable(str(self.uri), options_of(self.uri))
-        return opened(self.uri).version() if there else None
+        try:
+            return opened(self.uri).version()
+        except TableNotFoundError:
+            return None
 
 
 @dataclass
