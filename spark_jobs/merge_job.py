@@ -9,10 +9,11 @@ Offset ranges are never among its arguments: the ledger has them. With `--until`
 plan, apply and settle batches until every partition has reached that offset. Chunk K of backfill N is batch K of
 generation -N; `--backfill` runs all chunks that have not landed, in one session.
 
-It reports in JSON lines: `{"progress": ...}` while it works, `{"result": ...}` for every batch, and
-`{"error": ..., "kind": ...}` at the end if it failed. The exit code tells the error's kind (0 good, 10 retryable, 11
-outcome unknown, 12 terminal). The lines go to `--journal`, and nothing else does. Without that option they go
-to standard output, where other things may be printed as well. Logs go to standard error.
+It reports in JSON lines: `{"progress": ...}` while it works, `{"result": ...}` for every batch, `{"error": ...,
+"kind": ...}` if it failed, and last, on an object store, `{"requests": ...}`: how many it has sent. The exit code tells
+the error's kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). The lines go to `--journal`, and nothing else
+does. Without that option they go to standard output, where other things may be printed as well. Logs go to standard
+error.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from include.control.coordinator import Coordinator
-from include.lake.stores import lines_at
+from include.lake.stores import lines_at, requests_sent
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline, find_pipeline
@@ -56,7 +57,11 @@ _ROWS_MAX = 10_000  # of an answer to `--query`
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    return _do(options, Settings.from_environment(), journal_at(options.journal))
+    say = journal_at(options.journal)
+    code = _do(options, Settings.from_environment(), say)
+    if sent := requests_sent():
+        say({"requests": sent})
+    return code
 
 
 def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:

@@ -17,6 +17,7 @@ from include.cli.quarantine import add_quarantine_command
 from include.cli.services import add_service_commands
 from include.cli.status import add_status_commands
 from include.cli.tables import add_table_commands
+from include.lake.stores import requests_sent
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
@@ -24,7 +25,7 @@ from include.settings import Settings
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        return options.command(Settings.from_environment(), options)
+        return _done(options)
     except LakemarkError as error:
         if getattr(options, "json", False):
             print(json.dumps(error.facts()))
@@ -33,6 +34,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _done(options: argparse.Namespace) -> int:
+    """Does the command. With `--json` the last line on standard error is data, too: the requests to the lake's store,
+    if there is one that counts them."""
+    try:
+        code: int = options.command(Settings.from_environment(), options)
+        return code
+    finally:
+        if getattr(options, "json", False) and (sent := requests_sent()):
+            say(json.dumps({"requests": sent}))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from include.lake.stores import add_requests
 from include.pipeline_file import LANDING
 from include.protocol.batch import Batch
 from include.protocol.errors import OutcomeUnknownError, error_from_facts
@@ -41,6 +42,9 @@ class JobReport:
     def said(self, line: str) -> None:
         """Takes a line of the job's journal."""
         fact = json.loads(line)
+        if "requests" in fact:
+            add_requests(fact["requests"])
+            return
         self._listen(fact)
         if "result" in fact:
             self._results.append(fact["result"])

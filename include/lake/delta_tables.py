@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from include.lake.arrow import table_of
@@ -18,13 +18,12 @@ from include.lake.damage import damaged, on_one_line
 from include.lake.log_store import commit_file
 from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
-from include.lake.writing import refused, writing
+from include.lake.writing import writing
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
 _FORGETS = "delta.setTransactionRetentionDuration"
-_APPEND_TRIES = 5
 CHECKPOINT_EVERY = 10  # versions; as Delta's own
 _COMPACTED_BYTES = 1 << 20  # files of this size stay as they are, so later compactions and readers skip them
 OpenedTable = DeltaTable  # a table as of one version
@@ -110,38 +109,6 @@ def rows_at_most(uri: LakeUri) -> int:
     if table is None:
         return 0
     return sum(n or 0 for n in table_of(table.get_add_actions(flatten=True))["num_records"].to_pylist())
-
-
-def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | None = None) -> None:
-    """Adds rows to a table of small appends, and keeps its files few. Makes the table if there is none.
-
-    Args:
-        what: what the rows are, for the error. marker: appId and version that the commit carries, so that it lands
-            once; if it has landed, nothing happens.
-
-    Raises:
-        RetryableError: the file system refused the write. TableDamaged: see `open_table`.
-    """
-    for tries_left in reversed(range(_APPEND_TRIES)):
-        if marker and (table := open_table(uri)) and table.transaction_version(marker[0]) is not None:
-            return
-        try:
-            markers = [Transaction(*marker)] if marker else None
-            properties = CommitProperties(app_transactions=markers)
-            write_deltalake(
-                str(uri),
-                rows,
-                mode="append",
-                schema_mode="merge",
-                commit_properties=properties,
-                storage_options=delta_options(uri),
-            )
-            break
-        except (DeltaError, OSError) as error:  # two writers may create it or append at once: one fails
-            if not tries_left:
-                raise refused(what, uri, error) from error
-    if (table := open_table(uri)) is not None:
-        keep_few_files(table)
 
 
 def replace_rows(uri: LakeUri, rows: pa.Table) -> None:

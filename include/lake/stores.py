@@ -5,13 +5,14 @@ Only this module names all kinds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from include.lake.files import Files
 from include.lake.lines import Lines
 from include.lake.log_store import LogStore
 from include.lake.posix import PosixFiles, PosixLines, PosixLogStore
 from include.lake.s3.connection import delta_options as _delta_options
+from include.lake.s3.connection import requests as _requests
 from include.lake.s3.connection import spark_options as _spark_options
 from include.lake.s3.files import S3Files
 from include.lake.s3.lines import S3Lines
@@ -63,6 +64,17 @@ def delta_options(uri: LakeUri) -> dict[str, str] | None:
 def spark_options(lake: LakeUri) -> dict[str, str]:
     """Spark's options for a lake. They hold no secret."""
     return _spark_options() if lake.scheme == "s3" else {}
+
+
+def requests_sent() -> dict[str, int]:
+    """How many requests this process and its jobs have sent to a store that counts them, by operation: also those that
+    were sent again. (What deltalake and Spark send is not among them: neither tells it.)"""
+    return dict(sorted(_requests.items()))
+
+
+def add_requests(of_job: Mapping[str, int]) -> None:
+    """Adds the requests that a job has sent."""
+    _requests.update(of_job)
 
 
 def _verify_known(uri: LakeUri) -> None:

@@ -68,6 +68,9 @@ class LossyStore(ThreadingHTTPServer):
         self._lock = threading.Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever has asked went away, or the store did: that is what this is for."""
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"

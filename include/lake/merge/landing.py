@@ -126,7 +126,7 @@ def _committed(table: Snapshot, work: Actions, markers: Sequence[Marker], metada
 
 def _transaction_of(uri: LakeUri, version: int) -> str | None:
     """The `txnId` of a commit; None if there is no such commit, or if it cannot be read."""
-    with suppress(TableDamaged):
+    with suppress(TableDamaged, OSError):  # a store that is away tells nothing
         for info in newest_infos(uri, version, limit=1):
             return str(info.get("txnId"))
     return None

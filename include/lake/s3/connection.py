@@ -26,6 +26,9 @@ _BUSY_TRIES = 6  # of Spark's, at a store that is busy: some thirteen seconds
 _SECONDS_OF_SPARK = "20s"  # of one request; S3A makes fifteen of less
 
 
+requests: Counter[str] = Counter()  # that this process has sent by boto3, also again, by operation
+
+
 def client(once: bool = False) -> Any:  # Any: boto3 makes its clients' classes while it runs
     """boto3's client. Threads share it; a forked process makes its own.
 
@@ -55,17 +58,8 @@ def forget() -> None:
     _session.cache_clear()
 
 
-def requests_made() -> dict[str, int]:
-    """How many requests this process has sent by boto3, also those that were sent again, by operation. (deltalake and
-    Spark do not tell theirs.)"""
-    return dict(sorted(_requests.items()))
-
-
-_requests: Counter[str] = Counter()
-
-
 def _count(event_name: str, **_: object) -> None:
-    _requests[event_name.rpartition(".")[2]] += 1
+    requests[event_name.rpartition(".")[2]] += 1
 
 
 @lru_cache(maxsize=2)
