@@ -99,15 +99,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @contextmanager
 def lossy_stack(home: Path, slower: float = 0.0) -> Iterator[tuple[Stack, LossyStore]]:
-    """Services of their own whose lake lies behind a proxy: all of them, and this process, reach it that way alone."""
+    """Services of their own whose lake lies behind a proxy: all of them, and every command, reach it that way alone.
+    This process goes to the store itself: libraries that wait for an answer keep Python's lock, so that the proxy could
+    not give one."""
     stack = stack_in(home).with_lake("s3")
     with lossy_store(stack.store.url, slower) as proxy, pytest.MonkeyPatch.context() as patched:
+        for name, text in stack.store.environment.items():
+            patched.setenv(name, text)
+        connection.forget()
         behind = {**stack.settings.environment, "AWS_ENDPOINT_URL_S3": proxy.url}
         stack = replace(stack, settings=Settings.from_environment(behind))
-        for name, text in stack.settings.environment.items():
-            if name.startswith("AWS_"):
-                patched.setenv(name, text)
-        connection.forget()
         try:
             stack.up(print, SERVICES)
             yield stack, proxy
