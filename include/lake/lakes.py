@@ -10,6 +10,7 @@ import json
 import os
 import re
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -19,7 +20,7 @@ from include.lake.s3.objects import Place
 from include.lake.s3.probe import verify_decides
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
-from include.protocol.errors import TerminalError
+from include.protocol.errors import StoreRefuses, TerminalError
 from include.protocol.json_data import JsonObject
 
 MARK = "_lakemark/lake.json"
@@ -113,8 +114,9 @@ def _verify_apart(lake: LakeUri) -> None:
     above = lake
     while above.parent != above:
         above = above.parent
-        if id_of(above) is not None:
-            raise _overlaps(lake, above)
+        with suppress(StoreRefuses):  # what the login may not read there is none of its business
+            if id_of(above) is not None:
+                raise _overlaps(lake, above)
     for file in files_at(lake).list(lake):
         if file.name.endswith(f"/{MARK}"):
             raise _overlaps(lake, lake / file.name.removesuffix(f"/{MARK}"))

@@ -17,6 +17,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
+from include.protocol.json_data import JsonObject
+from tests.support.least_policy import actions, allows
+
 Fault = Literal[
     "answer lost",  # all of these: after the store has done it
     "answered 500",
@@ -62,6 +65,8 @@ class LossyStore(ThreadingHTTPServer):
         self.target, self.slower = urlsplit(server), slower
         self.lack: Lack | None = None
         self.refusal: tuple[int, str] | None = None  # status and code that every request gets; None: none
+        self.policy: JsonObject | None = None  # of AWS: what it allows; None: all
+        self.not_allowed: set[tuple[str, str]] = set()  # what it has refused by it: actions and resources
         self.seen: Counter[str] = Counter()  # requests by method and path
         self.dealt: Counter[str] = Counter()  # faults by kind
         self._of: Callable[[Asked], Fault | None] = lambda asked: None
@@ -100,7 +105,7 @@ class LossyStore(ThreadingHTTPServer):
 
     def is_good(self) -> None:
         """From here on nothing happens to any request."""
-        self._of, self.lack, self.refusal = (lambda asked: None), None, None
+        self._of, self.lack, self.refusal, self.policy = (lambda asked: None), None, None, None
 
     def fault_of(self, asked: Asked) -> Fault | None:
         with self._lock:
@@ -143,9 +148,17 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(_DELAY_SECONDS)
                 self._answer(*answer)
             case _:
-                refused = self.server.refusal
+                refused = self.server.refusal if self._is_allowed(body) else (403, "AccessDenied")
                 answer = _error(*refused) if refused else self._as_lacking(*self._asked(body))
                 self._answer(*answer, cut=fault == "body cut")
+
+    def _is_allowed(self, body: bytes) -> bool:
+        if self.server.policy is None:
+            return True
+        needed = actions(self.command, self.path, body, self.headers.get("x-amz-copy-source"))
+        refused = {one for one in needed if not allows(self.server.policy, *one)}
+        self.server.not_allowed |= refused
+        return not refused
 
     def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes, cut: bool = False) -> None:
         self.send_response_only(status)
