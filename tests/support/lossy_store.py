@@ -1,12 +1,16 @@
 """A proxy before an S3-compatible server: for chosen requests it does what a network, or a busy store, does on a bad
-day."""
+day. `python -m tests.support.lossy_store URL SECONDS` runs one as a process, which makes every request so much slower,
+and prints its own URL.
+"""
 
 from __future__ import annotations
 
 import http.client
+import json
 import random
 import re
 import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -50,6 +54,11 @@ class Asked:
     method: str
     path: str
     is_conditional: bool
+    is_listing: bool
+
+    @property
+    def kind(self) -> str:
+        return "LIST" if self.is_listing else self.method
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -68,10 +77,11 @@ class LossyStore(ThreadingHTTPServer):
         self.policy: JsonObject | None = None  # of AWS: what it allows; None: all
         self.not_allowed: set[tuple[str, str]] = set()  # what it has refused by it: actions and resources
         self.seen: Counter[str] = Counter()  # requests by method and path
+        self.kinds: Counter[str] = Counter()  # by method, listings apart
         self.dealt: Counter[str] = Counter()  # faults by kind
         self._of: Callable[[Asked], Fault | None] = lambda asked: None
         self._lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _Counted)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Whoever has asked went away, or the store did: that is what this is for."""
@@ -110,6 +120,7 @@ class LossyStore(ThreadingHTTPServer):
     def fault_of(self, asked: Asked) -> Fault | None:
         with self._lock:
             self.seen[str(asked)] += 1
+            self.kinds[asked.kind] += 1
             fault = self._of(asked)
             if fault is not None:
                 self.dealt[fault] += 1
@@ -129,7 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response_only(100)
             self.end_headers()
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        asked = Asked(self.command, urlsplit(self.path).path, "If-None-Match" in self.headers)
+        asked = Asked(
+            self.command, urlsplit(self.path).path, "If-None-Match" in self.headers, "list-type=2" in self.path
+        )
         fault = self.server.fault_of(asked)
         time.sleep(self.server.slower)
         match fault:
@@ -211,6 +224,19 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle
 
 
+class _Counted(_Handler):
+    """Tells the requests since it was asked last, by method and kind, at `/__seen`."""
+
+    def _handle(self) -> None:
+        if self.path != "/__seen":
+            super()._handle()
+            return
+        told, self.server.kinds = self.server.kinds, Counter()
+        self._answer(200, [], json.dumps(told).encode())
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle
+
+
 def _error(status: int, code: str) -> Answer:
     return status, [], f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
 
@@ -224,3 +250,9 @@ def lossy_store(server: str, slower: float = 0.0) -> Iterator[LossyStore]:
     finally:
         proxy.shutdown()
         proxy.server_close()
+
+
+if __name__ == "__main__":
+    with LossyStore(sys.argv[1], float(sys.argv[2])) as server:
+        print(server.url, flush=True)
+        server.serve_forever()
