@@ -201,7 +201,7 @@ def reopen(settings: Settings) -> int:
             where=str(settings.lake),
             expected="a copying that has not ended",
             found=f"one that ended at {note['ended']}",
-            action=f"set LAKEMARK_LAKE={to}; to come back, `lakemark lake copy` from there into an empty place",
+            action=f"set LAKEMARK_LAKE={to}; to come back, `lakemark lake copy /an/empty/place` there",
         )
     here, count = marked(settings.lake), 0
     for ledger in _ledgers(settings.lake):

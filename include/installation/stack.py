@@ -18,10 +18,8 @@ from tempfile import NamedTemporaryFile
 from typing import Self
 
 import psutil
-import requests
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from include.installation import readiness
 from include.installation.airflow_home import AirflowHome
 from include.installation.broker import Broker
 from include.installation.java import Java, find_java
@@ -206,10 +204,10 @@ class Stack:
     def wait_for(self, part: str, say: Say) -> None:
         """Waits until a part answers, and says every ten seconds that it waits."""
         answers = {
-            "kafka": self._kafka_answers,
-            "s3": self._store_answers,
-            "spark": self._spark_answers,
-            "airflow": self._airflow_answers,
+            "kafka": lambda: readiness.kafka_answers(self.broker.bootstrap_servers),
+            "s3": lambda: readiness.store_answers(self.store.url),
+            "spark": lambda: readiness.spark_answers(self.spark.port),
+            "airflow": lambda: readiness.airflow_answers(self.airflow.url),
         }[part]
         began = said = time.monotonic()
         while not answers():
@@ -258,32 +256,6 @@ class Stack:
         deadline = time.monotonic() + 30
         while supervisor_state(self.state_file) is None and time.monotonic() < deadline:
             time.sleep(0.1)
-
-    def _kafka_answers(self) -> bool:
-        try:
-            AdminClient({"bootstrap.servers": self.broker.bootstrap_servers, "log_level": 0}).list_topics(timeout=2)
-        except KafkaException:
-            return False
-        return True
-
-    def _store_answers(self) -> bool:
-        try:
-            return requests.get(self.store.url, timeout=5).status_code < 500
-        except requests.RequestException:
-            return False
-
-    def _spark_answers(self) -> bool:
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            return probe.connect_ex(("127.0.0.1", self.spark.port)) == 0
-
-    def _airflow_answers(self) -> bool:
-        try:
-            health = requests.get(f"{self.airflow.url}/api/v2/monitor/health", timeout=5).json()
-        except (requests.RequestException, ValueError):
-            return False
-        parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
-        return all(health.get(part, {}).get("status") == "healthy" for part in parts)
 
 
 @contextmanager

@@ -234,7 +234,7 @@ def _lives_elsewhere(lake: LakeUri, to: str) -> TerminalError:
         expected=f"LAKEMARK_LAKE={to}",
         found=f"LAKEMARK_LAKE={lake}",
         action=f"set LAKEMARK_LAKE={to} where Airflow's workers and the command get their environment, then clear the "
-        "task; while `lakemark lake copy` has not ended, `lakemark lake reopen` takes it back",
+        "task; while the copying has not ended, `lakemark lake reopen` takes it back",
     )
 
 

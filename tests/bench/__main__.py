@@ -13,11 +13,10 @@ import platform
 import resource
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -25,7 +24,6 @@ from itertools import chain
 from pathlib import Path
 
 import psutil
-import requests
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
@@ -54,11 +52,11 @@ from tests.bench.contenders.lakemark import (
 )
 from tests.bench.contenders.with_everything import ForeachBatchWithEverything, LakemarkWithEverything
 from tests.bench.feeds import AvroOrders, Feed, Flights, JsonOrders
+from tests.bench.on_s3 import OnS3, slow_store
 from tests.bench.orders import Orders
 from tests.bench.report import add_to_report, figures
 from tests.conftest import LAKES, stack_in, world_in
 from tests.support.schema_registry import RegistryServer, schema_registry
-from tests.support.world import World
 
 PARTITIONS = 4
 _MERGES = (Lakemark, LakemarkBySpark, ForeachBatch, TunedForeachBatch, DeltaRs)
@@ -158,9 +156,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="measured rounds, instead of each work's own number")
     parser.add_argument("--lake", choices=LAKES, default="local", help="s3: our own contenders on both kinds of lakes")
     parser.add_argument("--latency-ms", type=float, default=10, help="s3: what a proxy adds to every request")
-    parser.add_argument(
-        "--report", type=Path, metavar="FOLDER", help="writes JSON and plots there, beside those of other works"
-    )
+    text = "writes JSON and plots there, beside those of other works"
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help=text)
     options = parser.parse_args()
     names = options.works or list(LARGE_WORKS if options.large else WORKS)
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
@@ -168,13 +165,12 @@ def main() -> int:
     ends = ExitStack()
     registries = cache(lambda: ends.enter_context(schema_registry(stack.settings, home / "registry")))
     try:
-        stack.up(say, ("kafka", "s3") if options.lake == "s3" else ("kafka",))
+        stack.up(say, ("kafka", "s3")[: 1 + (options.lake == "s3")])
         proxy = ends.enter_context(slow_store(stack, options.latency_ms)) if options.lake == "s3" else None
         spark = session(stack.settings)
         for name in names:
-            work = known[name]
-            work = dataclasses.replace(work, contenders=_ON_BOTH_LAKES) if options.lake == "s3" else work
-            work = dataclasses.replace(work, rounds=options.rounds) if options.rounds else work
+            changes = {"contenders": _ON_BOTH_LAKES} if proxy else {}
+            work = dataclasses.replace(known[name], **changes, **({"rounds": options.rounds} if options.rounds else {}))
             found = measured(name, work, work.feed(registries), spark, stack, folder=home / name, proxy=proxy)
             shutil.rmtree(home / name)
             show(found)
@@ -284,32 +280,6 @@ def machine() -> dict[str, object]:
         "kernel": platform.release(),
         "python": platform.python_version(),
     }
-
-
-@dataclass(frozen=True)
-class OnS3:
-    """See `Store`."""
-
-    world: World
-    proxy: str
-
-    def requests(self) -> dict[str, int]:
-        told: dict[str, int] = requests.get(f"{self.proxy}/__seen", timeout=30).json()
-        return told
-
-
-@contextmanager
-def slow_store(stack: Stack, latency_ms: float) -> Iterator[str]:
-    """A proxy before the stack's store, as a process: this one and Spark reach the store by it alone."""
-    command = [sys.executable, "-m", "tests.support.lossy_store", stack.store.url, str(latency_ms / 1000)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        os.environ.update({**stack.store.environment, "AWS_ENDPOINT_URL_S3": url})
-        try:
-            yield url
-        finally:
-            process.kill()
 
 
 def show(found: dict) -> None:
