@@ -165,7 +165,7 @@ def main() -> int:
     ends = ExitStack()
     registries = cache(lambda: ends.enter_context(schema_registry(stack.settings, home / "registry")))
     try:
-        stack.up(say, ("kafka", "s3")[: 1 + (options.lake == "s3")])
+        stack.up(say, ("kafka", "s3") if options.lake == "s3" else ("kafka",))
         proxy = ends.enter_context(slow_store(stack, options.latency_ms)) if options.lake == "s3" else None
         spark = session(stack.settings)
         for name in names:
