@@ -33,6 +33,7 @@ public class S3LogStore extends S3SingleDriverLogStore {
     private static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
     private static final String WRITE_ID = "lakemark-write";
     private static final long GIVES_UP_AFTER = 60_000_000_000L; // nanoseconds
+    private static final int WHOLE_TRIES = 20; // s3proxy may show an object for a moment without tag and metadata
     private static final long PAUSE = 100L, PAUSE_MAX = 2_000L; // milliseconds
 
     public S3LogStore(Configuration configuration) {
@@ -90,13 +91,17 @@ public class S3LogStore extends S3SingleDriverLogStore {
                 }
                 unclear = true;
             }
-            try {
-                Thread.sleep(pause);
-            } catch (InterruptedException interrupted) {
-                Thread.currentThread().interrupt();
-                throw new InterruptedIOException("LAKEMARK_UNKNOWN: interrupted, and " + path + " may be there");
-            }
+            pause(pause);
             pause = Math.min(2 * pause, PAUSE_MAX);
+        }
+    }
+
+    private static void pause(long milliseconds) throws IOException {
+        try {
+            Thread.sleep(milliseconds);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException("LAKEMARK_UNKNOWN: interrupted, and a commit may be there");
         }
     }
 
@@ -119,6 +124,10 @@ public class S3LogStore extends S3SingleDriverLogStore {
     private static String writerOf(FileSystem store, Path path) throws IOException {
         try {
             byte[] id = store.getXAttr(path, "header." + WRITE_ID);
+            for (int tries = 1; id == null && store.getXAttr(path, "header.ETag") == null && tries < WHOLE_TRIES; tries++) {
+                pause(PAUSE);
+                id = store.getXAttr(path, "header." + WRITE_ID);
+            }
             return id == null ? "" : new String(id, StandardCharsets.UTF_8);
         } catch (FileNotFoundException none) {
             return null;
@@ -143,8 +152,15 @@ public class S3LogStore extends S3SingleDriverLogStore {
         }
 
         String stampOf(long version) throws IOException {
-            FileStatus found = statusOf(version, ".json");
-            return found == null ? "None" : ((EtagSource) found).getEtag().replace("\"", "");
+            for (int tries = 1; tries <= WHOLE_TRIES; tries++) {
+                FileStatus found = statusOf(version, ".json");
+                String tag = found == null ? "None" : ((EtagSource) found).getEtag();
+                if (tag != null && !tag.isEmpty()) {
+                    return tag.replace("\"", "");
+                }
+                pause(PAUSE);
+            }
+            throw new IOException("the store does not tell the tag of version " + version + " in " + log);
         }
 
         boolean hasCheckpoint(long version) throws IOException {

@@ -11,6 +11,7 @@ import uuid
 
 from include.lake.s3.connection import client
 from include.lake.s3.errors import answering, is_for_later, may_have_landed, status_of
+from include.lake.s3.objects import Place
 from include.protocol.errors import StoreUnclear
 
 WRITE_ID = "lakemark-write"  # x-amz-meta-lakemark-write; `S3LogStore.java` writes it, too
@@ -67,8 +68,7 @@ def write_id(bucket: str, key: str) -> str | None:
     Raises:
         OSError: see `answering`.
     """
-    with answering(f"s3://{bucket}/{key}"):
-        found: dict[str, str] = client().head_object(Bucket=bucket, Key=key)["Metadata"]
+    found: dict[str, str] = Place(bucket, key).head()["Metadata"]
     return found.get(WRITE_ID)
 
 

@@ -67,14 +67,14 @@ def _part(bucket: str, key: str, range_: str, tag: str | None = None) -> tuple[b
     """A part of an object, the object's size, and its tag. Args: tag: the object must have it."""
     from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
-    same = {} if tag is None else {"IfMatch": tag}
+    same = {"IfMatch": tag} if tag else {}
     with answering(f"s3://{bucket}/{key}"):
         for tries_left in reversed(range(TRIES)):
             try:
                 answer = client().get_object(Bucket=bucket, Key=key, Range=range_, **same)
                 size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
                 content = answer["Body"].read()
-                return content, int(size[1]) if size else len(content), answer["ETag"]
+                return content, int(size[1]) if size else len(content), answer.get("ETag", "")
             except ClientError as error:
                 if status_of(error) == _NO_SUCH_RANGE:  # the object is empty
                     return b"", 0, ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,8 +12,10 @@ from urllib.parse import urlsplit
 from include.lake.s3.connection import client
 from include.lake.s3.errors import answering
 from include.lake.uri import LakeUri
+from include.protocol.errors import StoreAway
 
 _DELETED_AT_ONCE = 1000  # the protocol's limit
+_WHOLE_TRIES, _WHOLE_PAUSE = 20, 0.1  # seconds
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,22 @@ class Place:
         return f"{self.key}/" if self.key else ""
 
     def head(self) -> dict[str, Any]:  # Any: boto3's answer
-        with answering(str(self)):
-            found: dict[str, Any] = client().head_object(Bucket=self.bucket, Key=self.key)
+        """What the store says about the object, with its tag. s3proxy may show an object for a moment without tag and
+        metadata, and then one's own commit would look like another writer's."""
+        for tries_left in reversed(range(_WHOLE_TRIES)):
+            with answering(str(self)):
+                found: dict[str, Any] = client().head_object(Bucket=self.bucket, Key=self.key)
+            if "ETag" in found:
+                break
+            if not tries_left:
+                raise StoreAway(
+                    what="the lake's store tells half of what it knows of an object",
+                    where=str(self),
+                    expected="an answer with the object's tag (ETag)",
+                    found=f"one without it, {_WHOLE_TRIES} times",
+                    action="nothing by hand: it is asked again; if it persists, use another store",
+                )
+            time.sleep(_WHOLE_PAUSE)
         return found
 
     def read(self) -> bytes:
@@ -54,7 +71,7 @@ class Found:
     key: str
     size: int  # bytes
     changed: datetime
-    tag: str
+    tag: str  # empty: the store does not tell it now
 
 
 def listed(place: Place, after: str = "", at_most: int | None = None) -> Iterator[Found]:
@@ -65,7 +82,7 @@ def listed(place: Place, after: str = "", at_most: int | None = None) -> Iterato
     with answering(str(place)):
         for page in client().get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.below, **more):
             for found in page.get("Contents", ()):
-                yield Found(found["Key"], found["Size"], found["LastModified"], found["ETag"].strip('"'))
+                yield Found(found["Key"], found["Size"], found["LastModified"], found.get("ETag", "").strip('"'))
 
 
 def aborted(place: Place, before: datetime) -> int:
