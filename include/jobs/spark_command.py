@@ -94,6 +94,9 @@ def cluster_submission(settings: Settings, arguments: Sequence[str], variables: 
 
 def _cluster_options(settings: Settings) -> dict[str, str]:
     options = driver_options(settings.jars, settings.home, settings.lake)
+    if settings.lake.scheme == "s3":
+        # An executor fetches the code from the lake before it has the JARs that the driver brings.
+        options["spark.executor.extraClassPath"] = ":".join(map(str, jar_paths(settings.jars, "s3a")))
     return {k: v for k, v in options.items() if k not in _ONE_MACHINE}
 
 
@@ -101,8 +104,7 @@ def _code(settings: Settings, arguments: Sequence[str]) -> list[str]:
     """What to run: the arguments of spark-submit from the name on."""
     artifact, entry = build_artifact(settings)
     # The driver finds the JARs on its class path; executors fetch them from the driver.
-    of_store = jar_paths(settings.jars, "s3a") if settings.lake.scheme == "s3" else []
-    jars = ",".join(map(str, [*jar_paths(settings.jars, "spark"), spark_classes(settings.jars), *of_store]))
+    jars = ",".join(map(str, [*jar_paths(settings.jars, "spark"), spark_classes(settings.jars)]))
     return ["--name", "lakemark", "--jars", jars, "--py-files", str(artifact), str(entry), *arguments, "--submitted"]
 
 
