@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal, get_args
 from urllib.parse import urlsplit
@@ -64,6 +64,15 @@ class Asked:
         return f"{self.method} {self.path}"
 
 
+@dataclass(frozen=True)
+class Held:
+    """A request that waits, or will."""
+
+    pattern: str
+    reached: threading.Event = field(default_factory=threading.Event)
+    gone: threading.Event = field(default_factory=threading.Event)
+
+
 class LossyStore(ThreadingHTTPServer):
     """Args: server: its address. slower: seconds that it adds to every request."""
 
@@ -80,6 +89,7 @@ class LossyStore(ThreadingHTTPServer):
         self.kinds: Counter[str] = Counter()  # by method, listings apart
         self.dealt: Counter[str] = Counter()  # faults by kind
         self._of: Callable[[Asked], Fault | None] = lambda asked: None
+        self._held: list[Held] = []
         self._lock = threading.Lock()
         super().__init__(("127.0.0.1", 0), _Counted)
 
@@ -113,6 +123,20 @@ class LossyStore(ThreadingHTTPServer):
 
         self._of = fault_of
 
+    def holds(self, pattern: str) -> Held:
+        """From here on the first request whose method and path match waits at the proxy until it is let go."""
+        held = Held(pattern)
+        self._held.append(held)
+        return held
+
+    def wait_if_held(self, asked: Asked) -> None:
+        with self._lock:
+            found = next((h for h in self._held if re.search(h.pattern, str(asked)) and not h.reached.is_set()), None)
+            if found is not None:
+                found.reached.set()
+        if found is not None:
+            found.gone.wait()
+
     def is_good(self) -> None:
         """From here on nothing happens to any request."""
         self._of, self.lack, self.refusal, self.policy = (lambda asked: None), None, None, None
@@ -143,6 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked = Asked(
             self.command, urlsplit(self.path).path, "If-None-Match" in self.headers, "list-type=2" in self.path
         )
+        self.server.wait_if_held(asked)
         fault = self.server.fault_of(asked)
         time.sleep(self.server.slower)
         match fault:

@@ -25,6 +25,7 @@ class S3Server:
     url: str
     identity: str
     secret: str
+    objects: Path  # the folder in which it keeps them
 
     @property
     def environment(self) -> dict[str, str]:
@@ -53,7 +54,7 @@ def s3_server(settings: Settings, folder: Path) -> Iterator[S3Server]:
     store.prepare()
     login = ConfigParser()
     login.read(store.login)
-    server = S3Server(store.url, *login["default"].values())
+    server = S3Server(store.url, *login["default"].values(), folder / "objects")
     process = subprocess.Popen(store.command(), cwd=folder)
 
     def answers() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from include.lake.files import FileInfo, Files
 from include.lake.log_store import Commit, LogStore
+from include.lake.s3.connection import client
 from include.lake.stores import delta_options, files_at, lines_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
@@ -218,3 +220,39 @@ def test_lines_are_read_each_once_and_in_order(lake: LakeUri) -> None:
     reader.remove()
     reader.remove()
     assert lines_at(place).new() == []
+
+
+class Torn(BytesIO):
+    """A file whose reading fails in the middle."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.tell() >= 8:
+            raise OSError("torn")
+        return super().read(8)
+
+
+def test_a_file_is_written_whole_or_not_at_all_and_replaces_one_that_is_there(lake: LakeUri) -> None:
+    files, file = files_at(lake), lake / "some/file.bin"
+    files.write(file, BytesIO(b"first"))
+    large = b"0123456789abcdef" * (1 << 20)  # several parts of an upload
+    files.write(file, BytesIO(large))
+    assert files.open(file).read() == large
+    with pytest.raises(OSError, match="torn"):
+        files.write(file, Torn(b"another content, which is longer"))
+    assert files.open(file).read() == large
+    assert [found.name for found in files.list(lake)] == ["some/file.bin"]
+
+
+def test_uploads_that_nobody_ends_are_forgotten_once_they_are_old(lake: LakeUri) -> None:
+    files = files_at(lake)
+    if lake.scheme != "s3":
+        assert files.forget_unfinished(lake, 0) == 0
+        return
+    bucket, _, prefix = lake.text.removeprefix("s3://").partition("/")
+    client().create_multipart_upload(Bucket=bucket, Key=f"{prefix}/silver/t/part-1.parquet")
+    client().create_multipart_upload(Bucket=bucket, Key=f"{prefix}-of-others/part-1.parquet")
+    assert [*files.list(lake)] == [], "nobody sees it, and it costs"
+    assert files.forget_unfinished(lake, 1) == 0
+    assert files.forget_unfinished(lake, 0) == 1
+    assert files.forget_unfinished(lake, 0) == 0
+    assert not files.keeps_versions(lake)
