@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +24,13 @@ class Commit(NamedTuple):
 
     version: int
     stamp: str  # tells it from that of the same version in a table that was made again under the same name
+
+
+class Tail(NamedTuple):
+    """The end of a log, by one look."""
+
+    checkpoint: int  # the version of the newest checkpoint, which is one file
+    commits: list[Commit]  # from that version on, in order: its own commit may be gone; see `LogStore.commits`
 
 
 @dataclass(frozen=True)
@@ -50,12 +57,22 @@ class LogStore(Protocol):
     store does not answer or refuses.
     """
 
+    is_tied: ClassVar[bool]  # what is read after a look is what the look has told, commit by commit, or it is gone
+
     def exists(self) -> bool:
         """Whether there is a log, though it may be empty or damaged."""
         ...
 
     def read(self, version: int) -> bytes | None:
         """The actions of a commit, one JSON object per line; None if there is no such commit (any more)."""
+        ...
+
+    def read_all(self, versions: Sequence[int]) -> list[bytes | None]:
+        """As `read`, of several commits, at the same time where that is quicker."""
+        ...
+
+    def tail(self) -> Tail | None:
+        """The newest checkpoint and the commits since; None if the log names no checkpoint in one file."""
         ...
 
     def commits(self, since: int) -> list[Commit]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Self
 
 from include.lake.damage import damaged, on_one_line
-from include.lake.log_store import CheckpointHint, checkpoint_file, commit_file
+from include.lake.log_store import checkpoint_file, commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import RetryableError
@@ -39,16 +39,13 @@ class LogTail:
     def of(cls, uri: LakeUri) -> Self | None:
         """None if the table must be opened instead: there is no checkpoint, it has several parts, or a commit is
         missing before a later one."""
-        log = log_store_of(uri)
-        hint = CheckpointHint.of(log)
-        if hint is None or not log.has_checkpoint(hint.version):
+        if (tail := log_store_of(uri).tail()) is None:
             return None
-        commits = log.commits(hint.version)
-        stamps = {hint.version: None, **dict(commits)}  # clean-up may have removed the checkpoint's own commit
+        stamps = {tail.checkpoint: None, **dict(tail.commits)}  # clean-up may have removed the checkpoint's own commit
         newest = max(stamps)
-        if newest - hint.version > _COMMITS_MAX or len(stamps) <= newest - hint.version:
+        if newest - tail.checkpoint > _COMMITS_MAX or len(stamps) <= newest - tail.checkpoint:
             return None
-        return cls(uri, hint.version, newest, stamps[newest])
+        return cls(uri, tail.checkpoint, newest, stamps[newest])
 
     def marker(self, app_id: str) -> int | None:
         """The last version that these commits set under an appId; None if they set none."""
@@ -82,12 +79,16 @@ class LogTail:
             TableDamaged: see `_actions`; or a commit is gone that was there a moment ago. An older commit must not
                 answer in its place. RetryableError: log clean-up has removed it.
         """
+        versions = range(self.version, self.checkpoint, -1)
+        try:
+            contents = log_store_of(self.uri).read_all(versions)
+        except OSError as error:
+            raise damaged(self.uri, f"a commit: {on_one_line(error)}") from error
         found = []
-        for version in range(self.version, self.checkpoint, -1):
-            actions = _actions(self.uri, version)
-            if actions is None:
+        for version, content in zip(versions, contents, strict=True):
+            if content is None:
                 raise self._gone(commit_file(version))
-            found.append(actions)
+            found.append(_parsed(self.uri, version, content))
         return found
 
     def _gone(self, commit: str) -> Exception:
@@ -126,9 +127,11 @@ def _actions(uri: LakeUri, version: int) -> list[JsonObject] | None:
         content = log_store_of(uri).read(version)
     except OSError as error:
         raise damaged(uri, f"{name}: {on_one_line(error)}") from error
-    if content is None:
-        return None
-    lines = content.splitlines()
+    return None if content is None else _parsed(uri, version, content)
+
+
+def _parsed(uri: LakeUri, version: int, content: bytes) -> list[JsonObject]:
+    name, lines = commit_file(version), content.splitlines()
     try:
         json.loads(lines[-1])  # a file that is cut short ends in the middle of an action
         return [json.loads(line) for line in lines if _WANTED.match(line)]

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, TextIO
 
 from include.lake.files import FileInfo
-from include.lake.log_store import LOG, Commit, checkpoint_file, commit_file
+from include.lake.log_store import LOG, CheckpointHint, Commit, Tail, checkpoint_file, commit_file
 from include.lake.uri import LakeUri
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class PosixLogStore:
     is as durable as the file system makes it.
     """
 
+    is_tied: ClassVar[bool] = False
     table: LakeUri
 
     @property
@@ -48,6 +49,15 @@ class PosixLogStore:
 
     def has(self, version: int) -> bool:
         return Path(self._folder, commit_file(version)).exists()
+
+    def read_all(self, versions: Sequence[int]) -> list[bytes | None]:
+        return [self.read(version) for version in versions]
+
+    def tail(self) -> Tail | None:
+        hint = CheckpointHint.of(self)
+        if hint is None or not self.has_checkpoint(hint.version):
+            return None
+        return Tail(hint.version, self.commits(hint.version))
 
     def commits(self, since: int) -> list[Commit]:
         """By name: to list a folder with ten thousand commits takes far longer."""

@@ -25,6 +25,7 @@ from include.protocol.json_data import JsonObject
 
 FileKey = tuple[str, str | None]  # a file's path, as in the log, and its deletion vector's id
 _TRIES_MAX = 5
+_MANY = 20  # commits: while so many are read, others come. After fewer, one's own commit finds out who was faster
 _COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none
 _OF_ADD = (
     *("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "stats"),
@@ -98,10 +99,15 @@ class Snapshot:
 
     def _begins(self) -> bool:
         """Reads the newest checkpoint, and the commits since. False if what was read is no longer the table's."""
-        self.stamp, self.checkpoint = None, _checkpoint(self.uri)
+        log = log_store_of(self.uri)
+        tail = log.tail()
+        self.stamp, self.checkpoint = None, tail.checkpoint if tail else _checkpoint(self.uri)
         self.version = -1 if self.checkpoint is None else self.checkpoint
         self.protocol, self.metadata, self.files, self.markers = {}, {}, {}, {}
-        stamp = None if self.checkpoint is None else log_store_of(self.uri).stamp(self.checkpoint)
+        if tail is not None:
+            stamp = dict(tail.commits).get(tail.checkpoint)
+        else:
+            stamp = None if self.checkpoint is None else log.stamp(self.checkpoint)
         if self.checkpoint is not None:
             for kind, action in _actions_of_checkpoint(self.uri, self.checkpoint):
                 self._take(kind, action)
@@ -112,8 +118,9 @@ class Snapshot:
         """Reads the commits since this version. False if what was read before is no longer the table's."""
         log, before = log_store_of(self.uri), self.version
         while newer := self._newer():
-            for commit in newer:
-                if (content := log.read(commit.version)) is None:
+            contents = log.read_all([commit.version for commit in newer])
+            for commit, content in zip(newer, contents, strict=True):
+                if content is None:
                     return False
                 for action in _actions(self.uri, commit.version, content):
                     for kind, value in action.items():
@@ -121,6 +128,8 @@ class Snapshot:
                 self.version, self.stamp = commit
             if self.version - before > _COMMITS_MAX:
                 raise UnfitError("a log with many commits since its checkpoint")
+            if log.is_tied and len(newer) < _MANY:
+                break
         return newer is not None
 
     def _newer(self) -> list[Commit] | None:

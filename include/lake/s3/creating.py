@@ -20,8 +20,8 @@ _PAUSE, _PAUSE_MAX = 0.1, 2.0  # seconds
 _IS_THERE = 412
 
 
-def created(bucket: str, key: str, content: bytes) -> bool:
-    """Creates an object, whole or not at all. False if another writer's is there.
+def created(bucket: str, key: str, content: bytes) -> str | None:
+    """Creates an object, whole or not at all, and returns its tag. None if another writer's is there.
 
     A request without a clear answer may still be on its way, so that the object is not there *yet*. It is sent again
     with the same id: one of both lands, and which one does not matter.
@@ -37,12 +37,12 @@ def created(bucket: str, key: str, content: bytes) -> bool:
         put = client(once=True).put_object
         while True:
             try:
-                put(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*", Metadata={WRITE_ID: mine})
-                return True
+                answer = put(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*", Metadata={WRITE_ID: mine})
+                return str(answer.get("ETag", "")).strip('"')
             except (ClientError, BotoCoreError) as error:
                 is_there = isinstance(error, ClientError) and status_of(error) == _IS_THERE
                 if is_there and (theirs := _writer(where, bucket, key)) is not None:
-                    return theirs == mine
+                    return theirs[1] if theirs[0] == mine else None
                 is_unclear = is_unclear or is_there or may_have_landed(error)
                 if not (is_there or is_for_later(error)) or time.monotonic() > until:
                     if is_unclear:
@@ -52,10 +52,12 @@ def created(bucket: str, key: str, content: bytes) -> bool:
             pause = min(2 * pause, _PAUSE_MAX)
 
 
-def _writer(where: str, bucket: str, key: str) -> str | None:
-    """The id of the write that made an object; empty if its writer gave none; None if it is not there (any more)."""
+def _writer(where: str, bucket: str, key: str) -> tuple[str | None, str] | None:
+    """The id of the write that made an object, if its writer gave one, and its tag; None if it is not there (any
+    more)."""
     try:
-        return write_id(bucket, key) or ""
+        found = Place(bucket, key).head()
+        return found["Metadata"].get(WRITE_ID), str(found["ETag"]).strip('"')
     except FileNotFoundError:
         return None
     except OSError as error:

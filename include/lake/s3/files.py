@@ -45,7 +45,7 @@ class S3Files:
 
     def publish(self, file: LakeUri, content: bytes) -> bool:
         place = Place.of(file)
-        return created(place.bucket, place.key, content)
+        return created(place.bucket, place.key, content) is not None
 
     def write(self, file: LakeUri, content: BinaryIO) -> None:
         from boto3.exceptions import S3UploadFailedError

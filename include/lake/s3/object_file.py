@@ -28,6 +28,12 @@ def opened(bucket: str, key: str) -> io.BufferedIOBase:
     return io.BufferedReader(_Ranges(bucket, key, size, tag=tag, tail=tail), _TAIL)
 
 
+def whole(bucket: str, key: str) -> tuple[bytes, str]:
+    """All of an object by one request, and its tag (empty: the store does not tell it). OSError: see `answering`."""
+    content, _, tag = _part(bucket, key, None)
+    return content, tag.strip('"')
+
+
 class _Ranges(io.RawIOBase):
     """Reads an object by ranges."""
 
@@ -63,15 +69,15 @@ class _Ranges(io.RawIOBase):
         return len(found)
 
 
-def _part(bucket: str, key: str, range_: str, tag: str | None = None) -> tuple[bytes, int, str]:
-    """A part of an object, the object's size, and its tag. Args: tag: the object must have it."""
+def _part(bucket: str, key: str, range_: str | None, tag: str | None = None) -> tuple[bytes, int, str]:
+    """A part of an object, or all of it, the object's size, and its tag. Args: tag: the object must have it."""
     from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
-    same = {"IfMatch": tag} if tag else {}
+    same = ({"IfMatch": tag} if tag else {}) | ({"Range": range_} if range_ else {})
     with answering(f"s3://{bucket}/{key}"):
         for tries_left in reversed(range(TRIES)):
             try:
-                answer = client().get_object(Bucket=bucket, Key=key, Range=range_, **same)
+                answer = client().get_object(Bucket=bucket, Key=key, **same)
                 size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
                 content = answer["Body"].read()
                 return content, int(size[1]) if size else len(content), answer.get("ETag", "")

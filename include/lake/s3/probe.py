@@ -35,7 +35,7 @@ def verify_decides(folder: Place) -> None:
             _refuse(place, "the metadata that an object was made with (x-amz-meta-...)", "none")
         if place.read() != won[0]:
             _refuse(place, "the content of the writer that was told so", "another one's")
-        if created(place.bucket, place.key, won[0]):
+        if created(place.bucket, place.key, won[0]) is not None:
             _refuse(place, "that no object is created twice", "that it was")
         if not any(found.key == place.key for found in listed(folder)):
             _refuse(place, "a listing that has an object as soon as it is there", "one without it")
@@ -59,7 +59,7 @@ def _race(place: Place) -> list[bytes]:
 
     def write(content: bytes) -> bool:
         start.wait()
-        return created(place.bucket, place.key, content)
+        return created(place.bucket, place.key, content) is not None
 
     contents = [str(number).encode() for number in range(_RACERS)]
     with ThreadPoolExecutor(_RACERS) as writers:
