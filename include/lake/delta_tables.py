@@ -191,16 +191,17 @@ def marker_in(table: OpenedTable, app_id: str) -> int | None:
     """
     found = table.transaction_version(app_id)
     if found is None:
-        verify_forgets_no_marker(table)
+        verify_forgets_no_marker(uri_of(table), table.metadata().configuration)
     return found
 
 
-def verify_forgets_no_marker(table: OpenedTable) -> None:
-    """Raises TerminalError: the table forgets markers, which say that a batch is there. It could land twice."""
-    if (after := table.metadata().configuration.get(_FORGETS)) is not None:
+def verify_forgets_no_marker(uri: LakeUri, configuration: Mapping[str, str]) -> None:
+    """Raises TerminalError: the table forgets markers, which say that a batch is there. It could land twice. Args:
+    configuration: the table's properties."""
+    if (after := configuration.get(_FORGETS)) is not None:
         raise TerminalError(
             what="a table forgets which batches it has",
-            where=str(uri_of(table)),
+            where=str(uri),
             expected=f"a table without the property {_FORGETS}",
             found=after,
             action=f"`ALTER TABLE ... UNSET TBLPROPERTIES ('{_FORGETS}')` on this table, then run the same again (or "

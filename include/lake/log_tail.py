@@ -16,30 +16,34 @@ from functools import cached_property
 from typing import Self
 
 from include.lake.damage import damaged, on_one_line
-from include.lake.log_store import checkpoint_file, commit_file
+from include.lake.log_store import Tail, checkpoint_file, commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import RetryableError
 from include.protocol.json_data import JsonObject
 
 _COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none, and is opened instead
+_WANTED_OF_CHECKPOINT = ("txn.appId", "txn.version", "metaData.id", "metaData.configuration")
 _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
 
 
 @dataclass(frozen=True)
 class LogTail:
-    """A table's commits after its newest checkpoint, at the moment of reading."""
+    """A table's newest checkpoint and the commits after it, at the moment of reading."""
 
     uri: LakeUri
-    checkpoint: int  # version
+    checkpoint: int  # version; -1: there is none, and all commits are there
     version: int  # the newest
     stamp: str | None  # of that version: see `LogStore.stamp`
 
     @classmethod
     def of(cls, uri: LakeUri) -> Self | None:
-        """None if the table must be opened instead: there is no checkpoint, it has several parts, or a commit is
-        missing before a later one."""
-        if (tail := log_store_of(uri).tail()) is None:
+        """None if there is no table, or if it must be opened instead: its checkpoint is not one file, or a commit is
+        missing before a later one, or the first one."""
+        log = log_store_of(uri)
+        if (tail := log.tail()) is None:
+            tail = Tail(-1, log.commits(0)) if log.last_checkpoint() is None else None
+        if tail is None or (tail.checkpoint < 0 and not tail.commits):
             return None
         stamps = {tail.checkpoint: None, **dict(tail.commits)}  # clean-up may have removed the checkpoint's own commit
         newest = max(stamps)
@@ -48,23 +52,41 @@ class LogTail:
         return cls(uri, tail.checkpoint, newest, stamps[newest])
 
     def marker(self, app_id: str) -> int | None:
-        """The last version that these commits set under an appId; None if they set none."""
+        """The last version that was set under an appId; None if none was."""
         for action in self._actions("txn"):
             if action["appId"] == app_id:
                 return int(action["version"])
-        return None
+        return self._of_checkpoint[0].get(app_id)
 
     @property
     def table_id(self) -> str:
+        return str(self._metadata["id"])
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """The table's properties."""
+        return dict(self._metadata.get("configuration") or {})
+
+    @cached_property
+    def _metadata(self) -> JsonObject:
         for action in self._actions("metaData"):
-            return str(action["id"])
+            return action
+        return self._of_checkpoint[1]
+
+    @cached_property
+    def _of_checkpoint(self) -> tuple[dict[str, int], JsonObject]:
+        """The markers in the checkpoint, and the table's metadata. Raises TableDamaged: it cannot be read."""
+        if self.checkpoint < 0:
+            return {}, {}
         try:
-            checkpoint = log_store_of(self.uri).read_checkpoint(self.checkpoint, ["metaData.id"])
-            [found] = filter(None, checkpoint["metaData"].to_pylist())
+            checkpoint = log_store_of(self.uri).read_checkpoint(self.checkpoint, _WANTED_OF_CHECKPOINT)
+            kinds = {kind: checkpoint[kind].to_pylist(maps_as_pydicts="strict") for kind in checkpoint.column_names}
+            [metadata] = (found for found in kinds["metaData"] if found and found["id"])
         except (OSError, KeyError, ValueError) as error:
             name = checkpoint_file(self.checkpoint)
             raise damaged(self.uri, f"{name}: {on_one_line(error)}") from error
-        return str(found["id"])
+        markers = (found for found in kinds.get("txn", ()) if found and found["appId"])
+        return {found["appId"]: int(found["version"]) for found in markers}, metadata
 
     def _actions(self, kind: str) -> Iterator[JsonObject]:
         """The actions of a kind, newest first."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from include.lake.delta_tables import OpenedTable, marker_in, open_table
+from include.lake.delta_tables import OpenedTable, marker_in, open_table, verify_forgets_no_marker
 from include.lake.log_entry import LogEntry
 from include.lake.log_store import succession
 from include.lake.log_tail import LogTail, newest_infos
@@ -71,8 +71,12 @@ class TableLog:
         return self._marker(batch.app_id)
 
     def _marker(self, app_id: str) -> int | None:
-        found = self.tail.marker(app_id) if self.tail else None
-        return found if found is not None else marker_in(self.table, app_id)
+        if self.tail is None:
+            return marker_in(self.table, app_id)
+        found = self.tail.marker(app_id)
+        if found is None:
+            verify_forgets_no_marker(self.uri, self.tail.configuration)
+        return found
 
     def position(self, pipeline: str, generation: int, form: int = FORM) -> Position:
         """Where the table stands, if it is one before the point. Its digest is not read: see `digest_of`.
