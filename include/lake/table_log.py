@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 
 from include.lake.delta_tables import OpenedTable, marker_in, open_table, verify_forgets_no_marker
-from include.lake.log_entry import LogEntry
+from include.lake.log_entry import LogEntry, moment
 from include.lake.log_store import succession
 from include.lake.log_tail import LogTail, newest_infos
 from include.lake.stores import log_store_of
@@ -73,8 +72,7 @@ class TableLog:
     def _marker(self, app_id: str) -> int | None:
         if self.tail is None:
             return marker_in(self.table, app_id)
-        found = self.tail.marker(app_id)
-        if found is None:
+        if (found := self.tail.marker(app_id)) is None:
             verify_forgets_no_marker(self.uri, self.tail.configuration)
         return found
 
@@ -190,7 +188,7 @@ class TableLog:
         metadata = CommitMetadata.loads(text)
         return LogEntry(
             version=entry["version"],
-            at=_moment(entry),
+            at=moment(entry),
             operation=entry.get("operation") or "unknown",
             engine=entry.get("engineInfo") or "an unknown engine",
             own=own_metadata(text) is not None,
@@ -267,7 +265,7 @@ class TableLog:
         appended = number("numOutputRows") if metadata.role == "archive" else 0
         return LandedCommit(
             table_version=entry["version"],
-            committed_at=_moment(entry),
+            committed_at=moment(entry),
             metadata=metadata,
             merge=MergeCounts(
                 source_rows=number("numSourceRows") + appended,
@@ -297,8 +295,3 @@ def _ended(pipeline: str, generation: int, uri: LakeUri) -> LedgerBehindTarget:
 
 def _restores(entry: JsonObject) -> bool:
     return entry.get("operation") == "RESTORE"
-
-
-def _moment(entry: JsonObject) -> str:
-    """When a commit was made: ISO 8601, UTC."""
-    return datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat()

@@ -23,6 +23,7 @@ from include.lake.uri import LakeUri
 from include.protocol.maintenance import SMALL_BYTES, TableShape
 
 _APPENDED_FILES_MAX = 20
+_UNFINISHED_HOURS = 48.0  # what somebody has begun to write and has not ended by then, nobody will
 
 
 def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
@@ -90,6 +91,13 @@ def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:
         removed = table.vacuum(retention_hours=int(keep_hours), dry_run=False, full=True)
         done += ["checkpoint"] + ([f"removed {len(removed)} files"] if removed else [])
     return done
+
+
+def forget_unfinished(uri: LakeUri) -> list[str]:
+    """Removes what writers have begun in a table's folder and never ended, where the store keeps such things. Returns
+    what it did."""
+    count = files_at(uri).forget_unfinished(uri, _UNFINISHED_HOURS)
+    return [f"removed {count} unfinished uploads"] if count else []
 
 
 def _data_files(table: LakeUri) -> Iterator[FileInfo]:

@@ -27,7 +27,7 @@ from include.lake.log_cleaning import clean_log
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.stores import files_at
 from include.lake.table_log import TableLog
-from include.lake.upkeep import keep_appended, shape_of
+from include.lake.upkeep import forget_unfinished, keep_appended, shape_of
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
@@ -60,8 +60,6 @@ _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written with
 # VACUUM lists folders in this many Spark tasks, even if there are few folders. Its default of 10,000 costs half a
 # minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-_DELETES_AT_ONCE = "spark.databricks.delta.vacuum.parallelDelete.enabled"  # in as many tasks
-_UNFINISHED_HOURS = 48.0  # what somebody has begun to upload and has not ended by then, nobody will
 _VIEW = "lakemark_purged"
 _IS_OLD = (
     f"target.{LINEAGE}.deleted AND target.{LINEAGE}.topic = old.topic AND target.{LINEAGE}.partition = old.partition "
@@ -99,7 +97,7 @@ class Maintenance:
         """
         began = time.monotonic()
         self.spark.conf.set(_LISTING, os.cpu_count() or 1)
-        self.spark.conf.set(_DELETES_AT_ONCE, "true")
+        self.spark.conf.set("spark.databricks.delta.vacuum.parallelDelete.enabled", "true")  # in as many tasks
         before = {role: self._shape(role) for role in self._places}
         forgot = self._forget_judgements()
         did = {
@@ -108,9 +106,7 @@ class Maintenance:
             **{role: keep_appended(self._places[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         did["quality"] = [*forgot, *did["quality"]]
-        for role, uri in self._places.items():
-            if unfinished := files_at(uri).forget_unfinished(uri, _UNFINISHED_HOURS):
-                did[role].append(f"removed {unfinished} unfinished uploads")
+        did = {role: [*done, *forget_unfinished(self._places[role])] for role, done in did.items()}
         after = {role: self._shape(role) for role in self._places}
         return {
             "maintained": self.pipeline.name,
