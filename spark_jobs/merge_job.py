@@ -57,10 +57,10 @@ _ROWS_MAX = 10_000  # of an answer to `--query`
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    say = journal_at(options.journal)
-    code = _do(options, Settings.from_environment(), say)
-    if sent := requests_sent():
-        say({"requests": sent})
+    settings, say = Settings.from_environment(), journal_at(options.journal)
+    code = _do(options, settings, say)
+    if settings.lake.scheme == "s3":
+        say({"requests": requests_sent()})
     return code
 
 
