@@ -32,22 +32,22 @@ $(VENV)/.ready: $(VENV)/.python requirements.txt pyproject.toml
 $(VENV)/.ready-dev: $(VENV)/.ready $(HOME_DIR)/.jars requirements-dev.txt tests/support/browser.py
 	@echo "[setup +] test tools"
 	@$(UV) $(INSTALL) -r requirements-dev.txt
-	@$(BIN)/python -m include.installation test s3 registry
+	@$(BIN)/python -m include.installation test registry
 	@$(BIN)/python -m tests.support.browser
 	@touch $@
 
 $(HOME_DIR)/.jars: $(VENV)/.ready include/installation/jars.txt $(wildcard include/installation/*.java)
-	@echo "[setup 3/4] Java and the JARs of Kafka, Delta and Spark's Kafka source"
+	@echo "[setup 3/4] Java and the JARs of Kafka, Delta, Spark's Kafka source, and S3"
 	@$(BIN)/python -m include.installation
 	@touch $@
 
 setup-dev: setup $(VENV)/.ready-dev  ## installs what tests and lints need, too
 
-demo: setup      ## runs a year of flights end to end, and kills a job and a Spark server on the way
-	@$(BIN)/lakemark demo
+demo: setup      ## runs a year of flights end to end, with kills on the way; on S3: make demo ARGS="--lake s3"
+	@$(BIN)/lakemark demo $(ARGS)
 
-up: setup        ## starts Kafka, a warm Spark server and Airflow on this machine
-	@$(BIN)/lakemark up
+up: setup        ## starts Kafka, a warm Spark server and Airflow on this machine; with a lake on S3: make up ARGS="--lake s3"
+	@$(BIN)/lakemark up $(ARGS)
 
 down:            ## ends what `up` or `demo` started, and nothing else
 	@if [ -x $(BIN)/lakemark ]; then $(BIN)/lakemark down; else echo "nothing was set up"; fi

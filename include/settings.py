@@ -66,6 +66,8 @@ class Settings:
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("LAKEMARK_HOME", PROJECT_ROOT / ".lakemark")).absolute()
         env = {**_addresses(home / ADDRESSES), **env}
+        if environ is None:
+            _tell_libraries(env)
         pipelines = Path(env.get("LAKEMARK_PIPELINES", PROJECT_ROOT / "include" / "pipelines")).absolute()
         remote = env.get("LAKEMARK_SPARK_REMOTE") or None
         master = env.get("LAKEMARK_SPARK_MASTER") or None
@@ -101,6 +103,10 @@ class Settings:
             environment=env,
         )
 
+    def tell_libraries(self) -> None:
+        """Makes this process one of this installation for the libraries of AWS, which read its environment."""
+        _tell_libraries(self.environment)
+
     @property
     def logs(self) -> Path:
         return self.home / "logs"
@@ -126,6 +132,10 @@ class Settings:
             "LAKEMARK_TRANSFORMS": str(self.transforms),
             **changes,
         }
+
+
+def _tell_libraries(env: Mapping[str, str]) -> None:
+    os.environ.update({name: text for name, text in env.items() if name.startswith("AWS_")})
 
 
 def _runner(name: str, remote: str | None) -> Runner:

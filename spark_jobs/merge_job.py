@@ -9,10 +9,11 @@ Offset ranges are never among its arguments: the ledger has them. With `--until`
 plan, apply and settle batches until every partition has reached that offset. Chunk K of backfill N is batch K of
 generation -N; `--backfill` runs all chunks that have not landed, in one session.
 
-It reports in JSON lines: `{"progress": ...}` while it works, `{"result": ...}` for every batch, and
-`{"error": ..., "kind": ...}` at the end if it failed. The exit code tells the error's kind (0 good, 10 retryable, 11
-outcome unknown, 12 terminal). The lines go to the file `--journal`, and nothing else does. Without that option they go
-to standard output, where other things may be printed as well. Logs go to standard error.
+It reports in JSON lines: `{"progress": ...}` while it works, `{"result": ...}` for every batch, `{"error": ...,
+"kind": ...}` if it failed, and last, on an object store, `{"requests": ...}`: how many it has sent. The exit code tells
+the error's kind (0 good, 10 retryable, 11 outcome unknown, 12 terminal). The lines go to `--journal`, and nothing else
+does. Without that option they go to standard output, where other things may be printed as well. Logs go to standard
+error.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from include.control.coordinator import Coordinator
+from include.lake.stores import lines_at, requests_sent
+from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.batch import BatchKey
@@ -56,8 +57,11 @@ _ROWS_MAX = 10_000  # of an answer to `--query`
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    with journal_at(options.journal) as say:
-        return _do(options, Settings.from_environment(), say)
+    settings, say = Settings.from_environment(), journal_at(options.journal)
+    code = _do(options, settings, say)
+    if settings.lake.scheme == "s3":
+        say({"requests": requests_sent()})
+    return code
 
 
 def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
@@ -84,7 +88,7 @@ def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
                 say({"result": {"validated": pipeline.name, "problems": [problem._asdict() for problem in problems]}})
         elif options.answer is not None:
             with _session(settings, options) as spark:
-                answer(spark, pipeline.name, Path(options.answer))
+                answer(spark, pipeline.name, LakeUri(options.answer))
         elif options.check:
             with _session(settings, options) as spark:
                 say({"result": TableCheck(spark, settings, pipeline).run(options.table_version)})
@@ -97,12 +101,13 @@ def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
     return 0
 
 
-@contextmanager
-def journal_at(path: str | None) -> Iterator[SayFact]:
-    """Writes the lines that this job reports: to a file that holds nothing else and that no child process inherits; by
-    default to standard output."""
-    with nullcontext(sys.stdout) if path is None else Path(path).open("a") as journal:
-        yield lambda fact: print(json.dumps(fact), file=journal, flush=True)
+def journal_at(place: str | None) -> SayFact:
+    """What writes the lines that this job reports: to a place that holds nothing else and that no child process
+    inherits; by default to standard output."""
+    if place is None:
+        return lambda fact: print(json.dumps(fact), flush=True)
+    journal = lines_at(LakeUri(place))
+    return lambda fact: journal.add(json.dumps(fact))
 
 
 def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, say: SayFact) -> None:
@@ -209,7 +214,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--remote", help="sc://host:port of a Spark Connect server")
     where.add_argument("--master", help="run the driver in this process, on this master (default local[*])")
     where.add_argument("--submitted", action="store_true", help="spark-submit has started this, with all options")
-    parser.add_argument("--journal", metavar="FILE", help="write the lines to this file")
+    parser.add_argument("--journal", metavar="FILE", help="write the lines to this file, or below this URI")
     parser.add_argument(
         "--started-by", default="cli", help="for the ledger: who started it, and where to find that run"
     )

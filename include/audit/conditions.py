@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 
 from include.audit.report import NotRecomputed
 from include.audit.spark_sql import Types, translated
 from include.jobs.runner import run_answers
-from include.lake.shared_folder import shared_folder
 from include.lake.sql import as_pattern, spark_name, sql_name, sql_text
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.errors import LakemarkError
@@ -25,6 +26,7 @@ from include.settings import Settings
 
 ROW = f"{LINEAGE}_row"  # column that counts the rows which Spark is asked about
 
+_FILE_BYTES = 64 << 20  # of the rows that Spark is asked about; a file is sent as a whole
 _LEFT_SECONDS = 6 * 3600.0  # no audit asks Spark for so long
 
 
@@ -68,35 +70,46 @@ class Conditions:
         database, names = self.database, [column.name for column in columns]
         numbered, answers = (f"_{part}_{uuid.uuid4().hex}" for part in ("numbered", "answers"))
         database.execute(f"CREATE TABLE {numbered} AS SELECT row_number() OVER () AS {ROW}, * FROM ({rows})")
-        with _folder(self.settings) as folder:
+        with TemporaryDirectory(prefix="lakemark-audit-") as here, _folder(self.settings) as folder:
+            files, rows_here, answers_here = files_at(folder), Path(here, "rows"), Path(here, "answers")
             given = ", ".join([ROW, *map(sql_name, names)])
-            database.execute(f"COPY (SELECT {given} FROM {numbered}) TO {sql_text(str(folder / 'rows.parquet'))}")
+            several = f"(FORMAT parquet, FILE_SIZE_BYTES {_FILE_BYTES})"
+            database.execute(f"COPY (SELECT {given} FROM {numbered}) TO {sql_text(str(rows_here))} {several}")
+            for file in rows_here.iterdir():
+                files.create(folder / f"rows/{file.name}", file.read_bytes())
             schema = ", ".join(f"{spark_name(c.name)} {c.type}" for c in (Column(ROW, "BIGINT"), *columns))
-            (folder / "asked.json").write_text(json.dumps({"schema": schema, "conditions": dict(asked)}))
+            question = {"schema": schema, "conditions": dict(asked)}
+            files.create(folder / "asked.json", json.dumps(question).encode())
             try:
                 run_answers(self.settings, self.pipeline.name, folder)
             except LakemarkError as error:
                 texts = ", ".join(f"`{text}`" for text in asked.values())
                 raise NotRecomputed(f"only Spark computes {texts}, and it does not: {error}") from error
-            found = sql_text(f"{as_pattern(str(folder / 'answers'))}/*.parquet")
-            read = f"SELECT * FROM read_parquet({found}, hive_partitioning = false)"
+            answers_here.mkdir()
+            for found in files.list(folder / "answers"):
+                with files.open(folder / "answers" / found.name) as answer:
+                    (answers_here / found.name).write_bytes(answer.read())
+            read = f"SELECT * FROM read_parquet({sql_text(f'{as_pattern(str(answers_here))}/*.parquet')})"
             database.execute(f"CREATE TABLE {answers} AS {read}")
         said = ", ".join(f"coalesce(a.{name} = 'true', false) AS {name}" for name in asked)
         return f"SELECT r.* EXCLUDE ({ROW}), {said} FROM {numbered} r JOIN {answers} a USING ({ROW})"
 
 
 @contextmanager
-def _folder(settings: Settings) -> Iterator[Path]:
-    """A new folder that Spark reaches, too. It is gone at the end."""
-    audits = shared_folder(settings.lake, "audits")
-    for left in audits.iterdir():  # by an audit that was killed
+def _folder(settings: Settings) -> Iterator[LakeUri]:
+    """A new folder of the lake, which Spark reaches, too. It is gone at the end."""
+    audits = settings.lake / "_lakemark/audits"
+    files = files_at(audits)
+    left = {
+        file.name.partition("/")[0] for file in files.list(audits) if time.time() - file.modified_at > _LEFT_SECONDS
+    }
+    for name in left:  # by an audit that was killed
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
+            files.delete(audits / name)
     folder = audits / uuid.uuid4().hex
-    folder.mkdir()
-    folder.chmod(0o770)  # records lie here, and Spark's user may be another one of the group
+    files.make_folder(folder / "rows")
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(FileNotFoundError):  # nothing was written
+            files.delete(folder)

@@ -7,6 +7,7 @@ import json
 
 from include.cli.backfill import add_backfill_command
 from include.cli.batches import add_batch_commands
+from include.cli.lake import add_lake_command
 from include.cli.ledger import add_ledger_commands
 from include.cli.output import say
 from include.cli.pipeline_files import add_explain_command, add_validate_command
@@ -16,6 +17,7 @@ from include.cli.quarantine import add_quarantine_command
 from include.cli.services import add_service_commands
 from include.cli.status import add_status_commands
 from include.cli.tables import add_table_commands
+from include.lake.stores import requests_sent
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
@@ -23,7 +25,7 @@ from include.settings import Settings
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        return options.command(Settings.from_environment(), options)
+        return _done(options)
     except LakemarkError as error:
         if getattr(options, "json", False):
             print(json.dumps(error.facts()))
@@ -32,6 +34,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _done(options: argparse.Namespace) -> int:
+    """Does the command. With `--json` the last line on standard error is data, too: the requests to the lake's store,
+    if there is one that counts them."""
+    try:
+        code: int = options.command(Settings.from_environment(), options)
+        return code
+    finally:
+        if getattr(options, "json", False) and (sent := requests_sent()):
+            say(json.dumps({"requests": sent}))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         add_status_commands,
         add_table_commands,
         add_ledger_commands,
+        add_lake_command,
         add_backfill_command,
         add_quality_command,
         add_quarantine_command,

@@ -169,6 +169,8 @@ def _event_line(row: JsonObject) -> str:
                 if until
                 else f"{details['holder']} ends its turn"
             )
+        case "moved":
+            text = f"lives in the lake {details['to']} from here on"
         case "audited":
             looks = [look for of_table in details["looks"].values() for look in of_table.values()]
             depth = "rows" if any("rows" in of_table for of_table in details["looks"].values()) else "log"

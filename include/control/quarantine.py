@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from include.control.quarantine_states import RESOLUTIONS, QuarantineStates
 from include.control.settling import Settler
-from include.lake.delta_tables import Row, append, open_table, query, replace_rows
+from include.lake.appended import append
+from include.lake.delta_tables import Row, open_table, query, replace_rows
+from include.lake.merge.landing import Marker
 from include.lake.sql import sql_text
 from include.lake.uri import LakeUri
 from include.pipeline_file.tables import Tables
@@ -189,7 +191,7 @@ class Quarantine:
             self.tables.resolutions,
             pa.Table.from_pylist(rows, RESOLUTIONS),
             "resolutions of quarantined records",
-            None if batch is None else (batch.app_id, batch.batch_id),
+            None if batch is None else Marker(batch.app_id, batch.batch_id),
         )
 
     def _condition(self, chosen: Chosen) -> str:

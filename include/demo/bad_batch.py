@@ -21,6 +21,7 @@ from include.control.coordinator import Coordinator
 from include.demo import oracle, replay
 from include.demo.airflow_api import AirflowApi
 from include.demo.runs import failed, run
+from include.lake.stores import delta_options
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import Batch
@@ -122,7 +123,7 @@ def take(
     broken = _broken(tables, committed.batch)
     docs = publish(settings, [pipeline], str(settings.home / "demo" / "data_docs"), newest=NEWEST, say=say)
     say(f"  the suite's verdict, as Data Docs: {docs}")
-    before = oracle.compare(truth, oracle.table_rows(str(tables.target)))
+    before = oracle.compare(truth, oracle.table_rows(str(tables.target), delta_options(tables.target)))
     wrong_rows = max([*before.mismatches.values(), before.keys_missing])
     say(f"  the table lacks these records: {wrong_rows:,} rows differ from the truth")
 

@@ -46,9 +46,11 @@ def truth(csv: Path) -> pd.DataFrame:
     return flights
 
 
-def table_rows(path: str) -> pd.DataFrame:
-    """The table's rows. deltalake's SQL can read deletion vectors, `to_pyarrow_table` cannot."""
-    query = QueryBuilder().register("flights", DeltaTable(path)).execute("select * from flights")
+def table_rows(table: str, options: dict[str, str] | None) -> pd.DataFrame:
+    """The table's rows. deltalake's SQL can read deletion vectors, `to_pyarrow_table` cannot. Args: options: how
+    deltalake reaches the table's store."""
+    opened = DeltaTable(table, storage_options=options)
+    query = QueryBuilder().register("flights", opened).execute("select * from flights")
     return pa.table(query.read_all()).to_pandas()
 
 

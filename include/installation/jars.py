@@ -22,8 +22,9 @@ from include.installation.java import Java
 from include.protocol.errors import TerminalError
 
 PINS = Path(__file__).with_name("jars.txt")
-Use = Literal["broker", "spark", "test", "s3", "registry", "hudi"]
+Use = Literal["broker", "spark", "s3a", "test", "s3", "registry", "hudi"]
 USES: tuple[Use, ...] = get_args(Use)
+OF_SETUP: tuple[Use, ...] = ("broker", "spark", "s3a", "s3")  # what users need; the rest is for tests and benchmarks
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def pyspark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def fetch_jars(folder: Path, java: Java, certificates: str | None, uses: Sequence[Use] = ("broker", "spark")) -> int:
+def fetch_jars(folder: Path, java: Java, certificates: str | None, uses: Sequence[Use] = OF_SETUP) -> int:
     """Fetches the pinned JARs of these uses into `folder/USE/`, and returns how many it fetched. Correct files stay.
 
     Args:

@@ -44,7 +44,7 @@ def compile_spark_classes(jars: Path, java: Java) -> bool:
         return False
     spark = pyspark_home() / "jars"
     compiler = [next(spark.glob("janino-*.jar")), next(spark.glob("commons-compiler-*.jar"))]
-    known = [*sorted(spark.glob("*.jar")), *jar_paths(jars, "spark")]
+    known = [*sorted(spark.glob("*.jar")), *jar_paths(jars, "spark"), *jar_paths(jars, "s3a")]
     made.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         done = subprocess.run(

@@ -17,6 +17,8 @@ from pathlib import Path
 from include.installation import spark_classes
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import Java, find_java
+from include.lake.stores import spark_options as spark_options_of
+from include.lake.uri import LakeUri
 from include.settings import PROJECT_ROOT, Settings
 
 _MAIN = PROJECT_ROOT / "spark_jobs" / "commands" / "connect_server.py"
@@ -32,11 +34,13 @@ _JAVA_OPTIONS = " ".join(
 _EVENTS_MAX_BYTES = 256 << 20  # of Spark's event log, which `lakemark profile` reads: some thousand batches
 
 
-def driver_options(jars: Path, home: Path) -> dict[str, str]:
+def driver_options(jars: Path, home: Path, lake: LakeUri) -> dict[str, str]:
     """Spark's options for any driver that runs Lakemark's jobs on one machine."""
     class_path = [*jar_paths(jars, "spark"), spark_classes.spark_classes(jars)]
+    class_path += jar_paths(jars, "s3a") if lake.scheme == "s3" else []
     return {
         **spark_classes.OPTIONS,
+        **spark_options_of(lake),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraClassPath": ":".join(map(str, class_path)),
@@ -69,6 +73,7 @@ class SparkServer:
     java: Java
     jars: Path
     home: Path
+    lake: LakeUri
     port: int
     bind: str = "127.0.0.1"
     master: str = "local[*]"
@@ -84,7 +89,7 @@ class SparkServer:
         events = events_folder(self.home)
         events.mkdir(parents=True, exist_ok=True)
         options = {
-            **driver_options(self.jars, self.home),
+            **driver_options(self.jars, self.home, self.lake),
             "spark.log.level": "WARN",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": events.as_uri(),
@@ -126,7 +131,8 @@ def main() -> None:
         java,
         settings.jars,
         settings.home,
-        options.port,
+        settings.lake,
+        port=options.port,
         bind=options.bind,
         token=settings.environment.get("LAKEMARK_SPARK_TOKEN") or None,
         warm_up=settings.spark_warm_up_batches,

@@ -1,4 +1,5 @@
-"""Starts, awaits and ends the services of `lakemark up` on one machine: Kafka, a warm Spark server, Airflow."""
+"""Starts, awaits and ends the services of `lakemark up` on one machine: Kafka, a warm Spark server, Airflow, and an
+S3-compatible store if the lake is to lie on one."""
 
 from __future__ import annotations
 
@@ -11,19 +12,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Self
 
 import psutil
-import requests
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from include.installation import readiness
 from include.installation.airflow_home import AirflowHome
 from include.installation.broker import Broker
 from include.installation.java import Java, find_java
+from include.installation.lake_choice import LAKE, LakeChoice, variables, with_lake
+from include.installation.object_store import ObjectStore
 from include.installation.spark_server import SparkServer
 from include.installation.supervisor import (
     Service,
@@ -37,8 +38,9 @@ from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import ADDRESSES, PROJECT_ROOT, Settings, token_file
 
-PORTS = {"kafka": 9092, "kafka_controller": 9093, "spark": 15002, "airflow": 8080}
-PARTS = ("kafka", "spark", "airflow")
+PORTS = {"kafka": 9092, "kafka_controller": 9093, "s3": 9000, "spark": 15002, "airflow": 8080}
+ALL_PARTS = ("kafka", "s3", "spark", "airflow")
+PARTS = tuple(part for part in ALL_PARTS if part != "s3")  # with a local lake
 READY_SECONDS = 300.0
 
 _CODE = ("include", "spark_jobs", "plugins", "dags")
@@ -59,9 +61,20 @@ class Stack:
         """The installation's services. Ports are chosen once (the usual ones if they are free) and kept in the home."""
         settings.home.mkdir(parents=True, exist_ok=True)
         file = settings.home / "ports.json"
-        if not file.exists():
-            file.write_text(json.dumps({name: free_port(usual) for name, usual in PORTS.items()}))
-        return cls(settings, json.loads(file.read_text()), find_java(settings.java, settings.home / "java"))
+        kept = json.loads(file.read_text()) if file.exists() else {}
+        ports = {name: kept.get(name) or free_port(usual) for name, usual in PORTS.items()}
+        if ports != kept:
+            file.write_text(json.dumps(ports))
+        return cls(settings, ports, find_java(settings.java, settings.home / "java"))
+
+    def with_lake(self, chosen: LakeChoice | None) -> Self:
+        """The same with its lake chosen. See `lake_choice`."""
+        return replace(self, settings=with_lake(self.settings, self.store, chosen))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What it consists of."""
+        return tuple(part for part in ALL_PARTS if part != "s3" or str(self.settings.lake) == LAKE)
 
     @property
     def state_file(self) -> Path:
@@ -73,12 +86,17 @@ class Stack:
         return Broker(self.java, self.settings.jars, self.settings.home / "kafka", *ports)
 
     @property
+    def store(self) -> ObjectStore:
+        return ObjectStore(self.java, self.settings.jars, self.settings.home / "s3", self.ports["s3"])
+
+    @property
     def spark(self) -> SparkServer:
         return SparkServer(
             self.java,
             self.settings.jars,
             self.settings.home,
-            self.ports["spark"],
+            self.settings.lake,
+            port=self.ports["spark"],
             token=self._spark_token(),
             warm_up=self.settings.spark_warm_up_batches,
         )
@@ -162,6 +180,7 @@ class Stack:
         # executor the UI reads task logs from the disk, and needs no log server.
         services = {
             "kafka": [Service("kafka", self.broker.command())],
+            "s3": [Service("s3", self.store.command())],
             "spark": [Service("spark", self.spark.command(), self.spark.environment())],
             "airflow": [
                 Service("airflow-api-server", [airflow, "api-server"], environment, [airflow, "db", "migrate"]),
@@ -175,15 +194,21 @@ class Stack:
     def addresses(self, parts: Sequence[str] = PARTS) -> dict[str, str]:
         """Environment variables with the addresses of these services."""
         addresses = {
-            "kafka": ("KAFKA_BOOTSTRAP_SERVERS", self.broker.bootstrap_servers),
-            "spark": ("LAKEMARK_SPARK_REMOTE", self.spark.remote),
-            "airflow": ("LAKEMARK_AIRFLOW_URL", self.airflow.url),
+            "kafka": {"KAFKA_BOOTSTRAP_SERVERS": self.broker.bootstrap_servers},
+            "s3": variables(self.store),
+            "spark": {"LAKEMARK_SPARK_REMOTE": self.spark.remote},
+            "airflow": {"LAKEMARK_AIRFLOW_URL": self.airflow.url},
         }
-        return dict(addresses[part] for part in parts)
+        return {name: text for part in parts for name, text in addresses[part].items()}
 
     def wait_for(self, part: str, say: Say) -> None:
         """Waits until a part answers, and says every ten seconds that it waits."""
-        answers = {"kafka": self._kafka_answers, "spark": self._spark_answers, "airflow": self._airflow_answers}[part]
+        answers = {
+            "kafka": lambda: readiness.kafka_answers(self.broker.bootstrap_servers),
+            "s3": lambda: readiness.store_answers(self.store.url),
+            "spark": lambda: readiness.spark_answers(self.spark.port),
+            "airflow": lambda: readiness.airflow_answers(self.airflow.url),
+        }[part]
         began = said = time.monotonic()
         while not answers():
             now = time.monotonic()
@@ -219,6 +244,8 @@ class Stack:
         shutil.rmtree(settings.home / "spark" / "scratch", ignore_errors=True)
         if "kafka" in parts:
             self.broker.prepare()
+        if "s3" in parts:
+            self.store.prepare()
         if "airflow" in parts:
             self.airflow.prepare()
         (settings.home / ADDRESSES).write_text(json.dumps(self.addresses(parts)))
@@ -229,26 +256,6 @@ class Stack:
         deadline = time.monotonic() + 30
         while supervisor_state(self.state_file) is None and time.monotonic() < deadline:
             time.sleep(0.1)
-
-    def _kafka_answers(self) -> bool:
-        try:
-            AdminClient({"bootstrap.servers": self.broker.bootstrap_servers, "log_level": 0}).list_topics(timeout=2)
-        except KafkaException:
-            return False
-        return True
-
-    def _spark_answers(self) -> bool:
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            return probe.connect_ex(("127.0.0.1", self.spark.port)) == 0
-
-    def _airflow_answers(self) -> bool:
-        try:
-            health = requests.get(f"{self.airflow.url}/api/v2/monitor/health", timeout=5).json()
-        except (requests.RequestException, ValueError):
-            return False
-        parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
-        return all(health.get(part, {}).get("status") == "healthy" for part in parts)
 
 
 @contextmanager

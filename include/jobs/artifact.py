@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import distribution
-from pathlib import Path
 
-from include.lake.shared_folder import shared_folder
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
 from include.settings import PROJECT_ROOT, Settings
 
 PACKAGES = ("include", "spark_jobs")
-ENTRY = "lakemark_job.py"
 _ENTRY_CODE = """\
 # The main file of Lakemark's job on a cluster; the code is in the zip beside it.
 import sys
@@ -24,30 +23,34 @@ sys.exit(main())
 """
 
 
-def build_artifact(settings: Settings) -> tuple[Path, Path]:
-    """The zip of the code (for `--py-files`) and the main file. Both are made unless they exist.
+def build_artifact(settings: Settings) -> tuple[LakeUri, LakeUri]:
+    """The zip of the code (for `--py-files`) and the main file, in the lake. Both are made unless they exist.
 
-    The zip's name ends in a hash of its content. So the same code gives the same file, and other code never replaces a
+    Their names end in a hash of the content. So the same code gives the same files, and other code never replaces a
     file that a job still reads.
     """
     files = dict(_files())
     digest = hashlib.sha256()
     for name, content in files.items():
         digest.update(name.encode() + b"\0" + content + b"\0")
-    folder = shared_folder(settings.lake, "artifacts")
+    folder = settings.lake / "_lakemark/artifacts"
     artifact = folder / f"lakemark-{settings.code_version}-{digest.hexdigest()[:12]}.zip"
-    entry = folder / ENTRY
-    if not artifact.exists():
-        scratch = artifact.with_suffix(f".{os.getpid()}.tmp")
-        with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in files.items():
-                archive.writestr(zipfile.ZipInfo(name), content)  # without a time: the same code gives the same bytes
-        scratch.replace(artifact)
-    if not entry.exists() or entry.read_text() != _ENTRY_CODE:
-        scratch = entry.with_suffix(f".{os.getpid()}.tmp")
-        scratch.write_text(_ENTRY_CODE)
-        scratch.replace(entry)
+    entry = folder / f"lakemark_job-{hashlib.sha256(_ENTRY_CODE.encode()).hexdigest()[:12]}.py"
+    in_lake = files_at(folder)
+    in_lake.make_folder(folder)
+    if not in_lake.exists(artifact):
+        in_lake.publish(artifact, _zip(files))
+    if not in_lake.exists(entry):
+        in_lake.publish(entry, _ENTRY_CODE.encode())
     return artifact, entry
+
+
+def _zip(files: Mapping[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content)  # without a time: the same code gives the same bytes
+    return made.getvalue()
 
 
 def _files() -> Iterator[tuple[str, bytes]]:

@@ -1,7 +1,7 @@
 """A job whose driver runs on a standalone Spark cluster: submitted, watched and ended through the master's REST server.
 
 `spark-submit --deploy-mode cluster` takes no Python there; Spark's REST server does (docs: "Spark Standalone Mode, REST
-API"), by running spark-submit on a worker. The job reports through a file in the lake, its journal.
+API"), by running spark-submit on a worker. The job reports in the lake, in its journal.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Self
 
 import requests
 
-from include.jobs.report import Journal
 from include.jobs.spark_command import cluster_submission
-from include.lake.shared_folder import shared_folder
+from include.lake.stores import files_at, lines_at
+from include.lake.uri import LakeUri
 from include.pipeline_file import LANDING, find_pipeline, variables_of
 from include.protocol.errors import RetryableError
 from include.protocol.json_data import JsonObject
@@ -28,6 +27,7 @@ from include.settings import Settings
 from include.sources.logins import connection_variables
 
 _TIMEOUT_SECONDS = 30.0
+_LINES, _RECORD = ".jsonl", ".json"
 _LASTING = {"SUBMITTED", "RUNNING", "RELAUNCHING", "UNKNOWN"}  # of the states of Spark's DriverState
 _FORGOTTEN = "not known to the master any more"
 _UNREACHABLE = "the master does not answer"
@@ -61,7 +61,7 @@ class ClusterJob:
     started_by: str
     rest: str  # where the master's REST server is
     driver: str  # the master's id of the driver
-    journal: str  # the file that the job reports to
+    journal: str  # the URI of the lines that the job reports
 
     @classmethod
     def submit(cls, settings: Settings, pipeline: str, what: Sequence[str], started_by: str) -> Self:
@@ -71,8 +71,8 @@ class ClusterJob:
         tells the triggerer, but only if the triggerer already knows the task.
         """
         journal = new_journal(settings, pipeline)
-        for job in map(cls._recorded, journal.parent.glob(f"{pipeline}-*.json")):
-            if job is not None and _task(job.started_by) == _task(started_by) != "":
+        for job in cls._recorded(journal.parent, pipeline):
+            if _task(job.started_by) == _task(started_by) != "":
                 job.end()
         given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(journal)]
         found = find_pipeline(pipeline, settings.pipelines, settings.environment)
@@ -99,7 +99,7 @@ class ClusterJob:
             driver=answer["submissionId"],
             journal=str(journal),
         )
-        job._record.write_text(json.dumps(job.to_json()))
+        files_at(journal).publish(job._record, json.dumps(job.to_json()).encode())
         return job
 
     @property
@@ -118,20 +118,24 @@ class ClusterJob:
         an orphan does no harm (I5)."""
         with suppress(RetryableError):
             _ask("POST", f"{self.rest}/v1/submissions/kill/{self.driver}")
-        Path(self.journal).unlink(missing_ok=True)
-        self._record.unlink(missing_ok=True)
+        journal = LakeUri(self.journal)
+        lines_at(journal).remove()
+        files_at(journal).remove(self._record)
 
     @property
-    def _record(self) -> Path:
+    def _record(self) -> LakeUri:
         """The file that remembers this job while it runs, beside its journal."""
-        return Path(self.journal).with_suffix(".json")
+        return LakeUri(self.journal.removesuffix(_LINES) + _RECORD)
 
     @classmethod
-    def _recorded(cls, record: Path) -> Self | None:
-        try:
-            return cls.from_json(json.loads(record.read_text()))
-        except (FileNotFoundError, ValueError):  # it has just ended, or is just being recorded
-            return None
+    def _recorded(cls, folder: LakeUri, pipeline: str) -> Iterator[Self]:
+        files = files_at(folder)
+        for file in files.list(folder):
+            if re.fullmatch(rf"{re.escape(pipeline)}-\w+{re.escape(_RECORD)}", file.name):
+                with suppress(FileNotFoundError):  # it has just ended
+                    with files.open(folder / file.name) as record:
+                        job = cls.from_json(json.loads(record.read()))
+                    yield job
 
     def to_json(self) -> dict[str, str]:
         return asdict(self)
@@ -148,17 +152,19 @@ class ClusterWatch:
     """Follows a job."""
 
     def __init__(self, job: ClusterJob) -> None:
-        self._job, self._journal = job, Journal(Path(job.journal))
+        self._job, self._journal = job, lines_at(LakeUri(job.journal))
 
     def look(self) -> tuple[DriverState, list[str]]:
         """The driver's state, and the lines that the job has reported since the last look."""
         state = self._job.state()  # before the journal: it is complete if the driver has ended
-        return state, self._journal.new_lines()
+        return state, self._journal.new()
 
 
-def new_journal(settings: Settings, pipeline: str) -> Path:
-    """A new path for a job's journal in the lake, which every machine of a cluster reaches."""
-    return shared_folder(settings.lake, "jobs") / f"{pipeline}-{uuid.uuid4().hex}.jsonl"
+def new_journal(settings: Settings, pipeline: str) -> LakeUri:
+    """A new place for a job's journal in the lake, which every machine of a cluster reaches."""
+    folder = settings.lake / "_lakemark/jobs"
+    files_at(folder).make_folder(folder)
+    return folder / f"{pipeline}-{uuid.uuid4().hex}{_LINES}"
 
 
 def _task(started_by: str) -> str:

@@ -1,7 +1,7 @@
 """What a job reports in lines of JSON: shown to people, and in the end its results or its error.
 
-A job reports in a file that is for nothing else, its journal. What it and its child processes print is only a log: the
-text of a record or of an error, or a user's code, may print what looks like a report.
+A job reports in lines that are for nothing else, its journal (`include.lake.lines`). What it and its child processes
+print is only a log: the text of a record or of an error, or a user's code, may print what looks like a report.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+from include.lake.stores import add_requests
 from include.pipeline_file import LANDING
 from include.protocol.batch import Batch
 from include.protocol.errors import OutcomeUnknownError, error_from_facts
@@ -18,25 +18,6 @@ from include.protocol.json_data import JsonObject
 
 Listen = Callable[[JsonObject], None]
 _LAST_LINES = 30
-
-
-class Journal:
-    """Reads the file that a job reports to, from time to time."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._read = path, 0
-
-    def new_lines(self) -> list[str]:
-        """The complete lines since the last call; none if there is no such file (yet)."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-        except FileNotFoundError:
-            return []
-        whole = new[: new.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return whole.decode(errors="replace").split("\n")[:-1]
 
 
 class JobReport:
@@ -61,6 +42,9 @@ class JobReport:
     def said(self, line: str) -> None:
         """Takes a line of the job's journal."""
         fact = json.loads(line)
+        if "requests" in fact:
+            add_requests(fact["requests"])
+            return
         self._listen(fact)
         if "result" in fact:
             self._results.append(fact["result"])
@@ -132,6 +116,11 @@ def maintenance_lines(report: JsonObject) -> Iterator[str]:
             f"{_size(after['disk_bytes'])}, hidden rows {before['deleted']:,} to {after['deleted']:,}"
         )
     yield from (f"removed {path}" for path in report["removed"])
+    if report["keeps_versions"]:
+        yield (
+            "the bucket keeps versions: what was removed costs until a lifecycle rule removes it "
+            "(NoncurrentVersionExpiration, docs/object-store.md)"
+        )
 
 
 def check_line(report: JsonObject) -> str:

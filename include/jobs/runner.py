@@ -13,12 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from include.jobs.cluster_job import ClusterJob, ClusterWatch, new_journal
-from include.jobs.report import JobReport, Journal, Listen
+from include.jobs.report import JobReport, Listen
 from include.jobs.spark_command import spark_command
+from include.lake.lines import Lines
+from include.lake.stores import lines_at
+from include.lake.uri import LakeUri
 from include.pipeline_file import find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import Problem
@@ -97,7 +99,7 @@ def run_validation(settings: Settings, pipeline: str, log: Log) -> list[Problem]
     return [Problem(**problem) for problem in found["problems"]]
 
 
-def run_answers(settings: Settings, pipeline: str, folder: Path) -> None:
+def run_answers(settings: Settings, pipeline: str, folder: LakeUri) -> None:
     """Answers an audit's question about conditions (`commands.answers`). Raises as `run_job`."""
     what = ["--answer", str(folder)]
     _run(settings, pipeline, what, started_by="audit", listen=_ignore, log=lambda line: None)
@@ -135,8 +137,8 @@ def _run(
         return _wait_for(ClusterJob.submit(settings, pipeline, what, started_by), listen, log)
     report = JobReport(f"{pipeline} {' '.join(what)}", listen, log)
     logins = connection_variables(find_pipeline(pipeline, settings.pipelines, settings.environment))
-    with _journal_path(settings, pipeline) as path:
-        given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(path)]
+    with _journal_of(settings, pipeline) as place:
+        given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(place)]
         spark = spark_command(settings, given)
         process = subprocess.Popen(
             spark.command,
@@ -148,7 +150,7 @@ def _run(
             bufsize=0,
             preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
-        journal = Journal(path)
+        journal = lines_at(place)
         try:
             for lines in _output(process):
                 _take(journal, report)
@@ -163,18 +165,18 @@ def _run(
 
 
 @contextmanager
-def _journal_path(settings: Settings, pipeline: str) -> Iterator[Path]:
-    """The path of a job's journal: on this machine in a folder that no other user may enter; in the lake if
+def _journal_of(settings: Settings, pipeline: str) -> Iterator[LakeUri]:
+    """The place of a job's journal: on this machine in a folder that no other user may enter; in the lake if
     spark-submit starts its driver on another machine."""
     if (settings.runner, settings.spark_deploy_mode) != ("spark-submit", "cluster"):
         with TemporaryDirectory(prefix="lakemark-job-") as folder:
-            yield Path(folder) / "journal.jsonl"
+            yield LakeUri(folder) / "journal.jsonl"
         return
-    path = new_journal(settings, pipeline)
+    place = new_journal(settings, pipeline)
     try:
-        yield path
+        yield place
     finally:
-        path.unlink(missing_ok=True)
+        lines_at(place).remove()
 
 
 def _output(process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
@@ -191,8 +193,8 @@ def _output(process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
     yield [rest.decode(errors="replace")] if rest else []
 
 
-def _take(journal: Journal, report: JobReport) -> None:
-    for line in journal.new_lines():
+def _take(journal: Lines, report: JobReport) -> None:
+    for line in journal.new():
         report.said(line)
 
 

@@ -19,6 +19,10 @@ from include.settings import Settings
 # also decides how much memory and how many partitions there are.
 _ONE_MACHINE = ("spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.sql.shuffle.partitions")
 
+# Where the lake's store is. Every machine of the cluster finds the login by its own ways: the master shows a driver's
+# environment.
+_OF_STORE = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
+
 # A process that has opened a Spark Connect session sets these. A driver that inherited them would be a client.
 CLIENT_ONLY = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
@@ -72,13 +76,14 @@ def cluster_submission(settings: Settings, arguments: Sequence[str], variables: 
     """The job as a driver on a standalone cluster.
 
     Args:
-        variables: of the environment, named in the pipeline's file. Of all others, only Lakemark's own are passed on.
+        variables: of the environment, named in the pipeline's file. Of all others, only Lakemark's own are passed on,
+            and where the lake's store is.
     """
     options = _cluster_options(settings) | _properties(settings.spark_properties)
     master = str(settings.spark_master)
     every = settings.child_environment()
     every.pop("LAKEMARK_SPARK_TOKEN", None)  # of another server
-    ours = {k: v for k, v in every.items() if k.startswith("LAKEMARK_") or k in variables}
+    ours = {k: v for k, v in every.items() if k.startswith("LAKEMARK_") or k in (*variables, *_OF_STORE)}
     return ClusterSubmission(
         # Without the options: the JVM that it runs in has been started with them.
         arguments=["--master", master, "--deploy-mode", "client", *_code(settings, arguments)],
@@ -88,7 +93,11 @@ def cluster_submission(settings: Settings, arguments: Sequence[str], variables: 
 
 
 def _cluster_options(settings: Settings) -> dict[str, str]:
-    return {k: v for k, v in driver_options(settings.jars, settings.home).items() if k not in _ONE_MACHINE}
+    options = driver_options(settings.jars, settings.home, settings.lake)
+    if settings.lake.scheme == "s3":
+        # An executor fetches the code from the lake before it has the JARs that the driver brings.
+        options["spark.executor.extraClassPath"] = ":".join(map(str, jar_paths(settings.jars, "s3a")))
+    return {k: v for k, v in options.items() if k not in _ONE_MACHINE}
 
 
 def _code(settings: Settings, arguments: Sequence[str]) -> list[str]:

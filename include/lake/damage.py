@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
 from contextlib import suppress
 
-from include.lake.log_store import LOG, checkpoint_file, checkpoint_of
+from include.lake.log_store import LOG, CheckpointHint, checkpoint_file, checkpoint_of
 from include.lake.stores import files_at, log_store_of
+from include.lake.trouble import trouble
 from include.lake.uri import LakeUri
-from include.protocol.errors import TableDamaged, TerminalError
+from include.protocol.errors import LakemarkError, TableDamaged
 
 
-def damaged(uri: LakeUri, found: str) -> TerminalError:
+def damaged(uri: LakeUri, found: str) -> LakemarkError:
     """The error for a table whose log or files are incomplete; or, if that is why, for one that this process may not
-    read."""
-    if "ermission denied" in found or not _may_read_log(uri):
-        return TerminalError(
-            what="a table may not be read",
-            where=str(uri),
-            expected=f"a folder whose files the user of this process (user id {os.geteuid()}) may read",
-            found=found,
-            action="give this user the right to read the folder and all files in it, and to write there if it runs "
-            "jobs, then run the same again (or rerun the task)",
-        )
-    return TableDamaged(
+    read, or whose store does not answer."""
+    return trouble(uri, found) or TableDamaged(
         what="a table cannot be read",
         where=str(uri),
         expected="a Delta log without gaps, and every data file that it names",
         found=found,
         action=f"bring the file back from a copy or a snapshot of the disk; without one, {_way_out(uri)}",
     )
-
-
-def _may_read_log(uri: LakeUri) -> bool:
-    try:
-        log_store_of(uri).entries()
-    except PermissionError:
-        return False
-    except OSError:
-        pass  # it is not there, for instance
-    return True
 
 
 def _way_out(uri: LakeUri) -> str:
@@ -60,11 +40,10 @@ def _needless_checkpoint(uri: LakeUri) -> int | None:
     log, newest = log_store_of(uri), None
     with suppress(OSError):
         found = sorted(v for file in files_at(uri).list(uri / LOG) if (v := checkpoint_of(file.name)) is not None)
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
-            hint = json.loads(log.last_checkpoint() or b"null")
-            if hint.get("parts") or hint.get("v2Checkpoint"):
-                return None  # it has another form, and nothing is known about it
-            newest = int(hint["version"])
+        if (hint := CheckpointHint.of(log)) is not None:
+            if not hint.is_one_file:
+                return None  # nothing is known about another form
+            newest = hint.version
         newest = max([*found, *filter(None, [newest])], default=None)
         if newest is None:
             return None

@@ -10,21 +10,20 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from include.lake.arrow import table_of
 from include.lake.damage import damaged, on_one_line
 from include.lake.log_store import commit_file
-from include.lake.stores import files_at, log_store_of
+from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
-from include.lake.writing import refused, writing
+from include.lake.writing import writing
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 
 _FEATURES_OF_COMMITS = {"inCommitTimestamp", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"}
 _FORGETS = "delta.setTransactionRetentionDuration"
-_APPEND_TRIES = 5
 CHECKPOINT_EVERY = 10  # versions; as Delta's own
 _COMPACTED_BYTES = 1 << 20  # files of this size stay as they are, so later compactions and readers skip them
 OpenedTable = DeltaTable  # a table as of one version
@@ -39,7 +38,7 @@ def open_table(uri: LakeUri, version: int | None = None) -> OpenedTable | None:
         TableDamaged: its log has a gap, or a file that is empty, cut short or not readable.
     """
     try:
-        table = DeltaTable(str(uri), version=version)
+        table = DeltaTable(str(uri), version=version, storage_options=delta_options(uri))
     except TableNotFoundError as error:
         if any("/" not in file.name and file.name.endswith(".parquet") for file in files_at(uri).list(uri)):
             raise damaged(uri, "data files without a log") from error
@@ -99,7 +98,9 @@ def all_rows(table: OpenedTable) -> pa.Table:
 
 def uri_of(table: OpenedTable) -> LakeUri:
     """Where an opened table lies."""
-    return LakeUri(unquote(urlparse(table.table_uri).path).rstrip("/"))
+    where = urlparse(table.table_uri)
+    of_store = f"{where.scheme}://{where.netloc}" if where.scheme == "s3" else ""
+    return LakeUri(f"{of_store}{unquote(where.path)}".rstrip("/"))
 
 
 def rows_at_most(uri: LakeUri) -> int:
@@ -110,36 +111,11 @@ def rows_at_most(uri: LakeUri) -> int:
     return sum(n or 0 for n in table_of(table.get_add_actions(flatten=True))["num_records"].to_pylist())
 
 
-def append(uri: LakeUri, rows: pa.Table, what: str, marker: tuple[str, int] | None = None) -> None:
-    """Adds rows to a table of small appends, and keeps its files few. Makes the table if there is none.
-
-    Args:
-        what: what the rows are, for the error. marker: appId and version that the commit carries, so that it lands
-            once; if it has landed, nothing happens.
-
-    Raises:
-        RetryableError: the file system refused the write. TableDamaged: see `open_table`.
-    """
-    for tries_left in reversed(range(_APPEND_TRIES)):
-        if marker and (table := open_table(uri)) and table.transaction_version(marker[0]) is not None:
-            return
-        try:
-            markers = [Transaction(*marker)] if marker else None
-            properties = CommitProperties(app_transactions=markers)
-            write_deltalake(str(uri), rows, mode="append", schema_mode="merge", commit_properties=properties)
-            break
-        except (DeltaError, OSError) as error:  # two writers may create it or append at once: one fails
-            if not tries_left:
-                raise refused(what, uri, error) from error
-    if (table := open_table(uri)) is not None:
-        keep_few_files(table)
-
-
 def replace_rows(uri: LakeUri, rows: pa.Table) -> None:
     """Makes a table of these rows. If there is a table, it overwrites all rows in a new version; the table, its id and
     its schema stay. Raises RetryableError: see `writing`."""
     with writing("a table", uri):
-        write_deltalake(str(uri), rows, mode="overwrite")
+        write_deltalake(str(uri), rows, mode="overwrite", storage_options=delta_options(uri))
 
 
 def delete_rows(table: OpenedTable, condition: str) -> int:
@@ -215,16 +191,17 @@ def marker_in(table: OpenedTable, app_id: str) -> int | None:
     """
     found = table.transaction_version(app_id)
     if found is None:
-        verify_forgets_no_marker(table)
+        verify_forgets_no_marker(uri_of(table), table.metadata().configuration)
     return found
 
 
-def verify_forgets_no_marker(table: OpenedTable) -> None:
-    """Raises TerminalError: the table forgets markers, which say that a batch is there. It could land twice."""
-    if (after := table.metadata().configuration.get(_FORGETS)) is not None:
+def verify_forgets_no_marker(uri: LakeUri, configuration: Mapping[str, str]) -> None:
+    """Raises TerminalError: the table forgets markers, which say that a batch is there. It could land twice. Args:
+    configuration: the table's properties."""
+    if (after := configuration.get(_FORGETS)) is not None:
         raise TerminalError(
             what="a table forgets which batches it has",
-            where=str(uri_of(table)),
+            where=str(uri),
             expected=f"a table without the property {_FORGETS}",
             found=after,
             action=f"`ALTER TABLE ... UNSET TBLPROPERTIES ('{_FORGETS}')` on this table, then run the same again (or "
@@ -252,8 +229,8 @@ def _refuse_empty_commits(uri: LakeUri, version: int) -> None:
     rows of that commit would be lost without an error."""
     log = log_store_of(uri)
     for number in range(version, max(-1, version - _RECENT_COMMITS), -1):
-        size = log.size(number)
-        if size is None:
+        is_empty = log.is_empty(number)
+        if is_empty is None:
             return  # log clean-up has removed it and all older ones
-        if size == 0:
+        if is_empty:
             raise damaged(uri, f"{commit_file(number)} is empty")

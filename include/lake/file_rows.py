@@ -22,7 +22,7 @@ from include.lake.damage import damaged, on_one_line
 from include.lake.delta_tables import OpenedTable, open_table, uri_of
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
-from include.protocol.errors import TerminalError
+from include.protocol.errors import LakemarkError, TerminalError
 
 _BYTES_MAX = 256 << 20  # of rows, before compression, that one look reads
 _MAPPING, _NONE = "delta.columnMapping.mode", "none"
@@ -152,7 +152,7 @@ def _vectors(table: OpenedTable) -> dict[str, Mask]:
     return {_name(path): np.asarray(rows, dtype=bool) for path, rows in zip(paths, shown, strict=True)}
 
 
-def _gone(uri: LakeUri, version: int, name: str, error: Exception) -> TerminalError:
+def _gone(uri: LakeUri, version: int, name: str, error: Exception) -> LakemarkError:
     """The error for a file that is not there: VACUUM removes those that the newest version does not need."""
     newest = open_table(uri)
     if newest is not None and newest.version() == version:

@@ -46,6 +46,22 @@ class Files(Protocol):
         """
         ...
 
+    def publish(self, file: LakeUri, content: bytes) -> bool:
+        """Creates a file, whole or not at all. False if there is one, which stays as it is.
+
+        Raises:
+            OSError: the store refuses. StoreUnclear: the file may be there or not.
+        """
+        ...
+
+    def write(self, file: LakeUri, content: BinaryIO) -> None:
+        """Writes a file of any size, whole or not at all. Replaces one that is there.
+
+        Raises:
+            OSError: the store refuses, or what is read from.
+        """
+        ...
+
     def make_folder(self, folder: LakeUri) -> None:
         """Makes a folder and those above it. Does nothing if the folder exists, or if the store has no folders."""
         ...
@@ -72,6 +88,15 @@ class Files(Protocol):
         Raises:
             OSError: there is no such folder, or the store refuses. Part of it may be deleted: a second call goes on.
         """
+        ...
+
+    def forget_unfinished(self, folder: LakeUri, older_than_hours: float) -> int:
+        """Removes what writers have begun below a folder and never ended, and what the store keeps though no file shows
+        it. Returns how many; 0 in a store that keeps no such thing."""
+        ...
+
+    def keeps_versions(self, folder: LakeUri) -> bool:
+        """Whether the store keeps what is removed or replaced. False, too, if nobody may ask it."""
         ...
 
     def tables_around(self, folder: LakeUri) -> Iterator[LakeUri]:

@@ -17,18 +17,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.lake.delta_tables import Row, keep_few_files, open_table, query
-from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, rows_of
-from include.lake.log_tail import LogTail
-from include.lake.stores import files_at, log_store_of
+from include.lake.appended import rows_from
+from include.lake.delta_tables import CHECKPOINT_EVERY, Row, keep_few_files, open_table
+from include.lake.lakes import id_of, moved_to
+from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, opened, rows_of
+from include.lake.log_store import succession
+from include.lake.merge.append import Append
+from include.lake.merge.landing import Marker, MarkerIsThereError, OvertakenError, land
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
+from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.lake.writing import refused, writing
 from include.protocol.batch import BatchKey
-from include.protocol.errors import RetryableError
-from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot
+from include.protocol.errors import RetryableError, TableDamaged, TerminalError
+from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot, PipelineMoved
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
 from include.protocol.ledger_state import LedgerState
@@ -46,10 +52,6 @@ LEDGER_SCHEMA = pa.schema(
 )
 _WHAT = "the ledger"
 _RACES_MAX = 20
-# Texts of deltalake's error when another writer was faster. That writer has appended; or it has created the table too
-# (two processes may both create it, and the later creation changes its metadata); or there were so many commits that
-# the log has forgotten the version that the decision was based on.
-_OVERTAKEN = ("oncurrent", "changed since last commit", "Invalid table version")
 _FILES_MAX = 100  # every append makes a small file; above this number they become one
 SNAPSHOT_EVERY = 5  # batches
 # The table has very many small commits. Opening it and committing to it both list its log, and must stay cheap. Nobody
@@ -95,7 +97,7 @@ class Ledger:
 
     def rows(self) -> list[Row]:
         """All events as rows, in order, with `details` as data."""
-        table = open_table(self.uri)
+        table = opened(self.uri)
         return rows_of(table) if table is not None else []
 
     def append(self, decide: Decide, about: About = "all") -> LedgerState:
@@ -114,6 +116,8 @@ class Ledger:
         for _ in range(_RACES_MAX):
             read = LedgerRead.of(self.uri, about)
             events = decide(read.state)
+            if not (events and isinstance(events[0], PipelineMoved)):
+                self._verify_lives_here(read.state)
             if not events:
                 read.keep(self.uri)
                 return read.state
@@ -123,8 +127,10 @@ class Ledger:
             if read.table is None:
                 self._create()
                 continue  # another writer may have created it too, and recorded something
-            if self._commit(read.table, read.next_sequence, events):
-                read.with_appended(self.uri, events, after).keep(self.uri)
+            version = self._commit(read.table, read.next_sequence, events)
+            if version is not None:
+                if read.table.version == version:
+                    read.with_appended(events, after).keep(self.uri)
                 return after
         raise RetryableError(
             what="other writers of the ledger were faster",
@@ -136,67 +142,100 @@ class Ledger:
 
     def keep_few_files(self) -> None:
         """Makes one file of many. It is slow: call it where nobody waits."""
-        read = LedgerRead.of(self.uri, None)
-        if read.table is not None:
-            keep_few_files(read.table, _FILES_MAX)
-            read.keep(self.uri)
+        if (table := open_table(self.uri)) is not None:
+            keep_few_files(table, _FILES_MAX)
 
     def set_aside(self) -> LakeUri | None:
         """Moves a ledger away before a rebuild. Returns where it lies now; None if there was none."""
         if not files_at(self.uri).exists(self.uri):
             return None
+        self._verify_takes_new()
         aside = self.uri.beside(f"{self.uri.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
         with writing("the ledger's new name", aside):
             files_at(self.uri).move(self.uri, aside)
         return aside
 
+    @property
+    def lake(self) -> LakeUri:
+        """The lake that it belongs to: it lies in `_lakemark/ledger/NAME`."""
+        return self.uri.parent.parent.parent
+
+    def _verify_lives_here(self, state: LedgerState) -> None:
+        """Refuses events of a pipeline that lives in another lake (see `PipelineMoved`)."""
+        if state.moved is not None and state.moved.lake != id_of(self.lake):
+            raise _lives_elsewhere(self.lake, state.moved.to)
+
+    def _verify_takes_new(self) -> None:
+        """Refuses a new ledger in a lake whose pipelines live in another one."""
+        if (elsewhere := moved_to(self.lake)) is not None:
+            raise _lives_elsewhere(self.lake, str(elsewhere))
+
     def _create(self) -> None:
+        self._verify_takes_new()
         with suppress(CommitFailedError), writing(_WHAT, self.uri):  # or another writer has just created it
             files_at(self.uri).make_folder(self.uri.parent)
             DeltaTable.create(
-                str(self.uri), LEDGER_SCHEMA, mode="ignore", configuration=CONFIGURATION, name="lakemark ledger"
+                str(self.uri),
+                LEDGER_SCHEMA,
+                mode="ignore",
+                configuration=CONFIGURATION,
+                name="lakemark ledger",
+                storage_options=delta_options(self.uri),
             )
 
-    def _commit(self, table: DeltaTable, sequence: int, events: Sequence[Event]) -> bool:
-        """Appends the events. False if another writer was faster."""
+    def _commit(self, table: Snapshot, sequence: int, events: Sequence[Event]) -> int | None:
+        """Appends the events, and brings the table up to them. Returns the version that has them; None if another
+        writer was faster."""
         now = datetime.now(UTC)
         rows = [
             {"sequence": sequence + n, "recorded_at": now, **row, "details": json.dumps(row["details"])}
             for n, row in enumerate(map(to_row, events))
         ]
-        markers = [Transaction(APP_ID, sequence + len(events) - 1)]
-        markers += [
-            Transaction(SNAPSHOT_ID, sequence + n) for n, e in enumerate(events) if isinstance(e, LedgerSnapshot)
-        ]
-        marker = CommitProperties(app_transactions=markers)
-        # The decision was based on the version in `table`: Delta checks the commit against everything after it. Whether
-        # a refused append has landed does not matter: nobody acts on an event before its append has returned.
+        marker = Marker(APP_ID, sequence + len(events) - 1)
+        beside = [Marker(SNAPSHOT_ID, sequence + n) for n, e in enumerate(events) if isinstance(e, LedgerSnapshot)]
+        append = Append(pa.Table.from_pylist(rows, LEDGER_SCHEMA))
+        # The decision was based on this version of the table: the commit succeeds it, or nothing.
+        before = succession(table.version, table.stamp)
         try:
-            write_deltalake(table, pa.Table.from_pylist(rows, LEDGER_SCHEMA), mode="append", commit_properties=marker)
-        except (DeltaError, OSError) as error:
-            if isinstance(error, DeltaError) and any(text in str(error) for text in _OVERTAKEN):
-                return False
+            with writing(_WHAT, self.uri):
+                version = land(table, append, marker, None, succeeds=before, beside=beside)
+                table.brought_up()
+        except (OvertakenError, MarkerIsThereError):
+            return None
+        except UnfitError as error:
             raise refused(_WHAT, self.uri, error) from error
-        return self._holds(rows, table.version())
+        if table.version != version and not _holds(table, rows):
+            return None
+        if version % CHECKPOINT_EVERY == 0:
+            self._keep_log_short()
+        return version
 
-    def _holds(self, rows: Sequence[Row], version: int) -> bool:
-        """Whether rows that were committed as this version are part of the ledger.
+    def _keep_log_short(self) -> None:
+        with suppress(DeltaError, OSError, TableDamaged):  # a later append does it
+            if (table := open_table(self.uri)) is not None:
+                table.create_checkpoint()
+                table.cleanup_metadata()
 
-        The log is kept for minutes only, so the file names of older commits become free again. A writer that stood
-        still before its hard link may give such a name to its commit, and nobody would ever read that commit.
-        """
-        tail = LogTail.of(self.uri)  # far quicker than to open the table
-        if tail is not None and tail.version == version:  # the newest version is always read
-            return True
-        table = open_table(self.uri)
-        if table is None:
-            return False
-        if table.version() == version:
-            return True
-        condition = f"where sequence >= {rows[0]['sequence']} and sequence <= {rows[-1]['sequence']}"
-        return [
-            (r["recorded_at"], r["details"]) for r in query(table, f"select * from t {condition} order by sequence")
-        ] == [(r["recorded_at"], r["details"]) for r in rows]
+
+def _holds(table: Snapshot, rows: Sequence[Row]) -> bool:
+    """Whether rows that were committed are part of the ledger.
+
+    The log is kept for minutes only, so the file names of older commits become free again. A writer that stood still
+    before its hard link may give such a name to its commit, and nobody would ever read that commit.
+    """
+    there = rows_from(table, "sequence", rows[0]["sequence"]).to_pylist()[: len(rows)]
+    return [(r["recorded_at"], r["details"]) for r in there] == [(r["recorded_at"], r["details"]) for r in rows]
+
+
+def _lives_elsewhere(lake: LakeUri, to: str) -> TerminalError:
+    return TerminalError(
+        what="this lake's pipelines live in another lake now",
+        where=str(lake),
+        expected=f"LAKEMARK_LAKE={to}",
+        found=f"LAKEMARK_LAKE={lake}",
+        action=f"set LAKEMARK_LAKE={to} where Airflow's workers and the command get their environment, then clear the "
+        "task; while the copying has not ended, `lakemark lake reopen` takes it back",
+    )
 
 
 def _wants_snapshot(events: Sequence[Event]) -> bool:

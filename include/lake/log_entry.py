@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.settlement import LandedCommit
 
@@ -47,3 +49,8 @@ class LogEntry:
     def is_foreign(self) -> bool:
         """Whether another writer changed rows. Lakemark's guarantees do not cover these."""
         return not self.own and not self.operation.startswith(_CHANGE_NO_ROW)
+
+
+def moment(entry: JsonObject) -> str:
+    """When a commit was made: ISO 8601, UTC. Args: entry: its `commitInfo`."""
+    return datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat()

@@ -6,15 +6,48 @@ the other learns that it has lost ("Delta Transaction Log Protocol: Delta Log En
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 LOG = "_delta_log"  # the folder of a table's log
+
+
+class Commit(NamedTuple):
+    """A commit of a log, by its file."""
+
+    version: int
+    stamp: str  # tells it from that of the same version in a table that was made again under the same name
+
+
+class Tail(NamedTuple):
+    """The end of a log, by one look."""
+
+    checkpoint: int  # the version of the newest checkpoint, which is one file
+    commits: list[Commit]  # from that version on, in order: its own commit may be gone; see `LogStore.commits`
+
+
+@dataclass(frozen=True)
+class CheckpointHint:
+    """What `_last_checkpoint` says (Delta protocol, "Last Checkpoint File"). It may be stale."""
+
+    version: int
+    is_one_file: bool
+
+    @classmethod
+    def of(cls, log: LogStore) -> Self | None:
+        """None if there is none, or another writer is just writing it."""
+        try:
+            told = json.loads(log.last_checkpoint() or b"")
+            return cls(int(told["version"]), is_one_file=not (told.get("parts") or told.get("v2Checkpoint")))
+        except (ValueError, KeyError, TypeError):
+            return None
 
 
 class LogStore(Protocol):
@@ -24,6 +57,8 @@ class LogStore(Protocol):
     store does not answer or refuses.
     """
 
+    is_tied: ClassVar[bool]  # what is read after a look is what the look has told, commit by commit, or it is gone
+
     def exists(self) -> bool:
         """Whether there is a log, though it may be empty or damaged."""
         ...
@@ -32,17 +67,29 @@ class LogStore(Protocol):
         """The actions of a commit, one JSON object per line; None if there is no such commit (any more)."""
         ...
 
+    def read_all(self, versions: Sequence[int]) -> list[bytes | None]:
+        """As `read`, of several commits, at the same time where that is quicker."""
+        ...
+
+    def tail(self) -> Tail | None:
+        """The newest checkpoint and the commits since; None if the log names no checkpoint in one file."""
+        ...
+
+    def commits(self, since: int) -> list[Commit]:
+        """The commits from a version on, in order. Where one is missing before a later one, its number is, too."""
+        ...
+
     def has(self, version: int) -> bool:
         """Whether the commit is there. Cheaper than reading it."""
         ...
 
-    def size(self, version: int) -> int | None:
-        """The size of a commit in bytes; None if there is no such commit (any more)."""
+    def is_empty(self, version: int) -> bool | None:
+        """Whether a commit is an empty file, as a file system may leave it that lost power; None if there is no such
+        commit (any more)."""
         ...
 
     def stamp(self, version: int) -> str | None:
-        """Tells a commit from that of the same version in a table that was made again under the same name; None if
-        there is no such commit (any more)."""
+        """See `Commit`; None if there is no such commit (any more)."""
         ...
 
     def create(self, version: int, content: bytes, succeeds: str | None = None) -> bool:
@@ -62,7 +109,7 @@ class LogStore(Protocol):
         ...
 
     def last_checkpoint(self) -> bytes | None:
-        """The content of `_last_checkpoint`, a hint that may be stale; None if there is none, or it is not readable."""
+        """The content of `_last_checkpoint` (see `CheckpointHint`); None if there is none, or it is not readable."""
         ...
 
     def has_checkpoint(self, version: int) -> bool:
@@ -107,3 +154,12 @@ def checkpoint_of(file: str) -> int | None:
     """The version of a checkpoint in one file, by the file's name; None: it is none."""
     named = re.fullmatch(r"(\d{20})\.checkpoint\.parquet", file)
     return None if named is None else int(named[1])
+
+
+def succession(version: int, stamp: str | None) -> str:
+    """What a commit says that must succeed a version of a table, and no other one of that number (`Succession.java`).
+
+    Args:
+        stamp: see `Commit`.
+    """
+    return f"{version}@{stamp}"

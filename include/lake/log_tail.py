@@ -16,60 +16,77 @@ from functools import cached_property
 from typing import Self
 
 from include.lake.damage import damaged, on_one_line
-from include.lake.log_store import checkpoint_file, commit_file
+from include.lake.log_store import Tail, checkpoint_file, commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import RetryableError
 from include.protocol.json_data import JsonObject
 
 _COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none, and is opened instead
+_WANTED_OF_CHECKPOINT = ("txn.appId", "txn.version", "metaData.id", "metaData.configuration")
 _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
 
 
 @dataclass(frozen=True)
 class LogTail:
-    """A table's commits after its newest checkpoint, at the moment of reading."""
+    """A table's newest checkpoint and the commits after it, at the moment of reading."""
 
     uri: LakeUri
-    checkpoint: int  # version
+    checkpoint: int  # version; -1: there is none, and all commits are there
     version: int  # the newest
+    stamp: str | None  # of that version: see `LogStore.stamp`
 
     @classmethod
     def of(cls, uri: LakeUri) -> Self | None:
-        """None if the table must be opened instead: there is no checkpoint, it has several parts, or a commit is
-        missing before a later one."""
+        """None if there is no table, or if it must be opened instead: its checkpoint is not one file, or a commit is
+        missing before a later one, or the first one."""
         log = log_store_of(uri)
-        hint = log.last_checkpoint()
-        try:
-            checkpoint = version = int(json.loads(hint or b"null")["version"])
-        except (ValueError, KeyError, TypeError):
+        if (tail := log.tail()) is None:
+            tail = Tail(-1, log.commits(0)) if log.last_checkpoint() is None else None
+        if tail is None or (tail.checkpoint < 0 and not tail.commits):
             return None
-        if not log.has_checkpoint(checkpoint):
+        stamps = {tail.checkpoint: None, **dict(tail.commits)}  # clean-up may have removed the checkpoint's own commit
+        newest = max(stamps)
+        if newest - tail.checkpoint > _COMMITS_MAX or len(stamps) <= newest - tail.checkpoint:
             return None
-        while log.has(version + 1):
-            version += 1
-        if version - checkpoint > _COMMITS_MAX or log.has(version + 2):
-            return None
-        return cls(uri, checkpoint, version)
+        return cls(uri, tail.checkpoint, newest, stamps[newest])
 
     def marker(self, app_id: str) -> int | None:
-        """The last version that these commits set under an appId; None if they set none."""
+        """The last version that was set under an appId; None if none was."""
         for action in self._actions("txn"):
             if action["appId"] == app_id:
                 return int(action["version"])
-        return None
+        return self._of_checkpoint[0].get(app_id)
 
     @property
     def table_id(self) -> str:
+        return str(self._metadata["id"])
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """The table's properties."""
+        return dict(self._metadata.get("configuration") or {})
+
+    @cached_property
+    def _metadata(self) -> JsonObject:
         for action in self._actions("metaData"):
-            return str(action["id"])
+            return action
+        return self._of_checkpoint[1]
+
+    @cached_property
+    def _of_checkpoint(self) -> tuple[dict[str, int], JsonObject]:
+        """The markers in the checkpoint, and the table's metadata. Raises TableDamaged: it cannot be read."""
+        if self.checkpoint < 0:
+            return {}, {}
         try:
-            checkpoint = log_store_of(self.uri).read_checkpoint(self.checkpoint, ["metaData.id"])
-            [found] = filter(None, checkpoint["metaData"].to_pylist())
+            checkpoint = log_store_of(self.uri).read_checkpoint(self.checkpoint, _WANTED_OF_CHECKPOINT)
+            kinds = {kind: checkpoint[kind].to_pylist(maps_as_pydicts="strict") for kind in checkpoint.column_names}
+            [metadata] = (found for found in kinds["metaData"] if found and found["id"])
         except (OSError, KeyError, ValueError) as error:
             name = checkpoint_file(self.checkpoint)
             raise damaged(self.uri, f"{name}: {on_one_line(error)}") from error
-        return str(found["id"])
+        markers = (found for found in kinds.get("txn", ()) if found and found["appId"])
+        return {found["appId"]: int(found["version"]) for found in markers}, metadata
 
     def _actions(self, kind: str) -> Iterator[JsonObject]:
         """The actions of a kind, newest first."""
@@ -84,12 +101,16 @@ class LogTail:
             TableDamaged: see `_actions`; or a commit is gone that was there a moment ago. An older commit must not
                 answer in its place. RetryableError: log clean-up has removed it.
         """
+        versions = range(self.version, self.checkpoint, -1)
+        try:
+            contents = log_store_of(self.uri).read_all(versions)
+        except OSError as error:
+            raise damaged(self.uri, f"a commit: {on_one_line(error)}") from error
         found = []
-        for version in range(self.version, self.checkpoint, -1):
-            actions = _actions(self.uri, version)
-            if actions is None:
+        for version, content in zip(versions, contents, strict=True):
+            if content is None:
                 raise self._gone(commit_file(version))
-            found.append(actions)
+            found.append(_parsed(self.uri, version, content))
         return found
 
     def _gone(self, commit: str) -> Exception:
@@ -128,9 +149,11 @@ def _actions(uri: LakeUri, version: int) -> list[JsonObject] | None:
         content = log_store_of(uri).read(version)
     except OSError as error:
         raise damaged(uri, f"{name}: {on_one_line(error)}") from error
-    if content is None:
-        return None
-    lines = content.splitlines()
+    return None if content is None else _parsed(uri, version, content)
+
+
+def _parsed(uri: LakeUri, version: int, content: bytes) -> list[JsonObject]:
+    name, lines = commit_file(version), content.splitlines()
     try:
         json.loads(lines[-1])  # a file that is cut short ends in the middle of an action
         return [json.loads(line) for line in lines if _WANTED.match(line)]

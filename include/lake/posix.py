@@ -10,14 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, TextIO
 
 from include.lake.files import FileInfo
-from include.lake.log_store import LOG, checkpoint_file, commit_file
+from include.lake.log_store import LOG, CheckpointHint, Commit, Tail, checkpoint_file, commit_file
 from include.lake.uri import LakeUri
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_CHUNK = 8 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class PosixLogStore:
     is as durable as the file system makes it.
     """
 
+    is_tied: ClassVar[bool] = False
     table: LakeUri
 
     @property
@@ -46,11 +50,36 @@ class PosixLogStore:
     def has(self, version: int) -> bool:
         return Path(self._folder, commit_file(version)).exists()
 
-    def size(self, version: int) -> int | None:
+    def read_all(self, versions: Sequence[int]) -> list[bytes | None]:
+        return [self.read(version) for version in versions]
+
+    def tail(self) -> Tail | None:
+        hint = CheckpointHint.of(self)
+        if hint is None or not self.has_checkpoint(hint.version):
+            return None
+        return Tail(hint.version, self.commits(hint.version))
+
+    def commits(self, since: int) -> list[Commit]:
+        """By name: to list a folder with ten thousand commits takes far longer."""
+        found: list[Commit] = []
+        version = since
+        while True:
+            stamp = self.stamp(version)
+            if stamp is None and self.has(version + 1):  # it may have come since, and its successor after it
+                stamp = self.stamp(version)
+                version += stamp is None
+                stamp = stamp or self.stamp(version)
+            if stamp is None:
+                return found
+            found.append(Commit(version, stamp))
+            version += 1
+
+    def is_empty(self, version: int) -> bool | None:
         try:
-            return os.stat(f"{self._folder}/{commit_file(version)}").st_size  # noqa: PTH116 - hundreds, at each opening
+            size = os.stat(f"{self._folder}/{commit_file(version)}").st_size  # noqa: PTH116 - hundreds, at each opening
         except FileNotFoundError:
             return None
+        return size == 0
 
     def stamp(self, version: int) -> str | None:
         try:
@@ -64,19 +93,7 @@ class PosixLogStore:
             return False
         if succeeds is not None and self.stamp(version - 1) != succeeds:
             return False
-        path = Path(self._folder, commit_file(version))
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
-        try:
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
-        finally:
-            temporary.unlink(missing_ok=True)
-        return True
+        return _published(Path(self._folder, commit_file(version)), content)
 
     def last_checkpoint(self) -> bytes | None:
         try:
@@ -140,6 +157,22 @@ class PosixFiles:
         finally:
             os.close(folder)
 
+    def publish(self, file: LakeUri, content: bytes) -> bool:
+        return _published(posix_path(file), content)
+
+    def write(self, file: LakeUri, content: BinaryIO) -> None:
+        path = posix_path(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = _scratch(path)
+        try:
+            with scratch.open("xb") as new:
+                shutil.copyfileobj(content, new, _CHUNK)
+                new.flush()
+                os.fsync(new.fileno())
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)
+
     def make_folder(self, folder: LakeUri) -> None:
         posix_path(folder).mkdir(parents=True, exist_ok=True)
 
@@ -152,16 +185,69 @@ class PosixFiles:
     def delete(self, folder: LakeUri) -> None:
         shutil.rmtree(posix_path(folder))
 
+    def forget_unfinished(self, folder: LakeUri, older_than_hours: float) -> int:
+        return 0  # what was begun is a file
+
+    def keeps_versions(self, folder: LakeUri) -> bool:
+        return False
+
     def tables_around(self, folder: LakeUri) -> Iterator[LakeUri]:
         root = posix_path(folder).resolve()
         above = (parent for parent in root.parents if (parent / LOG).is_dir())
         yield from (LakeUri(str(path)) for path in chain(above, _tables_below(root)))
 
 
+class PosixLines:
+    """See `Lines`: one file."""
+
+    def __init__(self, uri: LakeUri) -> None:
+        self._path, self._read = posix_path(uri), 0
+        self._file: TextIO | None = None
+
+    def add(self, line: str) -> None:
+        if self._file is None:
+            self._file = self._path.open("a")
+        print(line, file=self._file, flush=True)
+
+    def new(self) -> list[str]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+        except FileNotFoundError:
+            return []
+        whole = new[: new.rfind(b"\n") + 1]  # the last one may be on its way
+        self._read += len(whole)
+        return whole.decode(errors="replace").split("\n")[:-1]
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
 def posix_path(uri: LakeUri) -> Path:
     """The path of a URI of this kind."""
     assert uri.scheme == "file", f"{uri} lies in no POSIX file system"
     return Path(uri.text.removeprefix("file://"))
+
+
+def _published(path: Path, content: bytes) -> bool:
+    """Gives a file its name when it is whole, by a hard link. False if there is one."""
+    scratch = _scratch(path)
+    try:
+        with scratch.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(scratch, path)
+    except FileExistsError:
+        return False
+    finally:
+        scratch.unlink(missing_ok=True)
+    return True
+
+
+def _scratch(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
 
 
 def _tables_below(folder: Path) -> Iterator[Path]:

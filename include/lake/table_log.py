@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 
-from include.lake.delta_tables import OpenedTable, marker_in, open_table
-from include.lake.log_entry import LogEntry
+from include.lake.delta_tables import OpenedTable, marker_in, open_table, verify_forgets_no_marker
+from include.lake.log_entry import LogEntry, moment
+from include.lake.log_store import succession
 from include.lake.log_tail import LogTail, newest_infos
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
@@ -38,18 +38,18 @@ class TableLog:
     @classmethod
     def open(cls, uri: LakeUri) -> TableLog | None:
         """None if there is no such table yet. Raises TableDamaged."""
-        log = log_store_of(uri)
         if (tail := LogTail.of(uri)) is not None:
-            return cls(uri, tail.version, log.stamp(tail.version), tail)
+            return cls(uri, tail.version, tail.stamp, tail)
         table = open_table(uri)
         if table is None:
             return None
-        return cls(uri, table.version(), log.stamp(table.version()), tail=None, _opened=table)
+        stamp = log_store_of(uri).stamp(table.version())
+        return cls(uri, table.version(), stamp, tail=None, _opened=table)
 
     @property
     def succession(self) -> str:
-        """What a commit says that must succeed this version of this table: see `PosixLogStore.java`."""
-        return f"{self.version}@{self.stamp}"
+        """What a commit says that must succeed this version of this table."""
+        return succession(self.version, self.stamp)
 
     @cached_property
     def table(self) -> OpenedTable:
@@ -70,8 +70,11 @@ class TableLog:
         return self._marker(batch.app_id)
 
     def _marker(self, app_id: str) -> int | None:
-        found = self.tail.marker(app_id) if self.tail else None
-        return found if found is not None else marker_in(self.table, app_id)
+        if self.tail is None:
+            return marker_in(self.table, app_id)
+        if (found := self.tail.marker(app_id)) is None:
+            verify_forgets_no_marker(self.uri, self.tail.configuration)
+        return found
 
     def position(self, pipeline: str, generation: int, form: int = FORM) -> Position:
         """Where the table stands, if it is one before the point. Its digest is not read: see `digest_of`.
@@ -185,7 +188,7 @@ class TableLog:
         metadata = CommitMetadata.loads(text)
         return LogEntry(
             version=entry["version"],
-            at=_moment(entry),
+            at=moment(entry),
             operation=entry.get("operation") or "unknown",
             engine=entry.get("engineInfo") or "an unknown engine",
             own=own_metadata(text) is not None,
@@ -262,7 +265,7 @@ class TableLog:
         appended = number("numOutputRows") if metadata.role == "archive" else 0
         return LandedCommit(
             table_version=entry["version"],
-            committed_at=_moment(entry),
+            committed_at=moment(entry),
             metadata=metadata,
             merge=MergeCounts(
                 source_rows=number("numSourceRows") + appended,
@@ -292,8 +295,3 @@ def _ended(pipeline: str, generation: int, uri: LakeUri) -> LedgerBehindTarget:
 
 def _restores(entry: JsonObject) -> bool:
     return entry.get("operation") == "RESTORE"
-
-
-def _moment(entry: JsonObject) -> str:
-    """When a commit was made: ISO 8601, UTC."""
-    return datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat()

@@ -18,11 +18,12 @@ from include.lake.log_store import LOG
 from include.lake.merge.deletion_vectors import vector_file
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
-from include.lake.stores import files_at, log_store_of
+from include.lake.stores import delta_options, files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.maintenance import SMALL_BYTES, TableShape
 
 _APPENDED_FILES_MAX = 20
+_UNFINISHED_HOURS = 48.0  # what somebody has begun to write and has not ended by then, nobody will
 
 
 def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
@@ -82,7 +83,7 @@ def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:
         if len(table.file_uris()) > _APPENDED_FILES_MAX:
             keep_few_files(table, _APPENDED_FILES_MAX)
             done.append("compacted")
-        table = DeltaTable(str(uri))
+        table = DeltaTable(str(uri), storage_options=delta_options(uri))
         table.create_checkpoint()
         table.cleanup_metadata()
         remove_leftovers(uri)
@@ -90,6 +91,13 @@ def keep_appended(uri: LakeUri, keep_hours: float) -> list[str]:
         removed = table.vacuum(retention_hours=int(keep_hours), dry_run=False, full=True)
         done += ["checkpoint"] + ([f"removed {len(removed)} files"] if removed else [])
     return done
+
+
+def forget_unfinished(uri: LakeUri) -> list[str]:
+    """Removes what writers have begun in a table's folder and never ended, where the store keeps such things. Returns
+    what it did."""
+    count = files_at(uri).forget_unfinished(uri, _UNFINISHED_HOURS)
+    return [f"removed {count} unfinished uploads"] if count else []
 
 
 def _data_files(table: LakeUri) -> Iterator[FileInfo]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+_OF_S3 = ("s3", "s3a", "s3n")  # what different programs call the same store
+
 
 @dataclass(frozen=True, order=True)
 class LakeUri:
-    """The place of a table, a folder or a file in the lake: a path of a POSIX file system.
+    """The place of a table, a folder or a file in the lake: a path of a POSIX file system, or `s3://bucket/key`.
 
     It is neither a `str` nor an `os.PathLike`, so `open` and `Path` refuse it: only `include.lake` and Spark open what
     it names. Spark, deltalake and people get `str(uri)`.
@@ -24,6 +26,8 @@ class LakeUri:
         """The place that a reference in this table's log names. It is relative to the table or, after a shallow clone,
         absolute; and it is percent-encoded (Delta protocol, "Add File and Remove File")."""
         scheme, host, path, *_ = urlsplit(reference)
+        if scheme in _OF_S3:
+            return LakeUri(f"s3://{host}{unquote(path)}")
         if scheme not in ("", "file"):
             return LakeUri(f"{scheme}://{host}{unquote(path)}")
         return LakeUri(unquote(path)) if path.startswith("/") else self / unquote(path)
@@ -38,13 +42,20 @@ class LakeUri:
         return scheme if found else "file"
 
     @property
+    def qualified(self) -> str:
+        """It with its scheme, for programs whose default is another store."""
+        return self.text if "://" in self.text else f"file://{self.text}"
+
+    @property
     def name(self) -> str:
         return self.text.rstrip("/").rpartition("/")[2]
 
     @property
     def parent(self) -> LakeUri:
-        above, root, _ = self.text.rstrip("/").rpartition("/")
-        return LakeUri(above or root)
+        """The place above; the bucket's, and the root's, is itself."""
+        scheme, separator, path = self.text.rpartition("://")
+        above, root, _ = path.rstrip("/").rpartition("/")
+        return LakeUri(f"{scheme}{separator}{above or (path if scheme else root)}")
 
     def beside(self, name: str) -> LakeUri:
         """The place in the same folder with another name."""

@@ -1,4 +1,4 @@
-"""What is said where the file system refuses a write."""
+"""What is said where the store refuses a write."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.damage import on_one_line
+from include.lake.trouble import trouble
 from include.lake.uri import LakeUri
-from include.protocol.errors import RetryableError
+from include.protocol.errors import LakemarkError, RetryableError
 
 
 @contextmanager
@@ -20,19 +21,19 @@ def writing(what: str, where: LakeUri) -> Iterator[None]:
         what: is written, as the subject of the error.
 
     Raises:
-        RetryableError: the file system refuses. CommitFailedError: another writer was faster.
+        RetryableError: the store refuses. CommitFailedError: another writer was faster. The errors of `trouble`.
     """
     try:
         yield
-    except CommitFailedError:
+    except (CommitFailedError, LakemarkError):
         raise
     except (DeltaError, OSError) as error:
         raise refused(what, where, error) from error
 
 
-def refused(what: str, where: LakeUri, error: Exception) -> RetryableError:
+def refused(what: str, where: LakeUri, error: Exception) -> LakemarkError:
     """The error for a write that failed. Args: see `writing`."""
-    return RetryableError(
+    return trouble(where) or RetryableError(
         what=f"{what} could not be written",
         where=str(where),
         expected="a folder that this user may write to, with space left",

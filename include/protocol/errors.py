@@ -182,6 +182,18 @@ class TargetBehindLedger(TerminalError):
     """The target lacks batches that the ledger has as committed: it was replaced or rolled back (I3, I4)."""
 
 
+class StoreAway(RetryableError, OSError):
+    """The store of a lake does not answer."""
+
+
+class StoreUnclear(OutcomeUnknownError, OSError):
+    """The store of a lake gave no clear answer to a write, which may be there or not."""
+
+
+class StoreRefuses(TerminalError, OSError):
+    """The store of a lake refuses a request: the login, its rights, the bucket."""
+
+
 class TableDamaged(TerminalError):
     """The files of a table are not as Delta wrote them: one is missing, cut short or not readable."""
 

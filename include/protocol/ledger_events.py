@@ -187,6 +187,16 @@ class TurnTaken:
 
 
 @dataclass(frozen=True)
+class PipelineMoved:
+    """The pipeline lives in one lake from here on. Its ledger in any other lake takes no event any more, so nothing is
+    planned or tried there."""
+
+    generation: int
+    lake: str  # the id in that lake's mark: one lake may have several addresses
+    to: str  # its URI when the pipeline moved, for people
+
+
+@dataclass(frozen=True)
 class PipelineAudited:
     """What `lakemark audit` has seen. It moves nothing, so it may follow any event: nothing waits
     for an audit."""
@@ -209,5 +219,6 @@ Event = (
     | BackfillEnded
     | TablesLeftOut
     | TurnTaken
+    | PipelineMoved
     | PipelineAudited
 )

@@ -18,6 +18,7 @@ from include.protocol.ledger_events import (
     GenerationStarted,
     LedgerSnapshot,
     PipelineAudited,
+    PipelineMoved,
     TablesLeftOut,
     TopicsStarted,
     TurnTaken,
@@ -51,6 +52,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         proofs=folding.proofs,
         left_out=folding.left_out,
         turn=folding.turn,
+        moved=folding.moved,
     )
 
 
@@ -70,6 +72,7 @@ class _Folding:
     proofs: Proofs = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
     turn: TurnTaken | None = None
+    moved: PipelineMoved | None = None
     empty: bool = True
 
     def add(self, event: Event) -> None:
@@ -104,6 +107,8 @@ class _Folding:
                     self.turn = event
                 elif self.turn is not None and self.turn.holder == event.holder:
                     self.turn = None
+            case PipelineMoved():
+                self.moved = event
             case PipelineAudited():
                 self.proofs = joined(self.proofs, event.looks)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():

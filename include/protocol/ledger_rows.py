@@ -21,6 +21,7 @@ from include.protocol.ledger_events import (
     GenerationStarted,
     LedgerSnapshot,
     PipelineAudited,
+    PipelineMoved,
     Rollback,
     TablesLeftOut,
     TopicsStarted,
@@ -42,6 +43,7 @@ EventName = Literal[
     "backfill_ended",
     "tables_left_out",
     "turn_taken",
+    "moved",
     "audited",
 ]
 
@@ -97,6 +99,8 @@ def to_row(event: Event) -> JsonObject:
             return _row("tables_left_out", event.generation, 0, {"chunk": event.chunk, "tables": list(event.tables)})
         case TurnTaken():
             return _row("turn_taken", event.generation, 0, {"holder": event.holder, "until": event.until})
+        case PipelineMoved():
+            return _row("moved", event.generation, 0, {"lake": event.lake, "to": event.to})
         case PipelineAudited():
             details = {"started_by": event.started_by, "looks": proofs_to_json(event.looks)}
             return _row("audited", event.generation, event.batch_id, details)
@@ -137,6 +141,8 @@ def from_row(row: JsonMapping) -> Event:
             return TablesLeftOut(row["generation"], details["chunk"], tuple(details["tables"]))
         case "turn_taken":
             return TurnTaken(row["generation"], details["holder"], details["until"])
+        case "moved":
+            return PipelineMoved(row["generation"], details["lake"], details["to"])
         case "audited":
             return PipelineAudited(*key, details["started_by"], proofs_from_json(details["looks"]))
         case other:

@@ -15,6 +15,7 @@ from include.protocol.ledger_events import (
     BatchCommitted,
     GenerationStarted,
     LedgerSnapshot,
+    PipelineMoved,
     TopicsStarted,
     TurnTaken,
 )
@@ -45,6 +46,8 @@ class LedgerState:
     proofs: Proofs = field(default_factory=dict)  # the newest looks of audits, of any generation
     left_out: frozenset[str] = frozenset()  # tables that lack the changes of a chunk (see `TablesLeftOut`)
     turn: TurnTaken | None = None  # the newest one, unless it was ended; a recent state may have missed it
+    # The newest one. Of a ledger that takes no event any more it is the last one, so that a recent state knows it.
+    moved: PipelineMoved | None = None
 
     @property
     def pending(self) -> BatchRecord | None:

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from include.lake.delta_tables import Row, append, delete_rows, open_table, query
+from include.lake.appended import append
+from include.lake.delta_tables import Row, delete_rows, open_table, query
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.quality.verdict import Verdict

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE
 from spark_jobs.changes.conditions import asked
 from spark_jobs.engine.failures import classed
@@ -19,26 +20,27 @@ from spark_jobs.engine.failures import classed
 _ROW = f"{LINEAGE}_row"  # as `include.audit.conditions` names it
 
 
-def answer(spark: SparkSession, pipeline: str, folder: Path) -> None:
+def answer(spark: SparkSession, pipeline: str, folder: LakeUri) -> None:
     """Writes the answers beside the question: `answers/*.parquet`, `_ROW` and a string per condition (see `asked`).
 
     Args:
         folder: a folder of the lake, with `asked.json` (`schema` of the rows in Spark's DDL; `conditions`, texts by
-            name) and `rows.parquet`.
+            name) and `rows/*.parquet`.
 
     Raises:
         TerminalError: Spark does not take a condition. RetryableError: Spark does not answer.
     """
-    question = json.loads((folder / "asked.json").read_text())
+    with files_at(folder).open(folder / "asked.json") as file:
+        question = json.loads(file.read())
     try:
         rows = (
             spark.read.schema(question["schema"])
             .option("datetimeRebaseMode", "CORRECTED")
-            .parquet(_no_pattern(str(folder / "rows.parquet")))
+            .parquet(_no_pattern((folder / "rows").qualified))
         )
         always = F.col(_ROW).isNotNull()
         answers = (asked(text, always).alias(name) for name, text in question["conditions"].items())
-        rows.select(_ROW, *answers).write.parquet(f"file://{folder / 'answers'}")
+        rows.select(_ROW, *answers).write.parquet((folder / "answers").qualified)
     except Exception as error:
         where = f"{pipeline}, the conditions of its file"
         raise classed(error, pipeline=pipeline, where=where, phase="audit", may_have_landed=False) from error
@@ -46,4 +48,4 @@ def answer(spark: SparkSession, pipeline: str, folder: Path) -> None:
 
 def _no_pattern(path: str) -> str:
     """A path for a reader that takes some characters for patterns."""
-    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)

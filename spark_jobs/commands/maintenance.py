@@ -25,8 +25,9 @@ from include.lake.delta_tables import open_table, verify_alone
 from include.lake.ledger import Ledger
 from include.lake.log_cleaning import clean_log
 from include.lake.sql import spark_name, spark_table, spark_text
+from include.lake.stores import files_at
 from include.lake.table_log import TableLog
-from include.lake.upkeep import keep_appended, shape_of
+from include.lake.upkeep import forget_unfinished, keep_appended, shape_of
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import LINEAGE, Pipeline, Upkeep
@@ -88,7 +89,7 @@ class Maintenance:
 
     def run(self) -> JsonObject:
         """Does what is due, and returns what has changed, as data: maintained (the pipeline), tables (by role: did,
-        before, after; see `TableShape`), removed (tables that nobody needs), seconds.
+        before, after; see `TableShape`), removed (tables that nobody needs), keeps_versions (see `Files`), seconds.
 
         Raises:
             TableDamaged: see there. OutcomeUnknownError: the disk is full, or an answer was lost; the next run does
@@ -96,6 +97,7 @@ class Maintenance:
         """
         began = time.monotonic()
         self.spark.conf.set(_LISTING, os.cpu_count() or 1)
+        self.spark.conf.set("spark.databricks.delta.vacuum.parallelDelete.enabled", "true")  # in as many tasks
         before = {role: self._shape(role) for role in self._places}
         forgot = self._forget_judgements()
         did = {
@@ -104,6 +106,7 @@ class Maintenance:
             **{role: keep_appended(self._places[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
         did["quality"] = [*forgot, *did["quality"]]
+        did = {role: [*done, *forget_unfinished(self._places[role])] for role, done in did.items()}
         after = {role: self._shape(role) for role in self._places}
         return {
             "maintained": self.pipeline.name,
@@ -113,6 +116,7 @@ class Maintenance:
                 if shape is not None
             },
             "removed": list(map(str, remove_spent_tables(self._tables, self._state()))),
+            "keeps_versions": files_at(self.settings.lake).keeps_versions(self.settings.lake),
             "seconds": round(time.monotonic() - began, 1),
         }
 

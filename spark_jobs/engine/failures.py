@@ -12,6 +12,7 @@ from include.protocol.errors import (
     OffsetsExpired,
     OutcomeUnknownError,
     RetryableError,
+    StoreRefuses,
     TableDamaged,
     TerminalError,
 )
@@ -27,6 +28,13 @@ _MEMORY = re.compile(r"SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|Not enough
 _TOO_LARGE = re.compile(r"is bigger than spark\.driver\.maxResultSize")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied|AccessControlException|AccessDeniedException")
+_STORE_REFUSES = re.compile(
+    r"Service: S3, Status Code: (400|401|403|405|501)|UnknownStoreException|AWSRedirectException|"
+    r"NoAuthWithAWSException|CredentialInitializationException|Unable to load credentials"
+)
+_STORE_AWAY = re.compile(
+    r"Service: S3, Status Code|\.s3a\.(AWS|HttpChannel|RemoteFileChanged)\w+Exception|LAKEMARK_UNKNOWN"
+)
 _APPEND_ONLY = re.compile(r"DELTA_CANNOT_MODIFY_APPEND_ONLY")
 _FILE_MISSING = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_TRUNCATED|DELTA_VERSIONS_NOT_CONTIGUOUS")
 _FILE_UNREADABLE = re.compile(
@@ -114,6 +122,26 @@ def classed(error: Exception, pipeline: str, where: str, phase: str, may_have_la
             expected="room for the batch's files, or for Spark's scratch files",
             found=full.group(),
             action=f"free some space; {then}",
+            evidence=evidence,
+        )
+    if refused := _STORE_REFUSES.search(_said(error)):
+        return StoreRefuses(
+            what="the lake's store refuses a request of Spark's",
+            where=f"{where}, while it did {phase}",
+            expected="a login that the store knows, with the rights that docs/object-store.md names",
+            found=refused.group(),
+            action="give Spark's own login these rights: its server, or every machine of its cluster, finds it by the "
+            "usual ways of AWS in its own environment, and may have to be started again (`lakemark validate` tells of "
+            f"this process's login); then clear the task with what follows it; {then}",
+            evidence=evidence,
+        )
+    if _STORE_AWAY.search(_said(error)):
+        return tried_again(
+            what="the lake's store does not answer Spark",
+            where=f"{where}, while it did {phase}",
+            expected="an answer of the store",
+            found=found,
+            action=f"wait until the store answers again; {then}",
             evidence=evidence,
         )
     if closed := _NOT_WRITABLE.search(_said(error)):

@@ -14,6 +14,8 @@ from include.installation import spark_classes
 from include.installation.java import find_java
 from include.installation.spark_server import driver_options
 from include.jobs.spark_command import CLIENT_ONLY
+from include.lake.stores import spark_options
+from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 from include.settings import Settings
 
@@ -78,7 +80,7 @@ def open_session(
             spark = _own_driver(settings, master)
         stack.callback(spark.stop)
         try:
-            _refuse_unsafe_commits(spark)
+            _refuse_unsafe_commits(spark, settings.lake)
         except PySparkException as error:
             if "authenticat" not in str(error).lower():
                 raise
@@ -111,7 +113,7 @@ def _connected(remote: str, token: str | None, stack: ExitStack) -> SparkSession
 def _own_driver(settings: Settings, master: str | None) -> SparkSession:
     prepare_own_driver(settings)
     builder = SparkSession.builder.appName("lakemark").master(master or "local[*]")
-    for key, value in driver_options(settings.jars, settings.home).items():
+    for key, value in driver_options(settings.jars, settings.home, settings.lake).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -155,13 +157,14 @@ def tagged(spark: SparkSession | None, tag: str) -> Iterator[None]:
         spark.removeTag(tag)
 
 
-def _refuse_unsafe_commits(spark: SparkSession) -> None:
+def _refuse_unsafe_commits(spark: SparkSession, lake: LakeUri) -> None:
     """Refuses a Spark in which two processes could replace each other's commits (see `spark_classes`)."""
-    for key, value in spark_classes.OPTIONS.items():
+    of_lake = {key: value for key, value in spark_options(lake).items() if "logStore" in key}
+    for key, value in {**spark_classes.OPTIONS, **of_lake}.items():
         found = spark.conf.get(key, None)
         if found != value:
             raise TerminalError(
-                what="this Spark may replace commits of other processes to local Delta tables",
+                what="this Spark may replace commits of other processes to Delta tables",
                 where="its configuration",
                 expected=f"{key}={value}, with Lakemark's compiled classes on the class path",
                 found=f"{key}={found}",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
-from include.lake.delta_tables import OpenedTable, open_table, verify_alone, verify_forgets_no_marker
+from include.lake.delta_tables import OpenedTable, open_table, uri_of, verify_alone, verify_forgets_no_marker
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -61,7 +61,7 @@ def replace_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> None:
 def _record_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec, table: OpenedTable) -> None:
     """Raises SchemaChanged if the table's rules are others than the pipeline file's, and TerminalError if it forgets
     markers. Records what an earlier Lakemark has not."""
-    verify_forgets_no_marker(table)
+    verify_forgets_no_marker(uri_of(table), table.metadata().configuration)
     found = table.metadata().configuration
     verify_keys(spec.anew, spec.name, spec.keys, found.get(KEYS))
     verify_order(spec.anew, spec.name, _order(spec), found.get(ORDER))

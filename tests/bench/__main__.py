@@ -12,6 +12,7 @@ import os
 import platform
 import resource
 import shutil
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -19,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -40,17 +42,26 @@ from tests.bench.contenders.by_hand import (
 from tests.bench.contenders.contender import Arena, Contender
 from tests.bench.contenders.delta_rs import DeltaRs
 from tests.bench.contenders.hudi.contender import HudiUpsert
-from tests.bench.contenders.lakemark import Lakemark, LakemarkBySpark, LakemarkMergeEvery, LakemarkSubmitted
+from tests.bench.contenders.lakemark import (
+    Lakemark,
+    LakemarkBySpark,
+    LakemarkMergeEvery,
+    LakemarkOnS3,
+    LakemarkOnS3BySpark,
+    LakemarkSubmitted,
+)
 from tests.bench.contenders.with_everything import ForeachBatchWithEverything, LakemarkWithEverything
 from tests.bench.feeds import AvroOrders, Feed, Flights, JsonOrders
+from tests.bench.on_s3 import OnS3, slow_store
 from tests.bench.orders import Orders
 from tests.bench.report import add_to_report, figures
-from tests.conftest import stack_in, world_in
+from tests.conftest import LAKES, stack_in, world_in
 from tests.support.schema_registry import RegistryServer, schema_registry
 
 PARTITIONS = 4
 _MERGES = (Lakemark, LakemarkBySpark, ForeachBatch, TunedForeachBatch, DeltaRs)
 _ALL_MERGES = (*_MERGES, HudiUpsert)
+_ON_BOTH_LAKES = (Lakemark, LakemarkOnS3, LakemarkBySpark, LakemarkOnS3BySpark)
 _APPENDS = (PlainParquet, TunedPlainParquet, StreamingAppend, TunedStreamingAppend)
 
 
@@ -143,22 +154,24 @@ def main() -> int:
     parser.add_argument("works", nargs="*", choices=[[], *known], help="which ones; all but the large ones if none")
     parser.add_argument("--large", action="store_true", help="the large ones")
     parser.add_argument("--rounds", type=int, help="measured rounds, instead of each work's own number")
-    parser.add_argument(
-        "--report", type=Path, metavar="FOLDER", help="writes JSON and plots there, beside those of other works"
-    )
+    parser.add_argument("--lake", choices=LAKES, default="local", help="s3: our own contenders on both kinds of lakes")
+    parser.add_argument("--latency-ms", type=float, default=10, help="s3: what a proxy adds to every request")
+    text = "writes JSON and plots there, beside those of other works"
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help=text)
     options = parser.parse_args()
     names = options.works or list(LARGE_WORKS if options.large else WORKS)
     home = Path(tempfile.mkdtemp(prefix="lakemark-bench-"))
-    stack = stack_in(home)
+    stack = stack_in(home).with_lake(options.lake)
     ends = ExitStack()
     registries = cache(lambda: ends.enter_context(schema_registry(stack.settings, home / "registry")))
     try:
-        stack.up(say, ("kafka",))
+        stack.up(say, ("kafka", "s3") if options.lake == "s3" else ("kafka",))
+        proxy = ends.enter_context(slow_store(stack, options.latency_ms)) if options.lake == "s3" else None
         spark = session(stack.settings)
         for name in names:
-            work = known[name]
-            work = dataclasses.replace(work, rounds=options.rounds) if options.rounds else work
-            found = measured(name, work, work.feed(registries), spark, stack, home / name)
+            changes = {"contenders": _ON_BOTH_LAKES} if proxy else {}
+            work = dataclasses.replace(known[name], **changes, **({"rounds": options.rounds} if options.rounds else {}))
+            found = measured(name, work, work.feed(registries), spark, stack, folder=home / name, proxy=proxy)
             shutil.rmtree(home / name)
             show(found)
             if options.report:
@@ -171,12 +184,15 @@ def main() -> int:
     return 0
 
 
-def measured(name: str, work: Work, feed: Feed, spark: SparkSession, stack: Stack, folder: Path) -> dict:
-    """What each contender took, by round."""
+def measured(
+    name: str, work: Work, feed: Feed, spark: SparkSession, stack: Stack, folder: Path, proxy: str | None = None
+) -> dict:
+    """What each contender took, by round. Args: proxy: the address of a store for a lake."""
     say(f"{name}: {work.title}")
     world = world_in(folder, stack)
     topic = world.topic(PARTITIONS)
-    arena = Arena(spark, world, topic, PARTITIONS, folder / "tables", work.batch, work.rows, feed)
+    on_s3 = None if proxy is None else OnS3(world_in(folder / "s3", stack, "s3", AWS_ENDPOINT_URL_S3=proxy), proxy)
+    arena = Arena(spark, world, topic, PARTITIONS, folder / "tables", work.batch, work.rows, feed, on_s3)
     contenders = [kind.entering(arena) for kind in work.contenders]
     with ExitStack() as ends:
         for contender in contenders:
@@ -191,6 +207,7 @@ def measured(name: str, work: Work, feed: Feed, spark: SparkSession, stack: Stac
         **{field: getattr(work, field) for field in ("batch", "rows", "is_local", "rounds", "warm_ups")},
         "figure": "mean" if work.merges_rarely else "median",
         **taken,
+        "facts": {c.name: c.facts[-work.rounds :] for c in contenders if c.facts},
     }
 
 
@@ -236,7 +253,7 @@ def send(events: Iterable[tuple[int, bytes]], bootstrap_servers: str, topic: str
 def session(settings: Settings) -> SparkSession:
     prepare_own_driver(settings)
     builder = SparkSession.builder.appName("bench").master("local[*]")
-    options = {**driver_options(settings.jars, settings.home), "spark.log.level": "ERROR"}
+    options = {**driver_options(settings.jars, settings.home, settings.lake), "spark.log.level": "ERROR"}
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -270,6 +287,9 @@ def show(found: dict) -> None:
     for name, seconds, cpu, megabytes, of_it in figures(found):
         told = f"{seconds:7.2f} s  {cpu:7.2f} s of CPU  {megabytes:8.2f} MB written"
         print(f"  {name:42} {told}   lakemark takes {of_it:5.2f} of it", flush=True)
+    for name, facts in found["facts"].items():
+        middle = {fact: statistics.median(one.get(fact, 0) for one in facts) for fact in sorted({*chain(*facts)})}
+        print(f"  {name:42} {', '.join(f'{fact} {number:g}' for fact, number in middle.items())}", flush=True)
 
 
 def say(text: str) -> None:

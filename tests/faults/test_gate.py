@@ -22,8 +22,8 @@ _POINTS = [p for p in FAULT_POINTS if p.startswith(("plan.", "attempt.", "settle
 
 
 @pytest.fixture(scope="module")
-def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return world_in(tmp_path_factory.mktemp("gate"), stack)
+def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory, lake: str) -> World:
+    return world_in(tmp_path_factory.mktemp("gate"), stack, lake)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, PipelineFileError, TerminalError
 from tests.support.world import World, as_dict, newest_by_key
 
+pytestmark = pytest.mark.on_both_lakes
+
 
 def run(world: World, pipeline: Pipeline, batch_id: int | None, listen=lambda fact: None) -> list[dict[str, Any]]:
     key = None if batch_id is None else world.key(pipeline, batch_id)

@@ -13,6 +13,8 @@ from tests.support.stopped import was_killed
 from tests.support.topics import Sent
 from tests.support.world import World, as_dict, newest_by_key, read_table
 
+pytestmark = pytest.mark.on_both_lakes
+
 KEYS = 40
 _BOTH = (
     "plan.begins",
@@ -30,9 +32,9 @@ _CASES = [(half, point) for half, points in (("landing", _BOTH), ("merging", _ME
 
 
 @pytest.fixture(scope="module")
-def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(stack: Stack, tmp_path_factory: pytest.TempPathFactory, lake: str) -> World:
     """One for all tests of this file: every kill hits a pipeline that has survived the ones before."""
-    return world_in(tmp_path_factory.mktemp("landing"), stack)
+    return world_in(tmp_path_factory.mktemp("landing"), stack, lake)
 
 
 @pytest.fixture(scope="module")

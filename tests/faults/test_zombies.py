@@ -16,6 +16,8 @@ from tests.support.jvm_faults import JvmPoint, own_driver
 from tests.support.stopped import resumed, stopped
 from tests.support.world import LAKEMARK, World, as_dict, changes, landed_commits, newest_by_key
 
+pytestmark = pytest.mark.on_both_lakes
+
 
 def two_batches(world: World) -> tuple[str, Pipeline]:
     """One batch is in the table, the next one is planned."""
@@ -107,7 +109,7 @@ def test_i5_an_attempt_does_not_make_a_lost_target_again_to_land_there(
         world.drain(pipeline)
     else:
         assert world.lakemark("reset", pipeline.name, "--reason", "test").returncode == 0
-    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).tables.target))
     code, said = resumed(process, sleeper)
     assert (code, refused in said) == (12, True), said
     assert landed_commits(world, pipeline) == []

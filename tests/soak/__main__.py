@@ -1,6 +1,6 @@
 """`make soak`: a seeded random schedule of load and faults over several pipelines, and the verdict of an oracle.
 
-    python -m tests.soak [--rounds N] [--seed S] [--records-per-round N] [--pipelines N] [--kinds REGEX]
+    python -m tests.soak [--rounds N] [--seed S] [--records-per-round N] [--pipelines N] [--kinds REGEX] [--lake s3]
 
 One fault a round: kinds are dealt from a shuffled deck, so that every kind comes before the deck is shuffled again. It
 hits a pipeline that has suffered the kind least often.
@@ -19,15 +19,17 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from include.audit.auditor import audit
 from include.installation.stack import Stack
-from tests.conftest import stack_in, world_in
+from tests.conftest import LAKES, lossy_stack, stack_in, world_in
 from tests.soak.comparison import is_right
-from tests.soak.faults import KINDS, can_suffer
+from tests.soak.faults import KINDS, can_suffer, kinds_on
 from tests.soak.victim import Victim
 from tests.soak.victims import VICTIMS, victim_of
+from tests.support.lossy_store import LossyStore
 
 CHECK_EVERY = 25  # rounds
 
@@ -39,28 +41,37 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--records-per-round", type=int, default=7000)
     parser.add_argument("--pipelines", type=int, default=VICTIMS)
     parser.add_argument("--kinds", default="", help="only kinds whose names match; by default all")
+    parser.add_argument("--lake", choices=LAKES, default="local", help="s3: behind a proxy that deals faults, too")
     options = parser.parse_args(arguments)
     again = (
         f"--seed {options.seed} --rounds {options.rounds} --records-per-round {options.records_per_round} "
-        f"--pipelines {options.pipelines} --kinds '{options.kinds}'"
+        f"--pipelines {options.pipelines} --kinds '{options.kinds}' --lake {options.lake}"
     )
     print(f"seed {options.seed}; to replay: python -m tests.soak {again}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="lakemark-soak-") as folder:
-        stack = stack_in(Path(folder) / "services")
-        try:
-            stack.up(print, ("kafka", "spark"))
-            verdict = _soak(Path(folder), stack, random.Random(options.seed), options)
-        finally:
-            stack.down()
+    with tempfile.TemporaryDirectory(prefix="lakemark-soak-") as folder, ExitStack() as up:
+        stack, store = _services(up, Path(folder) / "services", options.lake)
+        verdict = _soak(Path(folder), stack, store, random.Random(options.seed), options)
     print("the verdict: " + ("every table is the oracle's" if verdict else f"WRONG; to replay: {again}"), flush=True)
     return 0 if verdict else 1
 
 
-def _soak(folder: Path, stack: Stack, chance: random.Random, options: argparse.Namespace) -> bool:
-    world = world_in(folder, stack)
-    victims = [victim_of(world, stack, n, chance, options.records_per_round) for n in range(options.pipelines)]
+def _services(up: ExitStack, home: Path, lake: str) -> tuple[Stack, LossyStore | None]:
+    if lake == "s3":
+        return up.enter_context(lossy_stack(home))
+    stack = stack_in(home)
+    up.callback(stack.down)
+    stack.up(print, ("kafka", "spark"))
+    return stack, None
+
+
+def _soak(
+    folder: Path, stack: Stack, store: LossyStore | None, chance: random.Random, options: argparse.Namespace
+) -> bool:
+    world, kinds = world_in(folder, stack, options.lake), kinds_on(options.lake)
+    per_round = options.records_per_round
+    victims = [victim_of(world, stack, store, n, chance, per_round) for n in range(options.pipelines)]
     injected: Counter[tuple[str, str]] = Counter()
-    deck = _deck(chance, options.kinds)
+    deck = _deck(chance, [*kinds], options.kinds)
     began = time.monotonic()
     for number in range(1, options.rounds + 1):
         kind = next(kind for kind in deck if any(can_suffer(kind, victim) for victim in victims))
@@ -70,7 +81,7 @@ def _soak(folder: Path, stack: Stack, chance: random.Random, options: argparse.N
         victim.send(chance.randint(options.records_per_round // 2, options.records_per_round * 3 // 2))
         started = time.monotonic()
         try:
-            bit = KINDS[kind](victim)
+            bit = kinds[kind](victim)
         except Exception:
             traceback.print_exc()
             print(f"round {number}: {kind} on {victim.pipeline.name} went wrong itself", flush=True)
@@ -83,20 +94,23 @@ def _soak(folder: Path, stack: Stack, chance: random.Random, options: argparse.N
             return False
     verdict = _all_right(victims, deep=True)
     _summary(victims, injected, time.monotonic() - began)
+    if store is not None:
+        of_kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(store.dealt.items()))
+        print(f"{store.dealt.total()} requests to the store went wrong: {of_kinds}")
     return verdict
 
 
-def _deck(chance: random.Random, wanted: str) -> Iterator[str]:
+def _deck(chance: random.Random, kinds: list[str], wanted: str) -> Iterator[str]:
     """Kills at fault points come twice: they are quick.
 
     Args:
         wanted: a regular expression that is found in the names of kinds.
     """
-    names = [kind for kind in KINDS if re.search(wanted, kind)]
+    names = [kind for kind in kinds if re.search(wanted, kind)]
     while True:
-        kinds = sorted([*names, *(kind for kind in names if kind.startswith("killed at "))])
-        chance.shuffle(kinds)
-        yield from kinds
+        dealt = sorted([*names, *(kind for kind in names if kind.startswith("killed at "))])
+        chance.shuffle(dealt)
+        yield from dealt
 
 
 def _all_right(victims: list[Victim], deep: bool) -> bool:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 
 from include.audit.auditor import audit
 from tests.soak.load import State
 from tests.soak.victim import Table, Victim
+from tests.support.readers import opened
 from tests.support.world import as_dict, read_table
 
 _SHOWN = 5
@@ -99,5 +100,5 @@ def _shown_states(table: Table) -> dict[int, list[State]]:
 def _query(table: Table, sql: str) -> list[dict[str, Any]]:
     if table.version is None:
         return []
-    found = QueryBuilder().register("t", DeltaTable(str(table.uri))).execute(sql)
+    found = QueryBuilder().register("t", opened(table.uri)).execute(sql)
     return pa.table(found.read_all()).to_pylist()

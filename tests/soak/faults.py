@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from include.fault_points import FAULT_POINTS
-from tests.soak import by_hand, crashes, losses
+from tests.soak import by_hand, crashes, losses, store
 from tests.soak.victim import Victim
 
 Fault = Callable[[Victim], bool]
@@ -43,6 +43,23 @@ KINDS: dict[str, Fault] = {
     "target lost after a reset": by_hand.target_lost_after_reset,
     "suite changed between attempts": by_hand.suite_changed,
 }
+
+
+ON_S3: dict[str, Fault] = {
+    "store deals faults": store.deals_faults,
+    "store loses answers to commits": partial(store.breaks_commits, "answer lost"),
+    "store answers commits with 500": partial(store.breaks_commits, "answered 500"),
+    "store answers commits with 409": partial(store.breaks_commits, "answered 409"),
+    "store killed": partial(crashes.service_killed, "s3"),
+    "store frozen": partial(crashes.service_frozen, "s3"),
+}
+# Files are damaged by hand, which an object's store does not do by halves.
+_OF_FILES = ("ledger emptied", "killed at rebuild.set_aside")
+
+
+def kinds_on(lake: str) -> dict[str, Fault]:
+    """The kinds for a lake on this kind of place."""
+    return {k: fault for k, fault in {**KINDS, **ON_S3}.items() if k not in _OF_FILES} if lake == "s3" else KINDS
 
 
 def can_suffer(kind: str, victim: Victim) -> bool:

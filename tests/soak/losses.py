@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-from pathlib import Path
 
 from tests.soak.victim import NEW_KEYS, PARTITIONS, RUN_SECONDS_MAX, Victim
 from tests.support.advice import advised, follow
@@ -12,7 +11,7 @@ from tests.support.advice import advised, follow
 
 def ledger_lost(how: str, victim: Victim, **environment: str) -> bool:
     victim.command("run", victim.pipeline.name, "--until-caught-up", code=None)  # so that it has something to lose
-    path = Path(str(victim.world.coordinator(victim.pipeline).ledger.uri))
+    path = victim.world.on_disk(victim.world.coordinator(victim.pipeline).ledger.uri)
     if how == "deleted":
         shutil.rmtree(path)
     else:
@@ -58,9 +57,9 @@ def transaction_aborted(victim: Victim) -> bool:
 
 def table_maintained(victim: Victim) -> bool:
     """OPTIMIZE and VACUUM at the same time as a run."""
-    path = str(victim.world.coordinator(victim.pipeline).tables.target)
-    if not (Path(path) / "_delta_log").exists():
+    if victim.tables["target"].version is None:
         return False
+    path = str(victim.world.coordinator(victim.pipeline).tables.target)
     process = victim.run()
     with victim.world.session() as spark:
         for statement in (f"OPTIMIZE delta.`{path}`", f"VACUUM delta.`{path}`"):

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
 from include.installation.stack import Stack
 from include.lake.uri import LakeUri
@@ -18,6 +18,8 @@ from include.pipeline_file import Pipeline
 from include.settings import MergeEngine
 from tests.soak.load import Expected, changes
 from tests.support.advice import advised
+from tests.support.lossy_store import LossyStore
+from tests.support.readers import opened
 from tests.support.world import LAKEMARK, World
 
 RUN_SECONDS_MAX = 300
@@ -39,7 +41,10 @@ class Table:
     @property
     def version(self) -> int | None:
         """None: there is no such table yet."""
-        return DeltaTable(str(self.uri)).version() if DeltaTable.is_deltatable(str(self.uri)) else None
+        try:
+            return opened(self.uri).version()
+        except TableNotFoundError:
+            return None
 
 
 @dataclass
@@ -53,9 +58,16 @@ class Victim:
     chance: random.Random
     keys: int  # of its changes: from 0 up to this
     forgets: bool  # Kafka may lose records of its topic
+    store: LossyStore | None  # its lake's; None: a local lake
     is_whole: bool = True  # what it reads from still holds all that was ever sent
     rejected: list[str] = field(default_factory=list)  # names that its suite sets aside
     engines: Counter[str] = field(default_factory=Counter)  # of its runs
+
+    @property
+    def proxy(self) -> LossyStore:
+        """What is before the lake's store."""
+        assert self.store is not None, "its lake is local"
+        return self.store
 
     @property
     def more(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from include.installation.stack import Stack
 from tests.soak.load import Expected
 from tests.soak.victim import PARTITIONS, Victim
+from tests.support.lossy_store import LossyStore
 from tests.support.world import World
 
 VICTIMS = 5
@@ -15,7 +16,14 @@ _AT_ONCE = 1e-9  # days
 _BATCHES = 10  # as many rounds' records fit in one batch: what is read again is not cut into many
 
 
-def victim_of(world: World, stack: Stack, number: int, chance: random.Random, records_per_round: int) -> Victim:
+def victim_of(
+    world: World,
+    stack: Stack,
+    store: LossyStore | None,
+    number: int,
+    chance: random.Random,
+    records_per_round: int,
+) -> Victim:
     """A landing; a clustered table with an archive and a history beside it; one whose tombstones are purged; one whose
     keys move; a history."""
     name = f"soak_{number}"
@@ -49,4 +57,5 @@ def victim_of(world: World, stack: Stack, number: int, chance: random.Random, re
         chance=random.Random(chance.random()),
         keys=4 * records_per_round,
         forgets=number not in (2, 4),
+        store=store,
     )

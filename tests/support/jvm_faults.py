@@ -13,10 +13,18 @@ from include.pipeline_file import Pipeline
 from tests.support.world import World
 
 JvmPoint = Literal["data_files_written", "at_the_commit", "commit_done"]
-_PLACES: dict[JvmPoint, str] = {
-    "data_files_written": "AT ENTRY",  # and nothing of the commit yet
-    "at_the_commit": "AT INVOKE java.nio.file.Files.createLink",  # its bytes are on the disk, it has no name yet
-    "commit_done": "AT EXIT",  # and its answer is lost
+_PLACES: dict[str, dict[JvmPoint, tuple[str, str, str]]] = {  # a log store's method, its path, a place in the method
+    "PosixLogStore": {
+        "data_files_written": ("write", "$1", "AT ENTRY"),  # and nothing of the commit yet
+        # Its bytes are on the disk, it has no name yet.
+        "at_the_commit": ("write", "$1", "AT INVOKE java.nio.file.Files.createLink"),
+        "commit_done": ("write", "$1", "AT EXIT"),  # and its answer is lost
+    },
+    "S3LogStore": {
+        "data_files_written": ("write", "$1", "AT ENTRY"),
+        "at_the_commit": ("put", "$2", "AT INVOKE org.apache.hadoop.fs.FSDataOutputStream.close"),  # which sends it
+        "commit_done": ("write", "$1", "AT EXIT"),
+    },
 }
 
 
@@ -25,7 +33,9 @@ def own_driver(
 ) -> dict[str, str]:
     """The environment of a job with a JVM of its own, which gets `signal` at `point` of the target's next commit."""
     [agent] = jar_paths(world.settings.jars, "test")
-    table = Path(str(world.coordinator(pipeline).tables.target))
+    table = world.coordinator(pipeline).tables.target
+    log_store = "S3LogStore" if table.scheme == "s3" else "PosixLogStore"
+    method, path, place = _PLACES[log_store][point]
     commit = f"/{table.parent.name}/{table.name}/_delta_log/{world.version(pipeline) + 1:020}.json"
     # A stop is asynchronous: on a busy machine the committing thread could go on to its commit before it takes effect.
     # So that thread waits for the script, and the script for the process to stand still (T) or to be gone.
@@ -34,10 +44,10 @@ def own_driver(
     rules = folder / f"{point}.btm"
     rules.write_text(
         f"RULE {point}\n"
-        "CLASS lakemark.PosixLogStore\n"
-        "METHOD write\n"
-        f"{_PLACES[point]}\n"
-        f'IF $1.toString().endsWith("{commit}")\n'
+        f"CLASS lakemark.{log_store}\n"
+        f"METHOD {method}\n"
+        f"{place}\n"
+        f'IF {path}.toString().endsWith("{commit}")\n'
         f'DO java.lang.Runtime.getRuntime().exec("sh {script} " '
         "+ java.lang.ProcessHandle.current().pid()).waitFor()\n"
         "ENDRULE\n"

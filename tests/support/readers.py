@@ -3,7 +3,9 @@ that Spark has read to this process."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
+from configparser import ConfigParser
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -19,8 +21,23 @@ from spark_jobs.engine.rows import collected
 Rows = list[dict[str, Any]]
 
 
+def opened(table: object, version: int | None = None) -> DeltaTable:
+    """Args: table: its path, or its URI on the store that the process's environment names."""
+    return DeltaTable(str(table), version, storage_options=options_of(table))
+
+
+def options_of(table: object) -> dict[str, str] | None:
+    """What deltalake has to know of a table's store."""
+    if not str(table).startswith("s3://"):
+        return None
+    login = ConfigParser()
+    login.read(os.environ["AWS_SHARED_CREDENTIALS_FILE"])
+    store = {"aws_endpoint": os.environ["AWS_ENDPOINT_URL_S3"], "aws_region": "us-east-1", "aws_allow_http": "true"}
+    return {**store, **login["default"]}
+
+
 def by_deltalake(path: str) -> Rows:
-    query = QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
+    query = QueryBuilder().register("t", opened(path)).execute("select * from t")
     return pa.table(query.read_all()).to_pylist()
 
 
@@ -51,7 +68,7 @@ def _from_files(path: str, read: Callable[[str], pa.Table]) -> Rows:
 
 
 def _files(path: str) -> Iterator[tuple[str, list[bool]]]:
-    table = DeltaTable(path)
+    table = opened(path)
     vectors = pa.table(table.deletion_vectors()).to_pylist()
     by_name = {row["filepath"].rpartition("/")[2]: row["selection_vector"] for row in vectors}
     for file in map(unquote, table.file_uris()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,11 +28,13 @@ def standalone_cluster(
     workers: int = 1,
     worker: Sequence[str] = ("--cores", "2", "--memory", "2g"),
     jobs: Mapping[str, str] = SMALL_JOBS,
+    apart: Callable[[int], Sequence[str]] = lambda number: (),
 ) -> Iterator[dict[str, str]]:
     """Runs the cluster; yields the environment of an installation that submits its jobs to it.
 
     Args:
-        worker: arguments of each. jobs: Spark properties of every job.
+        worker: arguments of each. jobs: Spark properties of every job. apart: what runs the command of a worker with
+            this number, if it is to see other folders.
     """
     folder.mkdir()
     port, page, rest = free_port(7077), free_port(18080), free_port(6066)
@@ -43,7 +45,7 @@ def standalone_cluster(
     java = find_java(settings.java, settings.home / "java")
     own = {name: value for name, value in settings.environment.items() if name not in CLIENT_ONLY}
     environment = {**own, "JAVA_HOME": str(java.home), "SPARK_HOME": str(pyspark_home())}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
     spark_class, roles = pyspark_home() / "bin" / "spark-class", "org.apache.spark.deploy"
     url = f"spark://127.0.0.1:{port}"
     master = [f"{roles}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
@@ -59,10 +61,13 @@ def standalone_cluster(
 
     try:
         with (folder / "cluster.log").open("w") as log:
-            for command in (master, *([*each, "--webui-port", str(free_port(18081 + n))] for n in range(workers))):
-                started.append(
-                    subprocess.Popen([spark_class, *command], env=environment, stdout=log, stderr=log, cwd=folder)
-                )
+            commands = [[str(spark_class), *master]]
+            for n in range(workers):
+                work = folder / ("work" if n == 0 else f"work-{n}")
+                own_of = ["--webui-port", str(free_port(18081 + n)), "--work-dir", str(work)]
+                commands.append([*apart(n), str(spark_class), *each[:-1], *own_of, url])
+            for command in commands:
+                started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder))
         wait_until(alive, 90)
         yield {
             "LAKEMARK_RUNNER": "spark-submit",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import SparkSession
 
 from include.control.coordinator import Coordinator
@@ -30,7 +30,7 @@ from include.settings import PROJECT_ROOT, Settings
 from spark_jobs.attempt.attempt import Attempt, AttemptResult
 from spark_jobs.engine.session import open_session
 from spark_jobs.tables.creating import ensure
-from tests.support.readers import by_deltalake
+from tests.support.readers import by_deltalake, opened
 from tests.support.topics import Sent, Topics
 
 PLACE = ("topic", "partition", "offset")  # in the lineage of a row
@@ -173,7 +173,13 @@ class World(Topics):
         return found.uri(self.settings)
 
     def version(self, pipeline: Pipeline) -> int:
-        return DeltaTable(str(self.coordinator(pipeline).tables.target)).version()
+        return opened(self.coordinator(pipeline).tables.target).version()
+
+    def on_disk(self, uri: LakeUri | str) -> Path:
+        """Where something in the lake is kept, so that a test can do harm by hand: on a local lake itself, else in the
+        folder of the store's server."""
+        scheme, found, key = str(uri).partition("://")
+        return self.settings.home / scheme / "objects" / key if found else Path(scheme)
 
 
 def changes(ids: range, seq: int, name: str = "n", op: str = "u") -> list[dict[str, Any]]:
@@ -186,9 +192,10 @@ def landed_commits(world: World, pipeline: Pipeline) -> list[int]:
 
 
 def read_table(path: LakeUri | str) -> list[dict[str, Any]]:
-    if next((Path(str(path)) / "_delta_log").glob("*.json"), None) is None:  # its creation may be under way
+    try:
+        return by_deltalake(str(path))
+    except TableNotFoundError:  # not yet, or its creation is under way
         return []
-    return by_deltalake(str(path))
 
 
 def newest_by_key(sent: Iterable[Sent], order: str | None = "seq") -> dict[int, dict[str, Any]]:

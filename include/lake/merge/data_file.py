@@ -85,11 +85,18 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     for field in schema:
         if field.name not in rows.column_names:
             columns.append(pa.nulls(len(rows), field.type))
+            _verify_nulls(field, columns[-1])
             continue
         if not _is_alike(rows.schema.field(field.name).type, field.type):
             raise UnfitError(f"the column {field.name}, which has another type in the table")
         columns.append(rows[field.name].cast(field.type))
+        _verify_nulls(field, columns[-1])
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _verify_nulls(field: pa.Field, values: pa.Array | pa.ChunkedArray) -> None:
+    if values.null_count and not field.nullable:
+        raise UnfitError(f"a null for the column {field.name}, which is NOT NULL")
 
 
 def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:

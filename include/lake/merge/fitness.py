@@ -43,8 +43,6 @@ def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
     for column in json.loads(table.metadata["schemaString"])["fields"]:
         if column["name"].lower() == "file_row_number":
             raise UnfitError(f"the column {column['name']}, whose name DuckDB needs")
-        if not column["nullable"]:
-            raise UnfitError(f"the column {column['name']}, which is NOT NULL")
         if column["metadata"].keys() - {"comment"}:
             raise UnfitError(f"the column {column['name']}, which the table computes, or checks, or fills")
         type_ = json.dumps(column["type"])

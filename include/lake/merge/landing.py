@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
+from include.lake.log_store import succession
 from include.lake.log_tail import newest_infos
 from include.lake.merge.actions import Actions, Change
 from include.lake.merge.snapshot import Snapshot
@@ -52,6 +53,7 @@ def land(
     marker: Marker | None,
     metadata: str | None,
     succeeds: str | None = None,
+    beside: Sequence[Marker] = (),
     decided: Callable[[], None] = lambda: None,
 ) -> int:
     """Commits the change, and returns the version that it made. A change that has nothing to say makes none.
@@ -59,18 +61,20 @@ def land(
     Args:
         table: any version; it is brought up to the newest one. marker: lands with them, so that they land once; None:
             they may land again. metadata: the commit's `userMetadata`; None: it has none. succeeds: the version that
-            the commit must follow, and its stamp (`TableLog.succession`); None: the newest one, whichever that is.
-            decided: is called whenever all files are written, and no commit names them.
+            the commit must follow, and its stamp (`log_store.succession`); None: the newest one, whichever that is.
+            beside: other markers that land with it. decided: is called whenever all files are written, and no commit
+            names them.
 
     Raises:
         MarkerIsThereError, OvertakenError: nothing has landed. UnfitError: Spark has to do it. TableDamaged: see
         `Snapshot.of`. OSError: the store refuses; whether the commit is there is not known.
     """
-    table.brought_up()
+    if succeeds != succession(table.version, table.stamp):  # else the commit itself finds out what has come since
+        table.brought_up()
     for _ in range(_TRIES_MAX):
         if marker is not None and table.markers.get(marker.app_id, -1) >= marker.number:
             raise MarkerIsThereError(f"{marker.app_id} {table.markers[marker.app_id]}")
-        if succeeds is not None and succeeds != f"{table.version}@{table.stamp}":
+        if succeeds is not None and succeeds != succession(table.version, table.stamp):
             raise OvertakenError(f"version {table.version}, not {succeeds}")
         try:
             work = change.over(table)
@@ -83,7 +87,7 @@ def land(
         if not work.actions and marker is None:
             return table.version  # nothing to say
         decided()
-        if _committed(table, work, marker, metadata):
+        if _committed(table, work, [*filter(None, [marker]), *beside], metadata):
             return table.version + 1
         table.brought_up()
     raise OvertakenError(f"{_TRIES_MAX} times")
@@ -93,7 +97,7 @@ def _library(error: Exception) -> str:
     return type(error).__module__.partition(".")[0].lstrip("_")
 
 
-def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: str | None) -> bool:
+def _committed(table: Snapshot, work: Actions, markers: Sequence[Marker], metadata: str | None) -> bool:
     """Commits as the version after this one. False if that version is another writer's."""
     now, mine = time.time_ns() // 1_000_000, str(uuid.uuid4())
     info = {
@@ -109,8 +113,7 @@ def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: 
         **({} if metadata is None else {"userMetadata": metadata}),
     }
     said: list[JsonObject] = [{"commitInfo": info}]
-    if marker is not None:
-        said.append({"txn": {"appId": marker.app_id, "version": marker.number, "lastUpdated": now}})
+    said += [{"txn": {"appId": marker.app_id, "version": marker.number, "lastUpdated": now}} for marker in markers]
     content = "".join(f"{_line(action)}\n" for action in (*said, *work.actions))
     log = log_store_of(table.uri)
     try:
@@ -123,7 +126,7 @@ def _committed(table: Snapshot, work: Actions, marker: Marker | None, metadata: 
 
 def _transaction_of(uri: LakeUri, version: int) -> str | None:
     """The `txnId` of a commit; None if there is no such commit, or if it cannot be read."""
-    with suppress(TableDamaged):
+    with suppress(TableDamaged, OSError):  # a store that is away tells nothing
         for info in newest_infos(uri, version, limit=1):
             return str(info.get("txnId"))
     return None

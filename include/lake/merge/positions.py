@@ -14,18 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from include.lake.damage import damaged, on_one_line
+from include.lake.duckdb_files import database_over
 from include.lake.merge.deletion_vectors import read_vector
 from include.lake.merge.order import Value
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import bound, rows_at_most
 from include.lake.merge.unfit import UnfitError
-from include.lake.sql import as_pattern
 from include.protocol.json_data import JsonObject
 
 Numbers = npt.NDArray[np.int64]
 _ROWS_MAX = 200_000_000  # of files that may hold the keys: beyond it, a cluster of Spark looks faster than one process
 _CHUNK = 2048  # rows; as many as DuckDB has at once
 _FILE, _ROW, _KEY = "_lakemark_file", "file_row_number", "_lakemark_key"
+_OF_FILES = (
+    f"read_parquet($names, filename = '{_FILE}', file_row_number = true, union_by_name = true, "
+    "hive_partitioning = false)"
+)
 
 
 @dataclass(frozen=True)
@@ -129,28 +133,25 @@ def _read(
     **relations: pa.Table,
 ) -> pa.Table:
     """Rows `t` of these files, gone or not, by DuckDB. Args: asked: SQL of columns; _FILE and _ROW are there, too."""
-    names = [as_pattern(str(table.uri.resolve(file["path"]))) for file in files]
-    with duckdb.connect(config={"threads": 2}) as database:
-        database.execute("SET TimeZone = 'UTC'")
-        for name, relation in relations.items():
-            database.register(name, relation)
-        source = (
-            f"read_parquet($names, filename = '{_FILE}', file_row_number = true, union_by_name = true, "
-            "hive_partitioning = false)"
-        )
+    sizes = {table.uri.resolve(file["path"]): file["size"] for file in files}
+    try:
+        with database_over(sizes) as (database, names):
+            for name, relation in relations.items():
+                database.register(name, relation)
 
-        def rows(source: str) -> pa.Table:
-            found = database.sql(f"SELECT {asked} FROM {source} t {joined}", params={"names": names})
-            return found.to_arrow_table() if bytes_max is None else _at_most(bytes_max, found.to_arrow_reader(_CHUNK))
+            def rows(source: str) -> pa.Table:
+                found = database.sql(f"SELECT {asked} FROM {source} t {joined}", params={"names": names})
+                if bytes_max is None:
+                    return found.to_arrow_table()
+                return _at_most(bytes_max, found.to_arrow_reader(_CHUNK))
 
-        try:
             try:
-                return rows(source)
+                return rows(_OF_FILES)
             except duckdb.BinderException:  # all of them are older than a column of the table
                 database.register("later", table.schema.empty_table())
-                return rows(f"(FROM {source} UNION ALL BY NAME FROM later)")
-        except duckdb.IOException as error:
-            raise damaged(table.uri, on_one_line(error)) from error
+                return rows(f"(FROM {_OF_FILES} UNION ALL BY NAME FROM later)")
+    except (duckdb.IOException, FileNotFoundError) as error:
+        raise damaged(table.uri, on_one_line(error)) from error
 
 
 def _at_most(bytes_max: int, found: pa.RecordBatchReader) -> pa.Table:

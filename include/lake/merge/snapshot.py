@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import Schema
 
 from include.lake.damage import damaged, on_one_line
-from include.lake.log_store import LOG, checkpoint_file, checkpoint_of, commit_file
+from include.lake.log_store import LOG, CheckpointHint, Commit, checkpoint_file, checkpoint_of, commit_file
 from include.lake.merge.deletion_vectors import vector_id
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at, log_store_of
@@ -25,6 +25,7 @@ from include.protocol.json_data import JsonObject
 
 FileKey = tuple[str, str | None]  # a file's path, as in the log, and its deletion vector's id
 _TRIES_MAX = 5
+_MANY = 20  # commits: while so many are read, others come. After fewer, one's own commit finds out who was faster
 _COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none
 _OF_ADD = (
     *("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "stats"),
@@ -98,10 +99,15 @@ class Snapshot:
 
     def _begins(self) -> bool:
         """Reads the newest checkpoint, and the commits since. False if what was read is no longer the table's."""
-        self.stamp, self.checkpoint = None, _checkpoint(self.uri)
+        log = log_store_of(self.uri)
+        tail = log.tail()
+        self.stamp, self.checkpoint = None, tail.checkpoint if tail else _checkpoint(self.uri)
         self.version = -1 if self.checkpoint is None else self.checkpoint
         self.protocol, self.metadata, self.files, self.markers = {}, {}, {}, {}
-        stamp = log_store_of(self.uri).stamp(self.version)
+        if tail is not None:
+            stamp = dict(tail.commits).get(tail.checkpoint)
+        else:
+            stamp = None if self.checkpoint is None else log.stamp(self.checkpoint)
         if self.checkpoint is not None:
             for kind, action in _actions_of_checkpoint(self.uri, self.checkpoint):
                 self._take(kind, action)
@@ -111,28 +117,32 @@ class Snapshot:
     def _goes_on(self) -> bool:
         """Reads the commits since this version. False if what was read before is no longer the table's."""
         log, before = log_store_of(self.uri), self.version
-        while (found := self._next()) is not None:
-            stamp, content = found
-            if log.stamp(self.version) != self.stamp:
-                return False  # these commits are not the successors of what was read
-            for action in _actions(self.uri, self.version + 1, content):
-                for kind, value in action.items():
-                    self._take(kind, value)
-            self.version, self.stamp = self.version + 1, stamp
+        while newer := self._newer():
+            contents = log.read_all([commit.version for commit in newer])
+            for commit, content in zip(newer, contents, strict=True):
+                if content is None:
+                    return False
+                for action in _actions(self.uri, commit.version, content):
+                    for kind, value in action.items():
+                        self._take(kind, value)
+                self.version, self.stamp = commit
             if self.version - before > _COMMITS_MAX:
                 raise UnfitError("a log with many commits since its checkpoint")
-        return log.stamp(self.version) == self.stamp
+            if log.is_tied and len(newer) < _MANY:
+                break
+        return newer is not None
 
-    def _next(self) -> tuple[str | None, bytes] | None:
-        """The stamp and the content of the commit after this version; None if this is the newest one."""
-        log, version = log_store_of(self.uri), self.version + 1
-        for _ in range(2):  # it may come after it was not there, and its successor before that is looked for
-            stamp = log.stamp(version)
-            if (content := log.read(version)) is not None:
-                return stamp, content
-            if not log.has(version + 1):
-                return None
-        raise damaged(self.uri, f"{commit_file(version)} is missing")
+    def _newer(self) -> list[Commit] | None:
+        """The commits after this version; None if the table has another commit of this version than was read."""
+        found = log_store_of(self.uri).commits(max(0, self.version))
+        own = next((stamp for version, stamp in found if version == self.version), None)
+        if own != self.stamp:
+            return None
+        newer = [commit for commit in found if commit.version > self.version]
+        for version, commit in enumerate(newer, self.version + 1):
+            if commit.version != version:
+                raise damaged(self.uri, f"{commit_file(version)} is missing")
+        return newer
 
     def _take(self, kind: str, action: JsonObject) -> None:
         match kind:
@@ -155,25 +165,22 @@ def _key(action: JsonObject) -> FileKey:
 def _checkpoint(uri: LakeUri) -> int | None:
     """The version of the newest checkpoint; None if the log begins with its first commit."""
     log = log_store_of(uri)
-    hint = log.last_checkpoint()
-    try:
-        told = json.loads(hint or b"")
-        version = int(told["version"])
-    except (ValueError, KeyError, TypeError) as error:  # it is not there, or another writer is just writing it
-        names = [] if hint is None else [file.name for file in files_at(uri).list(uri / LOG)]
+    hint = CheckpointHint.of(log)
+    if hint is None:  # it is not there, or another writer is just writing it
+        names = [] if log.last_checkpoint() is None else [file.name for file in files_at(uri).list(uri / LOG)]
         found = {of_one for name in names if (of_one := checkpoint_of(name)) is not None}
         others = {int(name[:20]) for name in names if ".checkpoint." in name and name[:20].isdigit()}
         newest = max(found, default=None)
         if max(others, default=-1) > max(found, default=-1):
-            raise UnfitError("a checkpoint of another form than one file") from error
+            raise UnfitError("a checkpoint of another form than one file")
         if newest is None and not log.has(0):
-            raise UnfitError("a log without its first commits, and without a checkpoint that it names") from error
+            raise UnfitError("a log without its first commits, and without a checkpoint that it names")
         return newest
-    if told.get("parts") or told.get("v2Checkpoint"):
+    if not hint.is_one_file:
         raise UnfitError("a checkpoint of another form than one file")
-    if not log.has_checkpoint(version):
+    if not log.has_checkpoint(hint.version):
         raise UnfitError("no checkpoint where its log names one")
-    return version
+    return hint.version
 
 
 def _actions_of_checkpoint(uri: LakeUri, version: int) -> Iterator[tuple[str, JsonObject]]:

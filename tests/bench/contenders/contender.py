@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -17,6 +17,16 @@ from spark_jobs.changes.records import BOUNDED
 from spark_jobs.engine.session import configure, fit
 from tests.bench.feeds import Feed
 from tests.support.world import World
+
+
+class Store(Protocol):
+    """A lake on an S3-compatible store."""
+
+    world: World
+
+    def requests(self) -> dict[str, int]:
+        """How many it was sent since it was asked last, by kind."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,7 @@ class Arena:
     batch: int  # events
     rows: int  # of the table before
     feed: Feed
+    on_s3: Store | None = None
 
     @property
     def settings(self) -> Settings:
@@ -70,6 +81,7 @@ class Contender(ABC):
     merges: ClassVar[bool] = True  # into the table of first rows; else it appends all changes to an empty one
     is_tuned: ClassVar[bool] = False  # reads and runs with the settings that Lakemark uses, instead of the defaults
     arena: Arena
+    facts: list[dict[str, float]] = field(default_factory=list, kw_only=True)  # of each batch, beside its time
 
     @classmethod
     def entering(cls, arena: Arena) -> Self:

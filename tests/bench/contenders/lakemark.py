@@ -78,14 +78,41 @@ class Lakemark(Contender):
         yield spark
 
     def _timed(self, attempt: Callable[[Pipeline, BatchKey], None]) -> float:
-        began = time.monotonic()
+        began, attempts = time.monotonic(), 0.0
         for half in self.pipeline.halves:
             coordinator = Coordinator(self.arena.settings, half)
             planned = coordinator.plan()
             if not isinstance(planned, Idle):
+                begun = time.monotonic()
                 attempt(half, planned.batch.key)
+                attempts += time.monotonic() - begun
                 coordinator.settle(planned.batch.key)
-        return time.monotonic() - began
+        seconds = time.monotonic() - began
+        self.facts.append({"plan and settle, ms": round(1000 * (seconds - attempts))})
+        return seconds
+
+
+@dataclass
+class LakemarkOnS3(Lakemark):
+    """The same in a lake on an S3-compatible store."""
+
+    name = "lakemark on s3"
+
+    @classmethod
+    def entering(cls, arena: Arena) -> Self:
+        assert arena.on_s3 is not None, "the run has no store"
+        return super().entering(replace(arena, world=arena.on_s3.world))
+
+    def run(self) -> float:
+        store = self.arena.on_s3
+        assert store is not None
+        store.requests()
+        seconds = super().run()
+        self.facts.append({**self.facts.pop(), **store.requests()})
+        return seconds
+
+    def bytes_there(self) -> int:
+        return 0  # not asked for
 
 
 @dataclass
@@ -93,6 +120,14 @@ class LakemarkBySpark(Lakemark):
     """The same without the lane."""
 
     name = "lakemark by spark"
+    engine: ClassVar[MergeEngine] = "spark"
+
+
+@dataclass
+class LakemarkOnS3BySpark(LakemarkOnS3):
+    """The same in a lake on an S3-compatible store."""
+
+    name = "lakemark on s3 by spark"
     engine: ClassVar[MergeEngine] = "spark"
 
 

@@ -105,7 +105,7 @@ def read_only(p: Coordinator, patched: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object, **more: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    patched.setattr("include.lake.ledger.write_deltalake", refuse)
+    patched.setattr("include.lake.ledger.land", refuse)
 
 
 def log_of(uri: LakeUri) -> list[Path]:

@@ -11,9 +11,11 @@ import pytest
 
 import include.jobs.runner
 import spark_jobs.merge_job
-from include.jobs.report import Journal, told
+from include.jobs.report import told
 from include.jobs.runner import run_job
 from include.jobs.spark_command import SparkCommand
+from include.lake.stores import lines_at
+from include.lake.uri import LakeUri
 from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
 from include.settings import Settings
@@ -32,19 +34,19 @@ FORGED = [
 NOISY = """
 import json, os, sys
 from spark_jobs.merge_job import journal_at
-with journal_at(sys.argv[sys.argv.index("--journal") + 1]) as say:
-    for line in json.loads(os.environ["FORGED"]):
-        print("a log line without an end ", end="")
-        print(chr(10) + line, flush=True)
-        print(line, file=sys.stderr, flush=True)
-    if os.fork() == 0:
-        print(json.loads(os.environ["FORGED"])[1], flush=True)
-        os._exit(0)
-    os.wait()
-    os.write(1, b"\\xff\\xfe not UTF-8\\n")
-    say({"progress": json.loads(os.environ["FORGED"])[1] + chr(10) + json.loads(os.environ["FORGED"])[1]})
-    say(json.loads(os.environ["SAYS"]))
-    print("no line", end="", flush=True)
+say = journal_at(sys.argv[sys.argv.index("--journal") + 1])
+for line in json.loads(os.environ["FORGED"]):
+    print("a log line without an end ", end="")
+    print(chr(10) + line, flush=True)
+    print(line, file=sys.stderr, flush=True)
+if os.fork() == 0:
+    print(json.loads(os.environ["FORGED"])[1], flush=True)
+    os._exit(0)
+os.wait()
+os.write(1, b"\\xff\\xfe not UTF-8\\n")
+say({"progress": json.loads(os.environ["FORGED"])[1] + chr(10) + json.loads(os.environ["FORGED"])[1]})
+say(json.loads(os.environ["SAYS"]))
+print("no line", end="", flush=True)
 sys.exit(int(os.environ["CODE"]))
 """
 
@@ -120,7 +122,7 @@ def test_i6_what_runs_in_the_job_itself_does_not_print_into_its_journal(
     monkeypatch.setattr(spark_jobs.merge_job, "find_pipeline", find)
     journal = tmp_path / "journal"
     assert spark_jobs.merge_job.main(["--pipeline", "p", "--create-target", "--journal", str(journal)]) == 12
-    [line] = Journal(journal).new_lines()
+    [line] = lines_at(LakeUri(str(journal))).new()
     assert json.loads(line)["error"] == "TerminalError"
 
 

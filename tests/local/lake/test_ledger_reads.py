@@ -47,13 +47,15 @@ def _attempts(state: LedgerState) -> list[str]:
 
 def test_what_a_process_has_appended_it_does_not_read(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.recent()
-    opened: list[LakeUri] = []
-    open_table = ledger_reads.open_table
-    monkeypatch.setattr(ledger_reads, "open_table", lambda uri: opened.append(uri) or open_table(uri))
+    read: list[int | None] = []
+    rows_from = ledger_reads.rows_from
+    monkeypatch.setattr(
+        ledger_reads, "rows_from", lambda table, column, least: read.append(least) or rows_from(table, column, least)
+    )
     for n in range(4):
         ledger.append(lambda state, n=n: [AttemptStarted(1, 12, f"a{n}", "h", "cli")], about=batch(12).key)
         assert _attempts(ledger.recent()) == [f"a{m}" for m in range(n + 1)]
-    assert opened == []
+    assert read == []
     assert _attempts(ledger.state()) == ["a0", "a1", "a2", "a3"]
     assert [row["sequence"] for row in ledger.rows()] == list(range(len(ledger.rows())))
 

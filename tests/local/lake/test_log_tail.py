@@ -64,7 +64,7 @@ def test_what_the_tail_says_is_what_the_whole_log_says(tmp_path: Path, seed: int
         assert list(newest_infos(LakeUri(str(tmp_path)), log.version, 7)) == whole.history(7)
 
 
-def test_a_table_is_not_opened_for_what_its_newest_commits_say(
+def test_a_table_is_not_opened_for_what_its_newest_commits_and_checkpoint_say(
     checkpointed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[int | None] = []
@@ -78,8 +78,8 @@ def test_a_table_is_not_opened_for_what_its_newest_commits_say(
     assert log is not None
     assert (log.version, log._marker("new"), bool(log.table_id), opened) == (8, 8, True, [])
     commit(checkpointed, 9, old=9)
-    assert log._marker("old") == 5, "as of the moment of opening, also where the newest commits do not say it"
-    assert opened == [8]
+    assert log._marker("old") == 5, "as of the moment of opening, also where only the checkpoint says it"
+    assert (log._marker("never"), opened) == (None, [])
 
 
 def test_a_log_that_says_no_newest_checkpoint_is_read_whole(checkpointed: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 
@@ -12,28 +12,32 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from include.lake.files import FileInfo, Files
-from include.lake.log_store import LogStore
-from include.lake.stores import files_at, log_store_of
+from include.lake.log_store import Commit, LogStore
+from include.lake.s3.connection import client
+from include.lake.stores import delta_options, files_at, lines_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 from tests.support.waiting import wait_until
 
-LAKES: dict[str, Callable[[Path], LakeUri]] = {"posix": lambda folder: LakeUri(str(folder))}
+LAKES = ("posix", "s3")
 ROWS = pa.table({"id": [1, 2, 3]})
 
 
 @pytest.fixture(params=LAKES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> LakeUri:
-    return LAKES[request.param](tmp_path / "lake")
+    if request.param == "posix":
+        return LakeUri(str(tmp_path / "lake"))
+    on_s3: LakeUri = request.getfixturevalue("on_s3")
+    return on_s3
 
 
 @pytest.fixture
 def table(lake: LakeUri) -> LakeUri:
     """Versions 0 and 1, and a checkpoint of version 1."""
     uri = lake / "silver/t"
-    write_deltalake(str(uri), ROWS)
-    write_deltalake(str(uri), ROWS, mode="append")
-    DeltaTable(str(uri)).create_checkpoint()
+    write_deltalake(str(uri), ROWS, storage_options=delta_options(uri))
+    write_deltalake(str(uri), ROWS, mode="append", storage_options=delta_options(uri))
+    DeltaTable(str(uri), storage_options=delta_options(uri)).create_checkpoint()
     return uri
 
 
@@ -69,13 +73,13 @@ def test_i5_a_commit_succeeds_the_very_version_that_was_read(table: LakeUri, log
     assert log.stamp(2) is None
     files.delete(table)
     for _ in range(2):
-        write_deltalake(str(table), ROWS, mode="append")
+        write_deltalake(str(table), ROWS, mode="append", storage_options=delta_options(table))
     assert not log.create(2, b"{}", succeeds=stamp), "the table is another one"
     assert log.create(2, b"{}", succeeds=log.stamp(1))
 
 
 def test_a_commit_may_succeed_one_that_log_clean_up_has_removed(table: LakeUri, log: LogStore) -> None:
-    Path(str(table), "_delta_log", f"{1:020}.json").unlink()
+    files_at(table).remove(table / "_delta_log" / f"{1:020}.json")
     assert log.create(2, b"{}"), "its checkpoint is there"
 
 
@@ -85,8 +89,18 @@ def test_commits_are_read_by_version(log: LogStore, lake: LakeUri) -> None:
     commit = log.read(1)
     assert commit is not None
     assert b'"add"' in commit
-    assert (log.has(1), log.size(1)) == (True, len(commit))
-    assert (log.has(2), log.size(2), log.read(2)) == (False, None, None)
+    assert (log.has(1), log.is_empty(2), log.has(2), log.read(2)) == (True, None, False, None)
+    assert not log.is_empty(1)
+
+
+def test_commits_are_told_from_a_version_on_with_their_stamps_and_gaps(log: LogStore, table: LakeUri) -> None:
+    assert log.commits(0) == [Commit(n, log.stamp(n) or "") for n in (0, 1)]
+    assert [commit.version for commit in log.commits(1)] == [1]
+    assert log.commits(2) == []
+    for version in (2, 3):
+        assert log.create(version, b"%d" % version)
+    files_at(table).remove(table / "_delta_log" / f"{2:020}.json")
+    assert [commit.version for commit in log.commits(1)] == [1, 3]
 
 
 def test_the_newest_checkpoint_is_found_and_read(log: LogStore, lake: LakeUri) -> None:
@@ -129,7 +143,7 @@ def test_files_that_vanish_while_they_are_listed_are_no_error(files: Files, tabl
     listed = files.list(table)
     first = next(listed)
     files.delete(table)
-    assert {first.name, *(file.name for file in listed)} < whole
+    assert {first.name, *(file.name for file in listed)} <= whole
 
 
 def test_folders_are_made_moved_and_deleted(files: Files, lake: LakeUri, table: LakeUri) -> None:
@@ -137,7 +151,7 @@ def test_folders_are_made_moved_and_deleted(files: Files, lake: LakeUri, table: 
     files.make_folder(lake / "gold")
     files.move(table, lake / "gold/t")
     assert (files.exists(table), files.exists(lake / "gold/t")) == (False, True)
-    assert DeltaTable(str(lake / "gold/t")).version() == 1
+    assert DeltaTable(str(lake / "gold/t"), storage_options=delta_options(lake)).version() == 1
     files.delete(lake / "gold/t")
     assert not files.exists(lake / "gold/t")
 
@@ -176,3 +190,69 @@ def test_a_place_is_no_path() -> None:
         Path(uri)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         open(uri)  # type: ignore[call-overload]  # noqa: PTH123, SIM115
+
+
+def test_a_published_file_is_the_first_writers(lake: LakeUri) -> None:
+    files, file = files_at(lake), lake / "_lakemark/made.json"
+    files.make_folder(file.parent)
+    with ThreadPoolExecutor(8) as writers:
+        won = list(writers.map(lambda n: files.publish(file, str(n).encode()), range(8)))
+    assert won.count(True) == 1
+    with files.open(file) as found:
+        assert found.read() == str(won.index(True)).encode()
+    assert [one.name for one in files.list(file.parent)] == ["made.json"]
+
+
+def test_lines_are_read_each_once_and_in_order(lake: LakeUri) -> None:
+    place = lake / "_lakemark/jobs/a.jsonl"
+    files_at(place).make_folder(place.parent)
+    writer, reader = lines_at(place), lines_at(place)
+    assert reader.new() == []
+    written = [f"line {number} \u00fc" for number in range(12)]
+    for line in written[:2]:
+        writer.add(line)
+    assert reader.new() == written[:2]
+    assert reader.new() == []
+    for line in written[2:]:
+        writer.add(line)
+    assert reader.new() == written[2:]
+    assert lines_at(place).new() == written, "another reader"
+    reader.remove()
+    reader.remove()
+    assert lines_at(place).new() == []
+
+
+class Torn(BytesIO):
+    """A file whose reading fails in the middle."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.tell() >= 8:
+            raise OSError("torn")
+        return super().read(8)
+
+
+def test_a_file_is_written_whole_or_not_at_all_and_replaces_one_that_is_there(lake: LakeUri) -> None:
+    files, file = files_at(lake), lake / "some/file.bin"
+    files.write(file, BytesIO(b"first"))
+    large = b"0123456789abcdef" * (1 << 20)  # several parts of an upload
+    files.write(file, BytesIO(large))
+    assert files.open(file).read() == large
+    with pytest.raises(OSError, match="torn"):
+        files.write(file, Torn(b"another content, which is longer"))
+    assert files.open(file).read() == large
+    assert [found.name for found in files.list(lake)] == ["some/file.bin"]
+
+
+def test_uploads_that_nobody_ends_are_forgotten_once_they_are_old(lake: LakeUri) -> None:
+    files = files_at(lake)
+    if lake.scheme != "s3":
+        assert files.forget_unfinished(lake, 0) == 0
+        return
+    bucket, _, prefix = lake.text.removeprefix("s3://").partition("/")
+    client().create_multipart_upload(Bucket=bucket, Key=f"{prefix}/silver/t/part-1.parquet")
+    client().create_multipart_upload(Bucket=bucket, Key=f"{prefix}-of-others/part-1.parquet")
+    assert [*files.list(lake)] == [], "nobody sees it, and it costs"
+    assert files.forget_unfinished(lake, 1) == 0
+    assert files.forget_unfinished(lake, 0) == 1
+    assert files.forget_unfinished(lake, 0) == 0
+    assert not files.keeps_versions(lake)

@@ -21,6 +21,7 @@ from include.protocol.errors import (
     LakemarkError,
     OutcomeUnknownError,
     RetryableError,
+    StoreRefuses,
     TerminalError,
     error_from_facts,
 )
@@ -37,6 +38,7 @@ from tests.support.batches import landed
 
 SAID = [
     *("No space left on device", "Permission denied", "DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_TRANSACTION"),
+    *("Service: S3, Status Code: 403", "Service: S3, Status Code: 500"),
     *("KAFKA_DATA_LOSS", "FILE_NOT_EXIST", "DELTA_CANNOT_MODIFY_APPEND_ONLY", "UNABLE_TO_ACQUIRE_MEMORY"),
 ]
 PYTHON = "org.apache.spark.api.python.PythonException: Traceback (most recent call last): ValueError: {}"
@@ -82,6 +84,33 @@ def test_the_error_of_a_disk_says_only_that(said: str) -> None:
     found = classed(OSError(f"{said}: /lake/SECRET"), pipeline="p", where="w", phase="merge", may_have_landed=False)
     assert found.found == said
     assert "SECRET" in found.evidence
+
+
+_S3A = "(org.apache.hadoop.fs.s3a.{}) getFileStatus on s3://lake/t: S3Exception: {}"
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        (
+            _S3A.format("AWSBadRequestException", "Bad Request (Service: S3, Status Code: 400, Request ID: null)"),
+            StoreRefuses,
+        ),
+        ("(java.nio.file.AccessDeniedException) s3://lake/t: Forbidden (Service: S3, Status Code: 403)", StoreRefuses),
+        (_S3A.format("UnknownStoreException", "NoSuchBucket (Service: S3, Status Code: 404)"), StoreRefuses),
+        (_S3A.format("AWSUnsupportedFeatureException", "(Service: S3, Status Code: 501)"), StoreRefuses),
+        ("[TASK_WRITE_FAILED] s3://lake/t: AccessDeniedException (Service: S3, Status Code: 403)", StoreRefuses),
+        (_S3A.format("AWSStatus500Exception", "(Service: S3, Status Code: 500)"), OutcomeUnknownError),
+        (_S3A.format("AWSServiceThrottledException", "(Service: S3, Status Code: 503)"), OutcomeUnknownError),
+        ("java.io.IOException: LAKEMARK_UNKNOWN: the store gave no clear answer", OutcomeUnknownError),
+    ],
+)
+def test_what_an_object_store_answers_spark_is_told_as_that(said: str, kind: type[LakemarkError]) -> None:
+    """Seen with hadoop-aws 3.5.0; the answer to a HEAD has no code, so a wrong login looks like a missing right."""
+    found = classed(RuntimeError(said), pipeline="p", where="w", phase="merge", may_have_landed=True)
+    assert type(found) is kind
+    assert "the lake's store" in found.what
+    assert "folder" not in found.in_full
 
 
 @pytest.mark.parametrize("may_have_landed", [True, False])

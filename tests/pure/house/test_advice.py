@@ -32,6 +32,7 @@ FOLLOWED = {
     "QualityGate": "tests/spark/control/test_advice_on_files.py::test_a_gate_that_a_batch_does_not_pass",
     "RangeGap": "tests/spark/control/test_advice.py::test_a_gap",
     "SchemaChanged": "tests/spark/control/test_advice.py::test_other_keys",
+    "StoreRefuses": "tests/local/lake/s3/test_lakes.py::test_what_a_refusal_advises",
     "SuiteError": "tests/spark/control/test_advice_on_files.py::test_files_that_are_not_valid",
     "TableDamaged": "tests/spark/control/test_advice.py::test_a_table_that_is_damaged",
     "TargetBehindLedger": "tests/spark/control/test_advice.py::test_a_target_that_was_rolled_back",

@@ -29,6 +29,14 @@ def test_all_services_are_there_and_listen_on_the_loopback_address_only() -> Non
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
+def test_the_lake_is_on_the_store_and_airflow_and_spark_share_no_folder() -> None:
+    services = composed()["services"]
+    assert services["spark"].get("volumes", []) == []
+    for name in ("spark", "airflow-scheduler", "airflow-api-server"):
+        assert services[name]["environment"]["LAKEMARK_LAKE"].startswith("s3://lakemark/")
+    assert ":latest" not in services["s3"]["image"], "older ones let two writers create one object"
+
+
 def test_no_secret_stands_in_it() -> None:
     for service in composed()["services"].values():
         for name, value in service.get("environment", {}).items():

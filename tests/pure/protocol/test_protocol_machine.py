@@ -121,10 +121,13 @@ class Protocol(Backfills, RuleBasedStateMachine):
 
     @rule()
     def the_file_changes(self) -> None:
-        """It leaves out the history, or names it (again). A history that no batch has written begins then."""
+        """It leaves out the history, or names it (again). A history that no batch has written begins then, whatever an
+        attempt has left there whose batch landed without it."""
         self.beside.left_out ^= {"history"}
         self.beside.unknown |= {"history"} if self.ledger_was_lost else set()
-        if all(version.live is None for version in self.beside.tables["history"].versions):
+        written = any(version.live is not None for version in self.beside.tables["history"].versions)
+        by_landed = any("history" in (commit.metadata.positions or {}) for commit in self.target.landed)
+        if not written or not (by_landed or "history" in fold(self.ledger).positions):
             self.accepted.setdefault("history", set()).update(*self.records.values())
 
     @rule(table=st.sampled_from("ab"), depth=st.sampled_from(["log", "rows"]), findings=st.integers(0, 1))

@@ -13,6 +13,7 @@ import fastavro
 import pytest
 
 from include.installation.spark_server import driver_options
+from include.lake.uri import LakeUri
 from include.settings import PROJECT_ROOT
 from include.sources.avro_schema import AvroSchema
 from include.sources.protobuf_schema import ProtobufSchema, json_decoder
@@ -141,7 +142,7 @@ def test_short_decimals_are_read_as_ones_of_more_than_64_bits() -> None:
 
 
 def test_every_spark_of_lakemark_bounds_what_a_record_of_avro_may_claim() -> None:
-    options = driver_options(PROJECT_ROOT / ".lakemark" / "jars", PROJECT_ROOT)
+    options = driver_options(PROJECT_ROOT / ".lakemark" / "jars", PROJECT_ROOT, LakeUri("/lake"))
     for process in ("driver", "executor"):
         said = options[f"spark.{process}.defaultJavaOptions"]
         for limit in ("bytes.maxLength", "string.maxLength", "collectionItems.maxLength"):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, Transaction
 
 from include.lake.table_log import TableLog, landed_and_marker
 from include.lake.uri import LakeUri
@@ -25,7 +25,10 @@ from include.protocol.errors import (
 from include.protocol.ledger_events import BatchCommitted, BatchPlanned
 from include.protocol.planning import NewBatch, PendingBatch
 from tests.support.commits import at_the_point, raising
+from tests.support.readers import opened
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
+
+pytestmark = pytest.mark.on_both_lakes(fast=True)
 
 
 def test_i1_a_recorded_plan_is_used_as_it_stands(world: World) -> None:
@@ -56,7 +59,7 @@ def test_i2_rows_marker_and_ranges_are_one_commit(world: World) -> None:
     assert landed is not None
     assert landed.metadata.batch == batch
     assert landed.merge.changed == 10
-    before = DeltaTable(path, version=landed.table_version - 1)
+    before = opened(path, landed.table_version - 1)
     assert before.transaction_version(batch.app_id) is None
     assert before.file_uris() == []
 
@@ -79,7 +82,7 @@ def test_i3_other_ranges_under_a_landed_id_are_refused(world: World) -> None:
     ledger = world.coordinator(pipeline).ledger
     batch = ledger.state().batches[0].batch
     other = replace(batch, ranges=tuple(replace(r, end_offset=r.end_offset + 1) for r in batch.ranges))
-    shutil.rmtree(str(ledger.uri))  # a ledger that was replaced by another one
+    shutil.rmtree(world.on_disk(ledger.uri))  # a ledger that was replaced by another one
     ledger.append(lambda state: [BatchPlanned(other)])
     with pytest.raises(BatchMismatch):
         world.attempt(pipeline, 0)
@@ -136,7 +139,7 @@ def test_i5_an_attempt_that_slept_past_its_guard_changes_nothing(world: World) -
 
 def fence(world: World, pipeline: Pipeline, batch_app_id: str) -> None:
     """What a reset does to the generation that it ends."""
-    table = DeltaTable(str(world.coordinator(pipeline).tables.target))
+    table = opened(world.coordinator(pipeline).tables.target)
     marker = CommitProperties(app_transactions=[Transaction(batch_app_id, FENCE)])
     table.create_write_transaction([], "append", table.schema(), commit_properties=marker)
 

@@ -19,6 +19,8 @@ from include.settings import MergeEngine
 from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
+pytestmark = pytest.mark.on_both_lakes
+
 
 def test_i7_a_pipeline_that_starts_at_the_latest_offset_misses_nothing_after(world: World) -> None:
     topic = world.topic()

@@ -6,11 +6,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Event
 
 import pytest
-from deltalake import DeltaTable
 
 from include.audit.auditor import audit
 from include.control.backfill_request import BackfillRequest
@@ -24,8 +22,11 @@ from include.protocol.ranges import OffsetRange
 from spark_jobs.attempt import landing
 from tests.support.advice import follow
 from tests.support.commits import at_every_commit, at_the_point, raising
+from tests.support.readers import opened
 from tests.support.stopped import resumed, stopped
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
+
+pytestmark = pytest.mark.on_both_lakes
 
 GONE = ConnectionError("gone")
 
@@ -185,7 +186,7 @@ def test_i3_a_quarantine_that_is_lost_while_a_batch_is_planned_is_noticed_though
     world.run_batch(pipeline)
     world.produce(topic, changes(range(4), 2), 1)
     world.coordinator(pipeline).plan()
-    shutil.rmtree(str(world.coordinator(pipeline).tables.quarantine))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).tables.quarantine))
     with pytest.raises(TargetBehindLedger, match="quarantine"):
         world.attempt(pipeline, 1)
     follow(world, pipeline)
@@ -223,13 +224,13 @@ def test_i11_a_vacuum_by_hand_before_a_replace_leads_out_by_what_the_error_says(
     out = world.produce(topic, changes(range(4), 2, "out"), 1)
     left_by_a_lost_attempt(world, pipeline)
     history = world.table(pipeline, "history")
-    DeltaTable(str(history)).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    opened(history).vacuum(0, dry_run=False, enforce_retention_duration=False)
     pipeline = with_tables(world, topic, pipeline.name, source={"filter": "name NOT LIKE 'out%'"})
     with pytest.raises(TableDamaged, match="history, version") as failure:
         world.run_batch(pipeline)
     assert f"move the folder {history} away" in failure.value.action
     if command == "moved away":
-        Path(str(history)).rename(f"{history}_away")
+        world.on_disk(history).rename(world.on_disk(f"{history}_away"))
     [met] = follow(world, pipeline, {"TableDamaged": 1, "TargetBehindLedger": 0})
     rows = as_states(read_table(history))
     assert rows == states_by_key(first if command == "moved away" else [*first, *out])

@@ -60,6 +60,7 @@ def mounted(folder: str, *mount: str) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+@pytest.mark.on_local_lake
 def test_a_disk_that_is_full_in_mid_write_loses_nothing(world: World, tmp_path: Path) -> None:
     """A file system of 1 MiB under the target: the data files do not fit."""
     topic, pipeline = one_batch(world)
@@ -78,6 +79,7 @@ def test_a_disk_that_is_full_in_mid_write_loses_nothing(world: World, tmp_path: 
     assert_right(world, pipeline)
 
 
+@pytest.mark.on_local_lake
 def test_a_ledger_on_a_full_disk_is_an_error_that_can_be_retried(world: World) -> None:
     _, pipeline = one_batch(world)
     ledger = world.coordinator(pipeline).ledger.uri
@@ -90,6 +92,7 @@ def test_a_ledger_on_a_full_disk_is_an_error_that_can_be_retried(world: World) -
     assert_right(world, pipeline)
 
 
+@pytest.mark.on_local_lake
 def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     _, pipeline = one_batch(world)
     target = str(world.coordinator(pipeline).tables.target)
@@ -99,11 +102,12 @@ def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     assert_right(world, pipeline)
 
 
+@pytest.mark.on_local_lake
 def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:
     topic, pipeline = one_batch(world)
     world.drain(pipeline)
     world.produce(topic, changes(range(5), 3), 1)
-    log = sorted(Path(str(world.coordinator(pipeline).tables.target), "_delta_log").glob("*.json"))
+    log = sorted((world.on_disk(world.coordinator(pipeline).tables.target) / "_delta_log").glob("*.json"))
     good = log[-1].read_bytes()
     for damage in (cut, emptied):
         damage(log)
@@ -120,7 +124,7 @@ def test_a_damaged_target_stops_the_pipeline_with_a_word(world: World) -> None:
 
 def test_a_missing_data_file_stops_the_attempt_with_a_word(world: World) -> None:
     _, pipeline = one_batch(world)
-    target = Path(str(world.coordinator(pipeline).tables.target))
+    target = world.on_disk(world.coordinator(pipeline).tables.target)
     [*_, victim] = sorted(target.glob("*.parquet"))
     aside = victim.rename(target.parent / victim.name)
     world.coordinator(pipeline).plan()

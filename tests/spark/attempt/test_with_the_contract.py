@@ -19,6 +19,8 @@ from tests.support.advice import follow
 from tests.support.commits import at_the_point, raising
 from tests.support.world import World, as_dict, changes, newest_by_key, read_table
 
+pytestmark = pytest.mark.on_both_lakes
+
 
 def pipeline_of(world: World, topic: str, name: str | None = None, batch: int = 10, **sections: object) -> Pipeline:
     return world.pipeline(topic, name, source={"limits": {"records_per_batch_max": batch}}, **sections)
@@ -50,7 +52,7 @@ def all_of_it_lost(world: World) -> Pipeline:
     tables = world.coordinator(pipeline).tables
     assert offsets(tables.quarantine) == {0}
     for path in (tables.target, tables.ledger):
-        shutil.rmtree(str(path))
+        shutil.rmtree(world.on_disk(path))
     world.delete_before(topic, 0, 2)
     again = pipeline_of(world, topic, pipeline.name, 100, archive=f"lake://bronze/{topic}")
     world.produce(topic, [b"{", *changes(range(1, 5), 2)], 1)
@@ -76,7 +78,7 @@ def test_i10_a_ledger_that_is_lost_after_both_were_lost_is_built_again_and_never
     target = TableLog.open(world.coordinator(pipeline).tables.target)
     assert target is not None
     assert target.marker(pipeline.name, 1) == FENCE, "so no attempt of the lost generation lands in the new target (I5)"
-    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).ledger.uri))
     world.produce(pipeline.source.topics[0], changes(range(3), 9), 1)
     [met] = follow(world, pipeline)
     assert met["error"] == "LedgerBehindTarget"
@@ -93,7 +95,7 @@ def test_after_target_and_ledger_were_lost_a_new_table_may_take_the_targets_plac
     world.run_batch(pipeline)
     tables = world.coordinator(pipeline).tables
     for path in (tables.target, tables.ledger):
-        shutil.rmtree(str(path))
+        shutil.rmtree(world.on_disk(path))
     world.drain(pipeline)
     done = world.lakemark("backfill", pipeline.name, "--into-new-table")
     assert done.returncode == 0, done.stderr
@@ -162,7 +164,7 @@ def test_i3_a_target_that_is_lost_in_a_fresh_generation_is_noticed(world: World)
     world.run_batch(pipeline)
     done = world.lakemark("reset", pipeline.name, "--reason", "test")
     assert done.returncode == 0, done.stderr
-    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).tables.target))
     world.produce(topic, changes(range(5), 2), 1)
     noticed = False
     try:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from include.audit.auditor import audit
 from include.cli.command import main
@@ -16,6 +15,7 @@ from include.installation.stack import Stack
 from include.pipeline_file import Pipeline, find_pipeline
 from include.protocol.ledger_events import BatchPlanned
 from tests.conftest import world_in
+from tests.support.readers import opened
 from tests.support.world import World
 
 NAME = "audited"
@@ -56,7 +56,7 @@ def test_what_is_right_has_no_findings(world: World, audited: Pipeline) -> None:
 
 
 def test_a_replaced_target_is_found(world: World, audited: Pipeline) -> None:
-    shutil.rmtree(str(world.coordinator(audited).tables.target))
+    shutil.rmtree(world.on_disk(world.coordinator(audited).tables.target))
     assert (
         "the target lacks batches that the ledger says are committed: expected marker 1 or higher, found no table"
         in findings(world, audited)
@@ -64,7 +64,7 @@ def test_a_replaced_target_is_found(world: World, audited: Pipeline) -> None:
 
 
 def test_a_lost_ledger_is_found(world: World, audited: Pipeline) -> None:
-    shutil.rmtree(str(world.coordinator(audited).ledger.uri))
+    shutil.rmtree(world.on_disk(world.coordinator(audited).ledger.uri))
     assert (
         "the target holds batches that the ledger does not know: expected a marker below 0, found marker 1"
         in findings(world, audited)
@@ -74,18 +74,18 @@ def test_a_lost_ledger_is_found(world: World, audited: Pipeline) -> None:
 def test_a_ledger_of_other_ranges_is_found(world: World, audited: Pipeline) -> None:
     ledger = world.coordinator(audited).ledger
     first, second = (record.batch for record in ledger.state().batches)
-    shutil.rmtree(str(ledger.uri))
+    shutil.rmtree(world.on_disk(ledger.uri))
     ledger.append(lambda state: [BatchPlanned(replace(first, ranges=second.ranges))])
     assert "the commit's offset ranges are not the plan's" in findings(world, audited)
 
 
 def test_records_that_left_the_quarantine_are_found(world: World, audited: Pipeline) -> None:
-    DeltaTable(str(world.coordinator(audited).tables.quarantine)).delete("value is null")
+    opened(world.coordinator(audited).tables.quarantine).delete("value is null")
     assert "the quarantine holds 1 records, the commit says 2" in findings(world, audited)
 
 
 def test_a_commit_with_other_numbers_is_found(world: World, audited: Pipeline) -> None:
-    [*_, last] = sorted(Path(str(world.coordinator(audited).tables.target), "_delta_log").glob("*.json"))
+    [*_, last] = sorted((world.on_disk(world.coordinator(audited).tables.target) / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for line in last.read_text().splitlines()]
     for action in actions:
         if "commitInfo" in action:
@@ -95,7 +95,7 @@ def test_a_commit_with_other_numbers_is_found(world: World, audited: Pipeline) -
 
 
 def test_a_batch_in_the_log_twice_is_found(world: World, audited: Pipeline) -> None:
-    [*_, last] = sorted(Path(str(world.coordinator(audited).tables.target), "_delta_log").glob("*.json"))
+    [*_, last] = sorted((world.on_disk(world.coordinator(audited).tables.target) / "_delta_log").glob("*.json"))
     text = last.read_text()
     last.write_text(text.replace('\\"batch_id\\":1,', '\\"batch_id\\":0,'))
     assert last.read_text() != text
@@ -139,7 +139,7 @@ def test_rows_that_others_changed_are_found_by_recomputing(
 
 
 def test_quarantined_bytes_that_were_edited_are_found(world: World, audited: Pipeline) -> None:
-    quarantine = DeltaTable(str(world.coordinator(audited).tables.quarantine))
+    quarantine = opened(world.coordinator(audited).tables.quarantine)
     quarantine.update(
         predicate="value is not null", updates={"reason": "'edited'", "value": "arrow_cast('x', 'Binary')"}
     )
@@ -241,7 +241,7 @@ def test_the_command_says_so_and_exits_with_1(
     for name, value in world.settings.child_environment().items():
         monkeypatch.setenv(name, value)
     assert main(["audit", audited.name]) == 0
-    shutil.rmtree(str(world.coordinator(audited).tables.target))
+    shutil.rmtree(world.on_disk(world.coordinator(audited).tables.target))
     assert main(["audit", audited.name, "--json"]) == 1
     said = capsys.readouterr().out
     assert "2 batches, 2 commits compared, 20 records, no findings" in said

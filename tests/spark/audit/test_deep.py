@@ -262,4 +262,4 @@ def test_a_condition_that_only_spark_knows_is_asked_of_spark(world: World) -> No
     damage(world, "lake://silver/hashed_odd", "DELETE FROM {} WHERE id % 8 = 0")
     found = [finding.what for finding in deep(world, "hashed").findings]
     assert found[1:] == ["9 keys that the source holds have no row"]
-    assert list((Path(str(world.settings.lake)) / "_lakemark" / "audits").iterdir()) == []
+    assert [*world.on_disk(world.settings.lake).glob("_lakemark/audits/*")] == []

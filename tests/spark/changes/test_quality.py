@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -257,7 +256,7 @@ def test_the_table_itself_is_judged_at_a_version(world: World) -> None:
     said = [row for row in judgements(world.coordinator(pipeline).tables.quality) if row["suite"] == "shop_table"]
     assert [(row["table_version"], row["outcome"]) for row in said[::2]] == [(2, "passed"), (1, "failed")]
     assert "held    fail        compound" in world.lakemark("quality", "show", pipeline.name).stdout
-    for file in Path(str(world.coordinator(pipeline).tables.target)).glob("*.parquet"):
+    for file in world.on_disk(world.coordinator(pipeline).tables.target).glob("*.parquet"):
         file.unlink()
     damaged = world.lakemark("quality", "check", pipeline.name)
     assert damaged.returncode == 1

@@ -16,6 +16,7 @@ from include.pipeline_file.tables import table_uri
 from include.protocol.errors import TableDamaged, TerminalError
 from include.settings import PROJECT_ROOT
 from tests.support.advice import advised
+from tests.support.readers import options_of
 from tests.support.world import World, as_dict, changes
 
 _SCHEMA = "id BIGINT, seq BIGINT, name STRING, op STRING"
@@ -31,7 +32,10 @@ def prices(world: World, **price: str) -> None:
     rows = {"article": list(price), "price": [Decimal(text) for text in price.values()]}
     uri = table_uri(world.settings, "lake://silver/prices")
     write_deltalake(
-        str(uri), pa.table(rows, pa.schema({"article": pa.string(), "price": pa.decimal128(9, 2)})), mode="overwrite"
+        str(uri),
+        pa.table(rows, pa.schema({"article": pa.string(), "price": pa.decimal128(9, 2)})),
+        mode="overwrite",
+        storage_options=options_of(uri),
     )
 
 
@@ -76,11 +80,11 @@ def test_i1_a_reference_table_that_was_made_anew_is_told(world: World) -> None:
     transform = {"file": "named.sql", "schema": _SCHEMA, "references": references}
     pipeline = transformed(world, topic, "named", "named.sql", sql, transform=transform)
     place = str(table_uri(world.settings, "lake://silver/names"))
-    write_deltalake(place, pa.table({"name": ["n1"], "text": ["first"]}))
+    write_deltalake(place, pa.table({"name": ["n1"], "text": ["first"]}), storage_options=options_of(place))
     world.produce(topic, changes(range(1, 2), 1), 1)
     world.coordinator(pipeline).plan()
-    shutil.rmtree(place)
-    write_deltalake(place, pa.table({"name": ["n1"], "text": ["other"]}))
+    shutil.rmtree(world.on_disk(place))
+    write_deltalake(place, pa.table({"name": ["n1"], "text": ["other"]}), storage_options=options_of(place))
     with pytest.raises(TableDamaged, match="not as it was when the batch was planned") as failure:
         world.run_batch(pipeline)
     [command] = advised(failure.value.action, pipeline)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +91,7 @@ def test_i10_numbers_that_do_not_add_up_hold_nobody_up(world: World, how: str) -
         sound = world.lakemark("ledger", "rebuild", pipeline.name)
         assert "the ledger is sound" in sound.stderr
         assert coordinator.ledger.state().committed_through == 1
-        shutil.rmtree(str(coordinator.ledger.uri))
+        shutil.rmtree(world.on_disk(coordinator.ledger.uri))
     command = ["reset", pipeline.name] if how == "reset" else ["ledger", "rebuild", pipeline.name]
     done = world.lakemark(*command, "--reason", "test")
     assert done.returncode == 0, done.stderr
@@ -160,7 +159,7 @@ def test_a_ledger_that_is_lost(world: World) -> None:
     """LedgerBehindTarget. The target's log has what the ledger had."""
     pipeline = one_batch(world)
     batch = world.coordinator(pipeline).ledger.state().batches[0].batch
-    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).ledger.uri))
     with pytest.raises(LedgerBehindTarget):
         world.coordinator(pipeline).plan()
     log = TableLog.open(world.coordinator(pipeline).tables.target)
@@ -191,7 +190,7 @@ def test_a_batch_of_other_ranges(world: World) -> None:
     ledger = coordinator.ledger
     kept = [event for event in ledger.events() if not (isinstance(event, BatchPlanned) and event.batch == batch)]
     kept = [event for event in kept if getattr(event, "batch_id", 0) != batch.batch_id]
-    shutil.rmtree(str(ledger.uri))
+    shutil.rmtree(world.on_disk(ledger.uri))
     smaller = replace(batch, ranges=(replace(batch.ranges[0], end_offset=14),))
     ledger.append(lambda state: [*kept, BatchPlanned(smaller)])
     assert names(follow(world, pipeline, {"BatchMismatch": 1})) == ["BatchMismatch"]
@@ -233,7 +232,7 @@ def test_a_topic_that_was_made_anew(world: World) -> None:
 def test_a_table_that_is_damaged(world: World, table: str) -> None:
     """TableDamaged: for the target, the advice begins with a step that no command does."""
     pipeline = one_batch(world)
-    path = Path(str(getattr(world.coordinator(pipeline).tables, table)))
+    path = world.on_disk(getattr(world.coordinator(pipeline).tables, table))
     sorted((path / "_delta_log").glob("*.json"))[-1].write_bytes(b"")
     if table == "target":
         with pytest.raises(LakemarkError, match="move its folder away"):
@@ -250,7 +249,7 @@ def test_a_gap(world: World) -> None:
     """RangeGap: the target went away between plan and attempt."""
     pipeline = one_batch(world)
     batch = world.coordinator(pipeline).plan().batch
-    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).tables.target))
     with pytest.raises(RangeGap) as failure:
         world.attempt(pipeline, batch.batch_id)
     run, look = advised(failure.value.action, pipeline)

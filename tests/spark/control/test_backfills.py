@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -193,5 +192,5 @@ def test_what_kafka_does_not_hold_is_refused_and_nothing_is_recorded(world: Worl
     refused = world.lakemark("backfill", pipeline.name, "--range", f"{topic}-0:0-10", "--json")
     assert refused.returncode == 1
     assert json.loads(refused.stdout)["error"] == "OffsetsExpired"
-    assert not Path(str(world.coordinator(pipeline).tables.backfills)).exists()
+    assert not world.on_disk(world.coordinator(pipeline).tables.backfills).exists()
     assert read_table(world.coordinator(pipeline).tables.quarantine) == []

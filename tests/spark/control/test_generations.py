@@ -135,7 +135,7 @@ def test_i8_records_of_a_topic_that_was_made_anew_are_not_those_of_the_old_one(w
         (),
         "recomputed from 11 records: 3 rows are equal; 9 rows come from records that Kafka no longer holds",
     )
-    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).ledger.uri))
     lakemark("ledger", "rebuild", pipeline.name)
     assert audit(world.settings, pipeline, deep=True).findings == ()
 
@@ -152,7 +152,7 @@ def test_i3_a_replaced_target_is_noticed_and_filled_again(world: World, lakemark
     path = str(world.coordinator(pipeline).tables.target)
     with world.session() as spark:
         if how != "replaced":
-            shutil.rmtree(path)
+            shutil.rmtree(world.on_disk(path))
             path = f"{path}_anew"  # the warm server keeps what it knows of a path
             (world.settings.pipelines / f"{pipeline.name}.yaml").write_text(
                 (world.settings.pipelines / f"{pipeline.name}.yaml")

@@ -37,14 +37,14 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
 ) -> None:
     topic, pipeline = two_batches(world)
     ledger = world.coordinator(pipeline).ledger
-    shutil.copytree(str(ledger.uri), tmp_path / "copy")
+    shutil.copytree(world.on_disk(ledger.uri), tmp_path / "copy")
     world.drain(pipeline)
     world.produce(topic, changes(range(3), 3), 1)
     world.run_batch(pipeline)
     world.produce(topic, changes(range(3), 4), 1)
     world.coordinator(pipeline).plan()
     assert lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "the ledger is sound"
-    log = sorted(Path(str(ledger.uri), "_delta_log").glob("*.json"))
+    log = sorted((world.on_disk(ledger.uri) / "_delta_log").glob("*.json"))
     if how == "torn":
         log[-1].write_bytes(log[-1].read_bytes()[:-20])
     elif how == "emptied":
@@ -52,9 +52,9 @@ def test_i10_a_lost_ledger_is_made_anew_and_nothing_is_lost_or_applied_twice(
     elif how == "a gap":
         log[-2].unlink()  # after the newest checkpoint: nobody would miss an earlier one
     else:
-        shutil.rmtree(str(ledger.uri))
+        shutil.rmtree(world.on_disk(ledger.uri))
         if how == "an old copy":
-            (tmp_path / "copy").rename(str(ledger.uri))
+            (tmp_path / "copy").rename(world.on_disk(ledger.uri))
     with pytest.raises((LedgerBehindTarget, TableDamaged), match="ledger rebuild"):
         world.coordinator(pipeline).plan()
     versions = world.version(pipeline)
@@ -80,13 +80,13 @@ def test_i10_a_plan_of_the_lost_ledger_that_lands_after_all_is_taken_over(
     world.produce(topic, changes(range(10), 1) + changes(range(5, 15), 2), 1)
     world.run_batch(pipeline)
     ledger = world.coordinator(pipeline).ledger
-    shutil.copytree(str(ledger.uri), tmp_path / "copy")
+    shutil.copytree(world.on_disk(ledger.uri), tmp_path / "copy")
     world.coordinator(pipeline).plan()
 
     @contextmanager
     def replaced_meanwhile():
-        shutil.rmtree(str(ledger.uri))
-        (tmp_path / "copy").rename(str(ledger.uri))
+        shutil.rmtree(world.on_disk(ledger.uri))
+        (tmp_path / "copy").rename(world.on_disk(ledger.uri))
         smaller = world.pipeline(topic, pipeline.name, source={"limits": {"records_per_batch_max": 4}})
         assert world.coordinator(smaller).plan().batch.width == 4
         with world.session() as spark:
@@ -114,7 +114,7 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
     for file in Path(path, "_delta_log").glob("*.json"):
         if int(file.name[:20]) < version:
             file.unlink()
-    shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).ledger.uri))
     facts = lakemark("ledger", "rebuild", pipeline.name)
     assert (facts["origin"], facts["start_offsets"][0]["offset"]) == ("rows", 20)
     world.produce(topic, changes(range(3), 3), 1)
@@ -124,8 +124,8 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
 def test_there_is_nothing_to_rebuild_from_without_a_target(world: World, lakemark) -> None:
     _, pipeline = two_batches(world)
     ledger = world.coordinator(pipeline).ledger
-    Path(sorted(Path(str(ledger.uri), "_delta_log").glob("*.json"))[-1]).write_text("")
-    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
+    sorted((world.on_disk(ledger.uri) / "_delta_log").glob("*.json"))[-1].write_text("")
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).tables.target))
     assert lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "there is nothing to rebuild the ledger from"
 
 

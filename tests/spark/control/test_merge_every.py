@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from include.audit.auditor import audit
 from include.pipeline_file.table_spec import TableSpec
@@ -20,6 +18,7 @@ from tests.support.advice import follow
 from tests.support.commits import at_the_point, raising
 from tests.support.merge_every import archived, assert_right, lazy, positions, run, send
 from tests.support.older_form import create_in_older_form, rewrite_in_older_form
+from tests.support.readers import opened
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
@@ -78,7 +77,7 @@ def test_readers_can_see_what_is_not_merged(world: World, is_older: bool) -> Non
     if is_older:
         with world.session() as spark:
             rewrite_in_older_form(spark, target, TableSpec.of_target(pipeline))
-    before = DeltaTable(str(world.coordinator(pipeline).tables.target)).version()
+    before = opened(world.coordinator(pipeline).tables.target).version()
     waiting = [*changes(range(2), 9, "new"), *changes(range(2, 3), 9, op="d"), *changes(range(3, 4), 0, "old")]
     world.produce(topic, [*waiting, {"id": 4, "seq": 9, "op": "u"}, b"{"], 1)
     assert len(run(world, pipeline)) == 1
@@ -87,7 +86,7 @@ def test_readers_can_see_what_is_not_merged(world: World, is_older: bool) -> Non
     named = [record for record in world.sent if isinstance(record.value, dict) and "name" in record.value]
     gone = {key: row for key, row in newest_by_key(named).items() if row["op"] != "d"}
     assert as_dict(rows) == gone
-    assert DeltaTable(str(world.coordinator(pipeline).tables.target)).version() == before
+    assert opened(world.coordinator(pipeline).tables.target).version() == before
     asked = world.lakemark("query", pipeline.name, "SELECT name FROM fresh WHERE id = 1", "--json")
     assert json.loads(asked.stdout) == [{"name": "new1"}]
     run(world, pipeline, "--until-caught-up")
@@ -117,7 +116,7 @@ def test_i7_what_kafka_has_dropped_is_merged_again_from_the_archive(world: World
     send(world, pipeline, 4, 1)
     run(world, pipeline, "--until-caught-up")
     world.delete_before(pipeline.source.topics[0], 0, 40)
-    shutil.rmtree(str(world.coordinator(pipeline).tables.target))
+    shutil.rmtree(world.on_disk(world.coordinator(pipeline).tables.target))
     assert "TargetBehindLedger" in world.lakemark("run", pipeline.name).stderr
     done = world.lakemark("reset", pipeline.name, "--from", "earliest", "--reason", "lost")
     assert done.returncode == 0, done.stderr
@@ -158,7 +157,7 @@ def test_i10_either_halfs_ledger_is_made_anew(world: World) -> None:
     send(world, pipeline, 2, 5)
     run(world, pipeline)
     for half in pipeline.halves:
-        ledger = Path(str(world.coordinator(half).ledger.uri))
+        ledger = world.on_disk(world.coordinator(half).ledger.uri)
         sorted((ledger / "_delta_log").glob("*.json"))[-1].write_bytes(b"")
         with pytest.raises(TableDamaged):
             world.coordinator(half).plan()
@@ -175,14 +174,14 @@ def test_i10_an_archive_that_is_rolled_back_or_gone_stops_both_halves(world: Wor
     send(world, pipeline, 2, 1)
     for _ in range(2):
         run(world, pipeline)
-    path = Path(str(world.coordinator(pipeline).tables.archive or ""))
+    path = world.on_disk(world.coordinator(pipeline).tables.archive or "")
     path.rename(aside := path.with_name("aside"))
     for half in (landing, pipeline):
         with pytest.raises(TargetBehindLedger):
             world.coordinator(half).plan()
     aside.rename(path)
     with world.session() as spark:
-        version = DeltaTable(str(path)).version()
+        version = opened(path).version()
         spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version - 1}")
     for half in (landing, pipeline):
         with pytest.raises(TargetBehindLedger, match="RESTORE"):

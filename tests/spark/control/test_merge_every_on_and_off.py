@@ -69,7 +69,7 @@ def test_i7_a_landing_goes_on_behind_what_the_pipeline_has_archived_itself(world
     [offset] = state.generations[0].start_offsets.values()
     assert offset == 40
     assert audit(world.settings, landing).on_record == ()
-    shutil.rmtree(str(world.coordinator(again).tables.target))  # all of it is in the archive
+    shutil.rmtree(world.on_disk(world.coordinator(again).tables.target))  # all of it is in the archive
     done = world.lakemark("reset", name, "--from", "earliest", "--reason", "lost")
     assert done.returncode == 0, done.stderr
     assert_right(world, again, deep=False)

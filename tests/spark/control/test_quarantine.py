@@ -92,7 +92,7 @@ def test_what_waits_does_so_still_when_the_ledger_was_made_anew_twice(world: Wor
     send(world, pipeline, {"id": 1, "price": 500}, {"id": 2})
     world.run_batch(pipeline)
     for _ in range(2):
-        shutil.rmtree(str(world.coordinator(pipeline).ledger.uri))
+        shutil.rmtree(world.on_disk(world.coordinator(pipeline).ledger.uri))
         assert world.lakemark("ledger", "rebuild", pipeline.name).returncode == 0
     assert reasons(world, pipeline) == {PRICE: {"pending": 1}}
     assert audit(world.settings, pipeline, deep=True).findings == ()

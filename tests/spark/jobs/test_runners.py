@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from include.installation.stack import Stack
 from include.jobs.artifact import build_artifact
 from include.jobs.cluster_job import ClusterWatch
 from include.jobs.report import JobReport
@@ -15,7 +18,8 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
 from include.protocol.ledger_events import AttemptEnded
 from include.settings import Settings
-from tests.support.spark_cluster import standalone_cluster
+from tests.conftest import NOT_ALLOWED, world_in
+from tests.support.spark_cluster import SMALL_JOBS, standalone_cluster
 from tests.support.waiting import wait_until
 from tests.support.world import World, as_dict, changes, newest_by_key
 
@@ -57,7 +61,7 @@ def test_the_job_runs_on_a_cluster(world: World, tmp_path: Path) -> None:
         assert drained_by(world, with_driver, "in_cluster") == ["applied"] * 2
         assert executors_that_worked(tmp_path) == 2
         assert len(list((tmp_path / "cluster" / "work").glob("driver-*"))) == 1
-        assert list((Path(str(world.settings.lake)) / "_lakemark" / "jobs").iterdir()) == []
+        assert [*world.on_disk(world.settings.lake).glob("_lakemark/jobs/*")] == []
         an_error_of_a_driver_on_the_cluster_is_the_job_s_own(world, with_driver)
         a_try_ends_the_driver_that_an_earlier_one_left(world, with_driver)
 
@@ -98,10 +102,10 @@ def a_try_ends_the_driver_that_an_earlier_one_left(world: World, settings: Setti
 
 
 def test_the_code_reaches_a_cluster_as_one_file_named_by_its_content(world: World) -> None:
-    first, entry = build_artifact(world.settings)
+    first, entry = (world.on_disk(file) for file in build_artifact(world.settings))
     before = first.read_bytes()
     first.unlink()
-    again, _ = build_artifact(world.settings)
+    again = world.on_disk(build_artifact(world.settings)[0])
     assert (again, again.read_bytes()) == (first, before)
     assert again.name.startswith(f"lakemark-{world.settings.code_version}-")
     names = zipfile.ZipFile(again).namelist()
@@ -126,3 +130,44 @@ def test_a_batch_that_spark_does_not_hand_over_is_merged_by_spark(world: World, 
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
     ended = [event for event in world.coordinator(pipeline).ledger.events() if isinstance(event, AttemptEnded)]
     assert ended[-1].engines == {"target": "spark: too many bytes"}
+
+
+@pytest.mark.slow
+def test_two_workers_that_share_no_folder_run_a_job_in_a_lake_on_an_object_store(stack: Stack, tmp_path: Path) -> None:
+    """Each worker sees a home, pipeline files and a login of its own, and none of the store's files."""
+    world = world_in(tmp_path / "world", stack, "s3")
+    home, files = world.settings.home, tmp_path / "world"
+
+    def apart(number: int) -> list[str]:
+        own = tmp_path / f"own-{number}"
+        own.mkdir()
+        shutil.copy(stack.store.login, own)
+        (own / "pipelines").mkdir()
+        script = (
+            f"mount -t tmpfs none {home} && mkdir {home}/s3 && cp {own}/credentials {home}/s3/ && "
+            f'mount --bind {own}/pipelines {files}/pipelines && exec "$@"'
+        )
+        return ["unshare", "--mount", "sh", "-c", script, "sh"]
+
+    may = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
+    if may.returncode:
+        pytest.skip(f"{NOT_ALLOWED} give a process its own file systems: {may.stderr}")
+    workers = {"workers": 2, "worker": ("--cores", "2", "--memory", "1500m"), "apart": apart}
+    jobs = {**SMALL_JOBS, "spark.executor.cores": "1", "spark.cores.max": "2", "spark.default.parallelism": "4"}
+    with standalone_cluster(world.settings, tmp_path / "cluster", jobs=jobs, **workers) as cluster:
+        cluster["LAKEMARK_SPARK_DEPLOY_MODE"] = "cluster"
+        settings = with_runner(world.settings, **cluster, LAKEMARK_MERGE_ENGINE="spark")
+        topic = world.topic()
+        world.produce(topic, changes(range(80), seq=1))
+        pipeline = world.pipeline(topic, "apart", source={"limits": {"records_per_batch_max": 50}})
+        for number in range(2):
+            shutil.copy(settings.pipelines / "apart.yaml", tmp_path / f"own-{number}" / "pipelines")
+        results = run_job(settings, "apart", world.coordinator(pipeline).plan_run(), "test", print, print)
+    assert [result["outcome"] for result in results] == ["applied"] * 2
+    assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+    worked = {
+        log.parents[2].name
+        for log in (tmp_path / "cluster").glob("work*/app-*/*/stderr")
+        if "Finished task" in log.read_text()
+    }
+    assert worked == {"work", "work-1"}

@@ -37,7 +37,7 @@ def test_a_table_is_made_from_the_archive_once_kafka_has_dropped_its_records(wor
     backfills = Backfills(world.coordinator(pipeline))
     with pytest.raises(OffsetsExpired, match="only an archive has the rest"):
         backfills.preview(BackfillRequest(into="new"))
-    shutil.rmtree(str(tables.target))
+    shutil.rmtree(world.on_disk(tables.target))
     path = world.settings.pipelines / "kept.yaml"
     path.write_text(path.read_text().replace("${KAFKA_BOOTSTRAP_SERVERS}", "127.0.0.1:9"))  # no Kafka there
     done = world.lakemark("run", "kept", "--from-archive")

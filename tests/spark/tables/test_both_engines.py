@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,6 +27,7 @@ from include.protocol.ranges import OffsetRange
 from spark_jobs.engine.rows import collected
 from spark_jobs.engine.session import fit
 from tests.support.commits import land
+from tests.support.readers import opened
 
 # Of each type: how Spark calls it, and some values that are easily got wrong.
 TYPES: dict[str, tuple[str, list[Any]]] = {
@@ -162,7 +163,7 @@ def test_i9_both_engines_make_the_same_rows_to_the_bit(
     assert seen["lane"] == seen["spark"] == seen["in turns"]
     assert len(seen["lane"]) > 30
     for uri in tables.values():
-        others = pa.table(QueryBuilder().register("t", DeltaTable(str(uri))).execute("SELECT * FROM t").read_all())
+        others = pa.table(QueryBuilder().register("t", opened(uri)).execute("SELECT * FROM t").read_all())
         assert as_seen(others.select(by_spark["lane"].columns)) == seen["lane"]
     # Files that statistics leave out hold none of these keys. (A literal of a day before 1582 is another day in Spark.)
     key, seen_keys = spark_name(keys[0]), 0

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from include.pipeline_file.table_spec import TableSpec
 from spark_jobs.tables import pruning
 from spark_jobs.tables.pruning import key_condition
+from tests.support.readers import opened
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 # A type, how its values are made of a number, and whether what lies between two clusters of keys is left unread.
@@ -67,8 +67,8 @@ def test_i9_a_pruned_merge_makes_the_same_table_and_leaves_files_unread(
     for ids, seq in ((range(100), 5), (range(1000, 1100), 5)):
         world.produce(topic, changes(ids, seq, f"at{seq}-"), 1)
         world.drain(pipeline)
-    folder = Path(str(world.coordinator(pipeline).tables.target))
-    adds = pa.table(DeltaTable(str(folder)).get_add_actions(flatten=True)).to_pylist()
+    folder = world.on_disk(world.coordinator(pipeline).tables.target)
+    adds = pa.table(opened(folder).get_add_actions(flatten=True)).to_pylist()
     [elsewhere] = [folder / add["path"] for add in adds if add["min.id"] == 1000]
     aside = elsewhere.rename(tmp_path / "aside")  # who reads it finds no file
     for ids, seq in ((range(50, 150), 7), (range(90, 110), 3)):
@@ -91,5 +91,5 @@ def test_i9_no_key_becomes_part_of_a_statement(world: World, monkeypatch: pytest
             world.produce(topic, [{"id": key, "seq": seq, "name": f"at {seq}", "op": "u"} for key in some], 1)
             world.drain(pipeline)
     assert sorted((row["id"], row["seq"]) for row in world.rows(pipeline)) == sorted((key, 3) for key in keys)
-    told = json.dumps(DeltaTable(str(world.coordinator(pipeline).tables.target)).history(1), default=str)
+    told = json.dumps(opened(world.coordinator(pipeline).tables.target).history(1), default=str)
     assert str(Path.home()) not in told

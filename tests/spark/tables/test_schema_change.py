@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,7 +205,7 @@ def test_a_changed_type_beside_another_table_leads_out_by_what_the_errors_say(wo
     if beside == "history":
         into_new_table, reset = advised(refused(world, pipeline).action, pipeline)
         typed(world, into_new_table)
-        history = Path(str(world.table(pipeline, "history")))
+        history = world.on_disk(world.table(pipeline, "history"))
         history.rename(f"{history}_away")
         typed(world, reset)
     else:

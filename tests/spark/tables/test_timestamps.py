@@ -91,6 +91,7 @@ def _at(table: pa.Table, column: str) -> list[int]:
     return found.cast(pa.timestamp("us", "UTC")).cast("int64").to_pylist()
 
 
+@pytest.mark.on_local_lake  # two of the readers open files
 def test_i9_every_reader_sees_the_same_times_in_every_kind_of_table(world: World) -> None:
     pipeline = world.pipeline(
         "t",

@@ -1,0 +1,158 @@
+"""A lake as a whole: whether its store can keep one, and whether it is still the same lake.
+
+A lake on an object store has a mark at its root, `_lakemark/lake.json`. Two installations that share a lake find the
+same mark. A wrong address, or a bucket that was made anew, has another one or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from contextlib import suppress
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+
+from include.lake.s3.connection import address
+from include.lake.s3.objects import Place
+from include.lake.s3.probe import verify_decides
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
+from include.protocol.errors import StoreRefuses, TerminalError
+from include.protocol.json_data import JsonObject
+
+MARK = "_lakemark/lake.json"
+MOVED = "_lakemark/moved.json"  # in a lake whose pipelines live in another one: where
+_KNOWN = "lakes.json"  # in the home: the marks that this installation has seen, by the lakes' URIs
+_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+_PREFIX = r"(/[A-Za-z0-9_.=-]+)*"  # else three libraries would have to agree on how to encode it
+_SET_IT = "set LAKEMARK_LAKE where Airflow's workers and the command get their environment"
+
+
+def verify_lake(lake: LakeUri, home: Path) -> None:
+    """Checks a lake before anything is planned or written there. It asks the store a lot once, and then one request.
+
+    Raises:
+        TerminalError: its store cannot keep a lake, or it is another lake than the one that this home has used.
+    """
+    if lake.scheme != "s3":
+        return
+    _verify_name(lake)
+    mark, known = _read(lake / MARK), _known(home).get(str(lake))
+    if known is not None and (mark is None or mark["lake"] != known["lake"]):
+        raise _is_another(lake, home, "none" if mark is None else f"another one, made {mark['made']}")
+    if known is not None and known["address"] == address():
+        return
+    if mark is None:
+        _verify_apart(lake)
+    verify_decides(Place.of(lake / "_lakemark/probe"))
+    if mark is None:
+        mark = _made(lake)
+    _remember(home, lake, mark)
+
+
+def id_of(lake: LakeUri) -> str | None:
+    """The id in a lake's mark; None if it has none, as a local lake that was never copied. OSError: see `Files`."""
+    mark = _read(lake / MARK)
+    return None if mark is None else str(mark["lake"])
+
+
+def marked(lake: LakeUri) -> str:
+    """The id in a lake's mark, which is made if there is none. OSError: see `Files`."""
+    return id_of(lake) or str(_made(lake)["lake"])
+
+
+def moved_to(lake: LakeUri) -> LakeUri | None:
+    """The lake in which this one's pipelines live; None: here. OSError: see `Files`."""
+    note = _read(lake / MOVED)
+    return None if note is None else LakeUri(note["to"])
+
+
+def note_move(lake: LakeUri, to: LakeUri) -> None:
+    """Notes that new pipelines, too, belong into another lake. OSError: see `Files`."""
+    files_at(lake).write(lake / MOVED, BytesIO(json.dumps({"to": str(to)}).encode()))
+
+
+def forget_move(lake: LakeUri) -> None:
+    """Takes that back. OSError: see `Files`."""
+    files_at(lake).remove(lake / MOVED)
+
+
+def _read(file: LakeUri) -> JsonObject | None:
+    try:
+        with files_at(file).open(file) as content:
+            found: JsonObject = json.loads(content.read())
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def _made(lake: LakeUri) -> JsonObject:
+    mark = {"lake": str(uuid.uuid4()), "made": datetime.now(UTC).isoformat(timespec="seconds")}
+    files_at(lake).make_folder((lake / MARK).parent)
+    files_at(lake).publish(lake / MARK, json.dumps(mark).encode())
+    made = _read(lake / MARK)  # another process may have been faster
+    assert made is not None, "it was made a moment ago"
+    return made
+
+
+def _verify_name(lake: LakeUri) -> None:
+    if not re.fullmatch(f"s3://{_BUCKET}{_PREFIX}", lake.text):
+        raise TerminalError(
+            what="this is no place for a lake",
+            where=f"LAKEMARK_LAKE={lake}",
+            expected="s3://BUCKET/PREFIX, with a prefix of letters, digits and _ . = - between single slashes",
+            found=lake.text,
+            action=_SET_IT,
+        )
+
+
+def _verify_apart(lake: LakeUri) -> None:
+    """Checks that a new lake lies in no other one, and no other one in it: each would remove the other's files."""
+    above = lake
+    while above.parent != above:
+        above = above.parent
+        with suppress(StoreRefuses):  # what the login may not read there is none of its business
+            if id_of(above) is not None:
+                raise _overlaps(lake, above)
+    for file in files_at(lake).list(lake):
+        if file.name.endswith(f"/{MARK}"):
+            raise _overlaps(lake, lake / file.name.removesuffix(f"/{MARK}"))
+
+
+def _overlaps(lake: LakeUri, other: LakeUri) -> TerminalError:
+    return TerminalError(
+        what="a lake lies in another one",
+        where=f"LAKEMARK_LAKE={lake}",
+        expected="a prefix that is in no other lake, and has no other lake in it",
+        found=f"a lake in {other}",
+        action=f"choose another prefix, or use that lake: {_SET_IT}",
+    )
+
+
+def _is_another(lake: LakeUri, home: Path, found: str) -> TerminalError:
+    return TerminalError(
+        what="this is not the lake that this installation has used so far",
+        where=f"{lake} at {address()}",
+        expected=f"the lake whose mark is in {home / _KNOWN}",
+        found=found,
+        action="correct AWS_ENDPOINT_URL_S3 or LAKEMARK_LAKE, or bring the lake back; if another lake is meant, remove "
+        f"{home / _KNOWN}",
+    )
+
+
+def _known(home: Path) -> dict[str, JsonObject]:
+    try:
+        known: dict[str, JsonObject] = json.loads((home / _KNOWN).read_text())
+    except (FileNotFoundError, ValueError):  # a home that was made anew looks again
+        return {}
+    return known
+
+
+def _remember(home: Path, lake: LakeUri, mark: JsonObject) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    scratch = home / f"{_KNOWN}.{os.getpid()}.tmp"
+    scratch.write_text(json.dumps({**_known(home), str(lake): {"lake": mark["lake"], "address": address()}}, indent=1))
+    scratch.replace(home / _KNOWN)

@@ -1,0 +1,84 @@
+"""Creates an object, unless there is one: the step by which a store decides between two writers.
+
+An answer may get lost after the store has done what was asked. So every write has an id of its own in the object's
+metadata. The content cannot tell two writers apart: they may write equal bytes.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from include.lake.s3.connection import client
+from include.lake.s3.errors import answering, is_for_later, may_have_landed, status_of
+from include.lake.s3.objects import Place
+from include.protocol.errors import StoreUnclear
+
+WRITE_ID = "lakemark-write"  # x-amz-meta-lakemark-write; `S3LogStore.java` writes it, too
+_SECONDS = 60.0  # until it gives up
+_PAUSE, _PAUSE_MAX = 0.1, 2.0  # seconds
+_IS_THERE = 412
+
+
+def created(bucket: str, key: str, content: bytes) -> str | None:
+    """Creates an object, whole or not at all, and returns its tag. None if another writer's is there.
+
+    A request without a clear answer may still be on its way, so that the object is not there *yet*. It is sent again
+    with the same id: one of both lands, and which one does not matter.
+
+    Raises:
+        StoreUnclear: the object may be there or not. StoreRefuses, StoreAway: it is not, and will not be.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    where, mine = f"s3://{bucket}/{key}", str(uuid.uuid4())
+    until, pause, is_unclear = time.monotonic() + _SECONDS, _PAUSE, False
+    with answering(where):
+        put = client(once=True).put_object
+        while True:
+            try:
+                answer = put(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*", Metadata={WRITE_ID: mine})
+                return str(answer.get("ETag", "")).strip('"')
+            except (ClientError, BotoCoreError) as error:
+                is_there = isinstance(error, ClientError) and status_of(error) == _IS_THERE
+                if is_there and (theirs := _writer(where, bucket, key)) is not None:
+                    return theirs[1] if theirs[0] == mine else None
+                is_unclear = is_unclear or is_there or may_have_landed(error)
+                if not (is_there or is_for_later(error)) or time.monotonic() > until:
+                    if is_unclear:
+                        raise _unclear(where, error) from error
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, _PAUSE_MAX)
+
+
+def _writer(where: str, bucket: str, key: str) -> tuple[str | None, str] | None:
+    """The id of the write that made an object, if its writer gave one, and its tag; None if it is not there (any
+    more)."""
+    try:
+        found = Place(bucket, key).head()
+        return found["Metadata"].get(WRITE_ID), str(found["ETag"]).strip('"')
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unclear(where, error) from error
+
+
+def write_id(bucket: str, key: str) -> str | None:
+    """The id of the write that made an object; None if its writer gave none.
+
+    Raises:
+        OSError: see `answering`.
+    """
+    found: dict[str, str] = Place(bucket, key).head()["Metadata"]
+    return found.get(WRITE_ID)
+
+
+def _unclear(where: str, error: Exception) -> StoreUnclear:
+    return StoreUnclear(
+        what="the lake's store gave no clear answer to a write",
+        where=where,
+        expected=f"that it is there, or that it is not, within {_SECONDS:.0f} s",
+        found=f"{type(error).__name__}: {error}"[:500],
+        action="nothing by hand: the next attempt settles it from the table's log first",
+    )

@@ -1,0 +1,91 @@
+"""An object of an S3-compatible store as a file that is read from any position."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from include.lake.s3.connection import TRIES, client
+from include.lake.s3.errors import answering, status_of
+
+_TAIL = 1 << 16  # bytes: a Parquet file is read from its end, and many files of a lake are no longer than this
+_NO_SUCH_RANGE = 416
+_WHOLE = 8 << 20  # bytes: up to this size one request for all of it is sooner done than several
+
+
+def opened(bucket: str, key: str) -> io.BufferedIOBase:
+    """Opens an object.
+
+    Raises:
+        OSError: see `answering`. Reading raises it, too, if the object was replaced meanwhile.
+    """
+    tail, size, tag = _part(bucket, key, f"bytes=-{_TAIL}")
+    if size <= len(tail):
+        return io.BytesIO(tail)
+    if size <= _WHOLE:
+        head, *_ = _part(bucket, key, f"bytes=0-{size - len(tail) - 1}", tag)
+        return io.BytesIO(head + tail)
+    return io.BufferedReader(_Ranges(bucket, key, size, tag=tag, tail=tail), _TAIL)
+
+
+def whole(bucket: str, key: str) -> tuple[bytes, str]:
+    """All of an object by one request, and its tag (empty: the store does not tell it). OSError: see `answering`."""
+    content, _, tag = _part(bucket, key, None)
+    return content, tag.strip('"')
+
+
+class _Ranges(io.RawIOBase):
+    """Reads an object by ranges."""
+
+    def __init__(self, bucket: str, key: str, size: int, tag: str, tail: bytes) -> None:
+        self._bucket, self._key, self._size, self._tag, self._tail = bucket, key, size, tag, tail
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, begin + offset)
+        return self._at
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of bytes, as BufferedReader gives it
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        before_tail = self._size - len(self._tail)
+        if self._at >= before_tail:
+            found = self._tail[self._at - before_tail : end - before_tail]
+        else:
+            found, *_ = _part(self._bucket, self._key, f"bytes={self._at}-{end - 1}", self._tag)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
+def _part(bucket: str, key: str, range_: str | None, tag: str | None = None) -> tuple[bytes, int, str]:
+    """A part of an object, or all of it, the object's size, and its tag. Args: tag: the object must have it."""
+    from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
+
+    same = ({"IfMatch": tag} if tag else {}) | ({"Range": range_} if range_ else {})
+    with answering(f"s3://{bucket}/{key}"):
+        for tries_left in reversed(range(TRIES)):
+            try:
+                answer = client().get_object(Bucket=bucket, Key=key, **same)
+                size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
+                content = answer["Body"].read()
+                return content, int(size[1]) if size else len(content), answer.get("ETag", "")
+            except ClientError as error:
+                if status_of(error) == _NO_SUCH_RANGE:  # the object is empty
+                    return b"", 0, ""
+                raise
+            except (IncompleteReadError, ResponseStreamingError, HTTPClientError):  # boto3 does not read a body again
+                if not tries_left:
+                    raise
+    raise AssertionError("the last try returns or raises")

@@ -1,0 +1,69 @@
+"""Writers of one table that race: `python -m tests.support.racers KIND URI NAME COMMITS`. Each commit adds one row, or
+for the fence one marker; each writer prints what it was told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+import pyarrow as pa
+from deltalake import write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from include.lake.delta_tables import commit_markers, open_table
+from include.lake.merge.append import Append
+from include.lake.merge.landing import Marker, OvertakenError, land
+from include.lake.merge.snapshot import Snapshot
+from include.lake.uri import LakeUri
+from tests.support.readers import options_of
+
+SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int64())])
+Told = dict[int, int]  # by version: the number that its writer gave
+
+
+def row(name: str, number: int) -> pa.Table:
+    return pa.Table.from_pylist([{"writer": name, "number": number}], SCHEMA)
+
+
+def by_deltalake(uri: LakeUri, name: str, number: int) -> int | None:
+    write_deltalake(str(uri), row(name, number), mode="append", storage_options=options_of(uri))
+    return None  # it does not say which version it made
+
+
+def by_lane(uri: LakeUri, name: str, number: int) -> int | None:
+    return land(Snapshot.of(uri), Append(row(name, number)), Marker(name, number), None)
+
+
+def by_fence(uri: LakeUri, name: str, number: int) -> int | None:
+    table = open_table(uri)
+    assert table is not None
+    if not commit_markers(table, {name: number}, "a race"):
+        raise CommitFailedError("another writer was faster")
+    return int(table.version()) + 1
+
+
+KINDS: dict[str, Callable[[LakeUri, str, int], int | None]] = {
+    "deltalake": by_deltalake,
+    "lane": by_lane,
+    "fence": by_fence,
+}
+
+
+def main(kind: str, uri: str, name: str, commits: str) -> None:
+    told: Told = {}
+    for number in range(1, int(commits) + 1):
+        done = False
+        while not done:
+            with suppress(CommitFailedError, OvertakenError):  # nothing has landed: others were faster
+                version = KINDS[kind](LakeUri(uri), name, number)
+                done = True
+                if version is not None:
+                    assert version not in told
+                    told[version] = number
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
