@@ -78,9 +78,10 @@ class _StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # it has no types
         return _NEVER
 
     def _open(self, path: str, mode: str = "rb", **more: object) -> BinaryIO:
-        uri = LakeUri(self._name(path))
+        name = self._name(path)
         with self._kept():
-            return cast(BinaryIO, _Watched(files_at(uri).open(uri), self._kept))
+            file = files_at(LakeUri(name)).open(LakeUri(name), self._sizes[name])
+            return cast(BinaryIO, _Watched(file, self._kept))
 
     @contextmanager
     def _kept(self) -> Iterator[None]:

@@ -30,8 +30,12 @@ class Files(Protocol):
         be among them or not. Does not follow links to folders."""
         ...
 
-    def open(self, file: LakeUri) -> BinaryIO:
+    def open(self, file: LakeUri, lasting_size: int | None = None) -> BinaryIO:
         """Opens the file for reading from any position.
+
+        Args:
+            lasting_size: in bytes, of a file that never changes, such as a data file: where that spares something, it
+                is not asked for, and what was read is kept.
 
         Raises:
             OSError: it is not there, or not readable.

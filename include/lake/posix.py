@@ -142,7 +142,7 @@ class PosixFiles:
                 if stat.S_ISREG(found.st_mode):
                     yield FileInfo(str(file.relative_to(root)), found.st_size, found.st_mtime)
 
-    def open(self, file: LakeUri) -> BinaryIO:
+    def open(self, file: LakeUri, lasting_size: int | None = None) -> BinaryIO:
         return posix_path(file).open("rb")
 
     def create(self, file: LakeUri, content: bytes) -> None:

@@ -11,7 +11,7 @@ from include.lake.log_store import LOG
 from include.lake.s3.connection import client, transfers
 from include.lake.s3.creating import created
 from include.lake.s3.errors import answering
-from include.lake.s3.object_file import opened
+from include.lake.s3.object_file import opened, opened_lasting
 from include.lake.s3.objects import Place, aborted, deleted, listed
 from include.lake.uri import LakeUri
 from include.protocol.errors import StoreRefuses
@@ -35,8 +35,10 @@ class S3Files:
         for found in listed(place):
             yield FileInfo(found.key.removeprefix(place.below), found.size, found.changed.timestamp())
 
-    def open(self, file: LakeUri) -> BinaryIO:
+    def open(self, file: LakeUri, lasting_size: int | None = None) -> BinaryIO:
         place = Place.of(file)
+        if lasting_size is not None:
+            return cast(BinaryIO, opened_lasting(place.bucket, place.key, lasting_size))
         return cast(BinaryIO, opened(place.bucket, place.key))
 
     def create(self, file: LakeUri, content: bytes) -> None:

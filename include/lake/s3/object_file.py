@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import re
+from collections import OrderedDict
+from threading import Lock
 
 from include.lake.s3.connection import TRIES, client
 from include.lake.s3.errors import answering, status_of
 
 _TAIL = 1 << 16  # bytes: a Parquet file is read from its end, and many files of a lake are no longer than this
+_BLOCK, _BLOCKS_MAX = 2 << 20, 32  # bytes; how many of them a process keeps
 _NO_SUCH_RANGE = 416
+_lock = Lock()
+_blocks: OrderedDict[tuple[str, str, int], bytes] = OrderedDict()
 _WHOLE = 8 << 20  # bytes: up to this size one request for all of it is sooner done than several
 
 
@@ -34,12 +39,17 @@ def whole(bucket: str, key: str) -> tuple[bytes, str]:
     return content, tag.strip('"')
 
 
-class _Ranges(io.RawIOBase):
-    """Reads an object by ranges."""
+def opened_lasting(bucket: str, key: str, size: int) -> io.BufferedIOBase:
+    """Opens an object that never changes, without a request. What is read of it is kept for the next who opens it.
+    Reading raises OSError: see `answering`."""
+    return io.BufferedReader(_Blocks(bucket, key, size), _TAIL)
 
-    def __init__(self, bucket: str, key: str, size: int, tag: str, tail: bytes) -> None:
-        self._bucket, self._key, self._size, self._tag, self._tail = bucket, key, size, tag, tail
-        self._at = 0
+
+class _Seekable(io.RawIOBase):
+    """What is read from any position."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._at = size, 0
 
     def readable(self) -> bool:
         return True
@@ -54,6 +64,46 @@ class _Ranges(io.RawIOBase):
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, begin + offset)
         return self._at
+
+
+class _Blocks(_Seekable):
+    """Reads an object that never changes by large blocks: many small ranges would be as many requests."""
+
+    def __init__(self, bucket: str, key: str, size: int) -> None:
+        super().__init__(size)
+        self._bucket, self._key = bucket, key
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of bytes, as BufferedReader gives it
+        if self._at >= self._size:
+            return 0
+        number, within = divmod(self._at, _BLOCK)
+        found = self._block(number)[within : within + len(buffer)]
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+    def _block(self, number: int) -> bytes:
+        place = (self._bucket, self._key, number)
+        with _lock:
+            found = _blocks.get(place)
+            if found is not None:
+                _blocks.move_to_end(place)
+                return found
+        first, last = number * _BLOCK, min((number + 1) * _BLOCK, self._size) - 1
+        content, *_ = _part(self._bucket, self._key, f"bytes={first}-{last}")
+        with _lock:
+            _blocks[place] = content
+            while len(_blocks) > _BLOCKS_MAX:
+                _blocks.popitem(last=False)
+        return content
+
+
+class _Ranges(_Seekable):
+    """Reads an object by ranges."""
+
+    def __init__(self, bucket: str, key: str, size: int, tag: str, tail: bytes) -> None:
+        super().__init__(size)
+        self._bucket, self._key, self._tag, self._tail = bucket, key, tag, tail
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of bytes, as BufferedReader gives it
         end = min(self._at + len(buffer), self._size)
