@@ -13,8 +13,6 @@ Every file is read again in the new place and compared. A copying that was stopp
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +22,7 @@ from itertools import chain
 from typing import BinaryIO, cast
 
 from include.lake.files import FileInfo
-from include.lake.lakes import MARK, MOVED, forget_move, id_of, marked, moved_to, note_move, verify_lake
+from include.lake.lakes import MARK, MOVED, forget_move, id_of, marked, moved_to, note, note_move, noted, verify_lake
 from include.lake.ledger import Ledger
 from include.lake.log_store import LOG
 from include.lake.stores import files_at, log_store_of
@@ -105,7 +103,7 @@ class LakeCopy:
 
     def _begun(self) -> list[str]:
         """The tables that are copied already, by a copying that was stopped."""
-        found = _note_of(self.to)
+        found = noted(self.to / NOTE)
         if found is None:
             if any(not file.name.startswith("_lakemark/") for file in files_at(self.to).list(self.to)):
                 raise _refused(self.to, "an empty place", "files that no copying of this lake has brought")
@@ -118,13 +116,12 @@ class LakeCopy:
         return list(found["tables"])
 
     def _note(self, tables: list[str], ended: str | None = None) -> None:
-        note = {"from": str(self._from), "lake": marked(self._from), "tables": tables, "ended": ended}
-        files_at(self.to).write(self.to / NOTE, io.BytesIO(json.dumps(note, indent=1).encode()))
+        said = {"from": str(self._from), "lake": marked(self._from), "tables": tables, "ended": ended}
+        note(self.to / NOTE, said)
 
     def _tables(self) -> list[str]:
         """All tables by their names below the lake, in the order in which they are copied."""
-        found = (file.name.partition(f"/{LOG}/") for file in files_at(self._from).list(self._from))
-        everywhere = sorted({table for table, is_log, _ in found if is_log})
+        everywhere = _tables_below(self._from)
         ledgers = [table for table in everywhere if table.startswith(_LEDGERS)]
         ordered = dict.fromkeys(chain(ledgers, self._of_pipelines(), everywhere))
         return [table for table in ordered if not f"{table}/".startswith(_NOT_COPIED)]
@@ -195,12 +192,12 @@ def reopen(settings: Settings) -> int:
         TerminalError: the copying has ended, so they may run in the new lake already.
     """
     to = moved_to(settings.lake)
-    if to is not None and (note := _note_of(to)) is not None and note["ended"] is not None:
+    if to is not None and (said := noted(to / NOTE)) is not None and said["ended"] is not None:
         raise TerminalError(
             what="this lake was copied, and its pipelines live in the copy",
             where=str(settings.lake),
             expected="a copying that has not ended",
-            found=f"one that ended at {note['ended']}",
+            found=f"one that ended at {said['ended']}",
             action=f"set LAKEMARK_LAKE={to}; to come back, `lakemark lake copy /an/empty/place` there",
         )
     here, count = marked(settings.lake), 0
@@ -211,9 +208,13 @@ def reopen(settings: Settings) -> int:
 
 
 def _ledgers(lake: LakeUri) -> Iterator[Ledger]:
-    folder = lake / _LEDGERS
-    names = (file.name.partition(f"/{LOG}/") for file in files_at(folder).list(folder))
-    yield from (Ledger(folder / name) for name in sorted({name for name, is_log, _ in names if is_log}))
+    yield from (Ledger(lake / _LEDGERS / name) for name in _tables_below(lake / _LEDGERS))
+
+
+def _tables_below(folder: LakeUri) -> list[str]:
+    """The tables below a folder, by their names there, in order."""
+    found = (file.name.partition(f"/{LOG}/") for file in files_at(folder).list(folder))
+    return sorted({table for table, is_log, _ in found if is_log})
 
 
 def _move(ledger: Ledger, lake: str, to: LakeUri) -> bool:
@@ -223,16 +224,6 @@ def _move(ledger: Ledger, lake: str, to: LakeUri) -> bool:
         return False
     ledger.append(lambda state: [PipelineMoved(state.generation, lake, str(to))])
     return True
-
-
-def _note_of(lake: LakeUri) -> JsonObject | None:
-    note = lake / NOTE
-    try:
-        with files_at(note).open(note) as file:
-            found: JsonObject = json.loads(file.read())
-    except FileNotFoundError:
-        return None
-    return found
 
 
 def _below(folder: str, file: FileInfo) -> FileInfo:

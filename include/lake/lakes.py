@@ -40,7 +40,7 @@ def verify_lake(lake: LakeUri, home: Path) -> None:
     if lake.scheme != "s3":
         return
     _verify_name(lake)
-    mark, known = _read(lake / MARK), _known(home).get(str(lake))
+    mark, known = noted(lake / MARK), _known(home).get(str(lake))
     if known is not None and (mark is None or mark["lake"] != known["lake"]):
         raise _is_another(lake, home, "none" if mark is None else f"another one, made {mark['made']}")
     if known is not None and known["address"] == address():
@@ -55,7 +55,7 @@ def verify_lake(lake: LakeUri, home: Path) -> None:
 
 def id_of(lake: LakeUri) -> str | None:
     """The id in a lake's mark; None if it has none, as a local lake that was never copied. OSError: see `Files`."""
-    mark = _read(lake / MARK)
+    mark = noted(lake / MARK)
     return None if mark is None else str(mark["lake"])
 
 
@@ -66,13 +66,13 @@ def marked(lake: LakeUri) -> str:
 
 def moved_to(lake: LakeUri) -> LakeUri | None:
     """The lake in which this one's pipelines live; None: here. OSError: see `Files`."""
-    note = _read(lake / MOVED)
+    note = noted(lake / MOVED)
     return None if note is None else LakeUri(note["to"])
 
 
 def note_move(lake: LakeUri, to: LakeUri) -> None:
     """Notes that new pipelines, too, belong into another lake. OSError: see `Files`."""
-    files_at(lake).write(lake / MOVED, BytesIO(json.dumps({"to": str(to)}).encode()))
+    note(lake / MOVED, {"to": str(to)})
 
 
 def forget_move(lake: LakeUri) -> None:
@@ -80,7 +80,13 @@ def forget_move(lake: LakeUri) -> None:
     files_at(lake).remove(lake / MOVED)
 
 
-def _read(file: LakeUri) -> JsonObject | None:
+def note(file: LakeUri, said: JsonObject) -> None:
+    """Writes a note, or another one in its place. OSError: see `Files`."""
+    files_at(file).write(file, BytesIO(json.dumps(said, indent=1).encode()))
+
+
+def noted(file: LakeUri) -> JsonObject | None:
+    """What a note in a lake says; None if there is none. OSError: see `Files`."""
     try:
         with files_at(file).open(file) as content:
             found: JsonObject = json.loads(content.read())
@@ -93,7 +99,7 @@ def _made(lake: LakeUri) -> JsonObject:
     mark = {"lake": str(uuid.uuid4()), "made": datetime.now(UTC).isoformat(timespec="seconds")}
     files_at(lake).make_folder((lake / MARK).parent)
     files_at(lake).publish(lake / MARK, json.dumps(mark).encode())
-    made = _read(lake / MARK)  # another process may have been faster
+    made = noted(lake / MARK)  # another process may have been faster
     assert made is not None, "it was made a moment ago"
     return made
 

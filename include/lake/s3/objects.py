@@ -59,9 +59,9 @@ class Place:
         return found
 
     def read(self) -> bytes:
-        from include.lake.s3.object_file import opened
+        from include.lake.s3.object_file import whole
 
-        return opened(self.bucket, self.key).read()
+        return whole(self.bucket, self.key)[0]
 
 
 @dataclass(frozen=True)
