@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from subprocess import Popen
 
 import pyarrow as pa
 import pytest
@@ -26,9 +27,10 @@ PROCESSES |= dict.fromkeys(("lane-0", "lane-1", "lane-2"), 310)
 BY_SPARK = dict.fromkeys(("spark-0", "spark-1"), 110)
 
 
-def by_spark(world: World, table: LakeUri, name: str, commits: int) -> None:
+def by_spark(world: World, table: LakeUri, racing: list[Popen[str]], name: str, commits: int) -> None:
     with world.session() as spark:
         for number in range(1, commits + 1):
+            assert not any(process.poll() for process in racing), "another writer has failed"
             while True:
                 try:
                     spark.sql(f"INSERT INTO delta.`{table}` VALUES ('{name}', {number})").collect()
@@ -52,9 +54,10 @@ def test_i5_of_two_thousand_commits_by_eight_writers_none_is_lost_and_none_overw
     }
     zombies += racing.values()
     with ThreadPoolExecutor(len(BY_SPARK)) as sessions:
-        [*sessions.map(lambda one: by_spark(world, table, *one), BY_SPARK.items())]
+        by_jvm = [sessions.submit(by_spark, world, table, [*racing.values()], *one) for one in BY_SPARK.items()]
     said = {name: process.communicate(timeout=2400)[0] for name, process in racing.items()}
-    assert all(process.returncode == 0 for process in racing.values()), said
+    assert not any(process.returncode for process in racing.values()), said
+    assert all(one.result() is None for one in by_jvm)
     seconds = time.monotonic() - began
     told = {name: {int(v): n for v, n in json.loads(text.splitlines()[-1]).items()} for name, text in said.items()}
 
