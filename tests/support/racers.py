@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from include.lake.delta_tables import commit_markers, open_table
+from include.lake.delta_tables import CHECKPOINT_EVERY, commit_markers, open_table
 from include.lake.merge.append import Append
 from include.lake.merge.landing import Marker, OvertakenError, land
 from include.lake.merge.snapshot import Snapshot
@@ -33,7 +33,12 @@ def by_deltalake(uri: LakeUri, name: str, number: int) -> int | None:
 
 
 def by_lane(uri: LakeUri, name: str, number: int) -> int | None:
-    return land(Snapshot.of(uri), Append(row(name, number)), Marker(name, number), None)
+    version = land(Snapshot.of(uri), Append(row(name, number)), Marker(name, number), None)
+    if version % CHECKPOINT_EVERY == 0:  # without checkpoints the lane would soon refuse the table
+        table = open_table(uri, version)
+        assert table is not None
+        table.create_checkpoint()
+    return version
 
 
 def by_fence(uri: LakeUri, name: str, number: int) -> int | None:
