@@ -56,7 +56,8 @@ def test_i5_of_two_thousand_commits_by_eight_writers_none_is_lost_and_none_overw
     with ThreadPoolExecutor(len(BY_SPARK)) as sessions:
         by_jvm = [sessions.submit(by_spark, world, table, [*racing.values()], *one) for one in BY_SPARK.items()]
     said = {name: process.communicate(timeout=2400)[0] for name, process in racing.items()}
-    assert not any(process.returncode for process in racing.values()), said
+    failed = {name: said[name] for name, process in racing.items() if process.returncode}
+    assert not failed, "\n".join(failed.values())
     assert all(one.result() is None for one in by_jvm)
     seconds = time.monotonic() - began
     told = {name: {int(v): n for v, n in json.loads(text.splitlines()[-1]).items()} for name, text in said.items()}
