@@ -11,7 +11,7 @@ from include.control.deliveries import deliver
 from include.fault_points import fault_point
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
-from include.lake.table_log import TableLog
+from include.lake.table_log import TableLog, landed_and_marker
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables, table_uri
 from include.protocol.batch import BatchKey, Pin
@@ -135,7 +135,7 @@ class Settler:
             nonlocal outcome, problem
             record = state.planned(self.pipeline.name, key)
             log = TableLog.open(self.tables.target)
-            marker, landed = log.marker_and_landed(record.batch) if log is not None else (None, None)
+            marker, landed = landed_and_marker(log, record.batch)
             rollback = None
             if log is not None and landed is not None:
                 known = state.known_before(key.batch_id)

@@ -40,7 +40,7 @@ def _needless_checkpoint(uri: LakeUri) -> int | None:
     log, newest = log_store_of(uri), None
     with suppress(OSError):
         found = sorted(v for file in files_at(uri).list(uri / LOG) if (v := checkpoint_of(file.name)) is not None)
-        if (hint := CheckpointHint.of(log)) is not None:
+        if (hint := CheckpointHint.of(log.last_checkpoint())) is not None:
             if not hint.is_one_file:
                 return None  # nothing is known about another form
             newest = hint.version

@@ -209,21 +209,6 @@ def verify_forgets_no_marker(uri: LakeUri, configuration: Mapping[str, str]) -> 
         )
 
 
-def commit_marker(table: OpenedTable, app_id: str, number: int, metadata: str, stamp: str | None) -> bool:
-    """Commits one marker and no rows to a table that records are appended to. Returns as `commit_markers`.
-
-    Delta's writers make checkpoints, and a commit by hand does not. Without any, opening would become slow.
-    """
-    if not commit_markers(table, {app_id: number}, metadata, operation="LAKEMARK MARKER", stamp=stamp):
-        return False
-    if (table.version() + 1) % CHECKPOINT_EVERY == 0:
-        with suppress(DeltaError, OSError):  # a later commit makes one
-            after = open_table(uri_of(table))
-            assert after is not None, "it was there a moment ago"
-            after.create_checkpoint()
-    return True
-
-
 def _refuse_empty_commits(uri: LakeUri, version: int) -> None:
     """Delta reads an empty commit file as an empty commit. A file system that lost power may leave such files, and the
     rows of that commit would be lost without an error."""

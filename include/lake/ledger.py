@@ -142,6 +142,10 @@ class Ledger:
 
     def keep_few_files(self) -> None:
         """Makes one file of many. It is slow: call it where nobody waits."""
+        read = LedgerRead.of(self.uri, None)
+        read.keep(self.uri)
+        if read.table is None or len(read.table.files) <= _FILES_MAX:
+            return
         if (table := open_table(self.uri)) is not None:
             keep_few_files(table, _FILES_MAX)
 

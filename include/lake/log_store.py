@@ -29,7 +29,7 @@ class Commit(NamedTuple):
 class Tail(NamedTuple):
     """The end of a log, by one look."""
 
-    checkpoint: int  # the version of the newest checkpoint, which is one file
+    checkpoint: int  # the version of the newest checkpoint, which is one file; -1: the log names none
     commits: list[Commit]  # from that version on, in order: its own commit may be gone; see `LogStore.commits`
 
 
@@ -41,10 +41,10 @@ class CheckpointHint:
     is_one_file: bool
 
     @classmethod
-    def of(cls, log: LogStore) -> Self | None:
+    def of(cls, content: bytes | None) -> Self | None:
         """None if there is none, or another writer is just writing it."""
         try:
-            told = json.loads(log.last_checkpoint() or b"")
+            told = json.loads(content or b"")
             return cls(int(told["version"]), is_one_file=not (told.get("parts") or told.get("v2Checkpoint")))
         except (ValueError, KeyError, TypeError):
             return None
@@ -72,7 +72,8 @@ class LogStore(Protocol):
         ...
 
     def tail(self) -> Tail | None:
-        """The newest checkpoint and the commits since; None if the log names no checkpoint in one file."""
+        """The newest checkpoint and the commits since, or all commits, maybe none. None if the log names a checkpoint
+        that is not there as one file."""
         ...
 
     def commits(self, since: int) -> list[Commit]:

@@ -16,14 +16,15 @@ from functools import cached_property
 from typing import Self
 
 from include.lake.damage import damaged, on_one_line
-from include.lake.log_store import Tail, checkpoint_file, commit_file
+from include.lake.log_store import checkpoint_file, commit_file
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import RetryableError
 from include.protocol.json_data import JsonObject
 
 _COMMITS_MAX = 200  # since the checkpoint; a table with more has writers that make none, and is opened instead
-_WANTED_OF_CHECKPOINT = ("txn.appId", "txn.version", "metaData.id", "metaData.configuration")
+_OF_METADATA = ("id", "schemaString", "configuration")
+_WANTED_OF_CHECKPOINT = ("txn.appId", "txn.version", *(f"metaData.{name}" for name in _OF_METADATA))
 _WANTED = re.compile(rb'\s*\{\s*"(commitInfo|txn|metaData)"')
 
 
@@ -40,9 +41,7 @@ class LogTail:
     def of(cls, uri: LakeUri) -> Self | None:
         """None if there is no table, or if it must be opened instead: its checkpoint is not one file, or a commit is
         missing before a later one, or the first one."""
-        log = log_store_of(uri)
-        if (tail := log.tail()) is None:
-            tail = Tail(-1, log.commits(0)) if log.last_checkpoint() is None else None
+        tail = log_store_of(uri).tail()
         if tail is None or (tail.checkpoint < 0 and not tail.commits):
             return None
         stamps = {tail.checkpoint: None, **dict(tail.commits)}  # clean-up may have removed the checkpoint's own commit
@@ -61,6 +60,11 @@ class LogTail:
     @property
     def table_id(self) -> str:
         return str(self._metadata["id"])
+
+    @property
+    def schema(self) -> str:
+        """The table's columns, in Delta's JSON."""
+        return str(self._metadata["schemaString"])
 
     @property
     def configuration(self) -> dict[str, str]:

@@ -54,7 +54,9 @@ class PosixLogStore:
         return [self.read(version) for version in versions]
 
     def tail(self) -> Tail | None:
-        hint = CheckpointHint.of(self)
+        if (told := self.last_checkpoint()) is None:
+            return Tail(-1, self.commits(0))
+        hint = CheckpointHint.of(told)
         if hint is None or not self.has_checkpoint(hint.version):
             return None
         return Tail(hint.version, self.commits(hint.version))

@@ -10,17 +10,16 @@ from include.lake.delta_tables import OpenedTable, marker_in, open_table, verify
 from include.lake.log_entry import LogEntry, moment
 from include.lake.log_store import succession
 from include.lake.log_tail import LogTail, newest_infos
-from include.lake.stores import log_store_of
+from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE, FORM, Batch, app_id, ended_id
 from include.protocol.commit_metadata import CommitMetadata, own_metadata
 from include.protocol.counts import MergeCounts
-from include.protocol.errors import LedgerBehindTarget
 from include.protocol.generations import fenced_for
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.participants import NOWHERE, Position, Stamp
+from include.protocol.participants import NOWHERE, Position, Stamp, ended
 from include.protocol.settlement import LandedCommit, TargetView
 
 
@@ -40,8 +39,7 @@ class TableLog:
         """None if there is no such table yet. Raises TableDamaged."""
         if (tail := LogTail.of(uri)) is not None:
             return cls(uri, tail.version, tail.stamp, tail)
-        table = open_table(uri)
-        if table is None:
+        if next(files_at(uri).list(uri), None) is None or (table := open_table(uri)) is None:
             return None
         stamp = log_store_of(uri).stamp(table.version())
         return cls(uri, table.version(), stamp, tail=None, _opened=table)
@@ -61,6 +59,16 @@ class TableLog:
     def table_id(self) -> str:
         return self.tail.table_id if self.tail else str(self.table.metadata().id)
 
+    @property
+    def schema(self) -> str:
+        """The table's columns, in Delta's JSON."""
+        return self.tail.schema if self.tail else self.table.schema().to_json()
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """The table's properties."""
+        return self.tail.configuration if self.tail else dict(self.table.metadata().configuration)
+
     def marker(self, pipeline: str, generation: int) -> int | None:
         """The last batch id of a generation that the table holds; None if there is none."""
         return self._marker(app_id(pipeline, generation))
@@ -73,7 +81,7 @@ class TableLog:
         if self.tail is None:
             return marker_in(self.table, app_id)
         if (found := self.tail.marker(app_id)) is None:
-            verify_forgets_no_marker(self.uri, self.tail.configuration)
+            verify_forgets_no_marker(self.uri, self.configuration)
         return found
 
     def position(self, pipeline: str, generation: int, form: int = FORM) -> Position:
@@ -88,7 +96,7 @@ class TableLog:
         for g in range(generation, 0, -1):
             number = self.marker(pipeline, g)
             if number == FENCE and g == generation:
-                raise _ended(pipeline, generation, self.uri)
+                raise ended(pipeline, generation, str(self.uri))
             if number == FENCE:
                 number = self._marker(ended_id(pipeline, g))
             if number is not None:
@@ -137,11 +145,6 @@ class TableLog:
         commits = self.landed_commits(pipeline, limit=self.version - after)
         batches = [(commit.table_version, commit.metadata.batch) for commit in commits]
         return [(version, batch) for version, batch in reversed(batches) if not batch.is_chunk]
-
-    def marker_and_landed(self, batch: Batch) -> tuple[int | None, LandedCommit | None]:
-        """The marker under the batch's appId, and the batch's own commit if it has landed."""
-        marker = self.marker_of(batch)
-        return marker, self.landed(batch) if marker is not None and marker >= batch.batch_id else None
 
     def landed(self, batch: Batch) -> LandedCommit | None:
         """The commit of a batch; None if it never landed, or if log clean-up removed its metadata."""
@@ -278,19 +281,10 @@ class TableLog:
 
 
 def landed_and_marker(log: TableLog | None, batch: Batch) -> tuple[int | None, LandedCommit | None]:
-    """A table's marker under the batch's appId, and the batch's own commit; both None if there is no table."""
-    return (None, None) if log is None else log.marker_and_landed(batch)
-
-
-def _ended(pipeline: str, generation: int, uri: LakeUri) -> LedgerBehindTarget:
-    return LedgerBehindTarget(
-        what="a table says that the ledger's generation has ended, and the target does not",
-        where=f"{pipeline} generation {generation}, {uri}",
-        expected="a ledger in the newest generation",
-        found="a fence of this generation",
-        action="the ledger and the target were lost, or restored from a copy: bring the right ones back; or "
-        f"`lakemark reset {pipeline} --from earliest --reason ...` begins a generation after all that the tables know",
-    )
+    """A table's marker under the batch's appId, and the batch's own commit if it has landed; both None if there is no
+    table."""
+    marker = None if log is None else log.marker_of(batch)
+    return marker, None if log is None or marker is None or marker < batch.batch_id else log.landed(batch)
 
 
 def _restores(entry: JsonObject) -> bool:

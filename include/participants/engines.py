@@ -13,8 +13,7 @@ from include.lake import delta_tables
 from include.lake.merge.fitness import verify_fit
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import rows_at_most
-from include.lake.merge.unfit import UnfitError
-from include.lake.stores import log_store_of
+from include.lake.merge.unfit import NoLogError, UnfitError
 from include.lake.uri import LakeUri
 from include.pipeline_file.table_spec import AppendSpec, TableSpec
 from include.settings import Settings
@@ -42,9 +41,10 @@ class Choice:
 
     def rows_at_most(self, uri: LakeUri) -> int:
         """How many rows the table's files hold, gone or not; 0 if there is no table. Args: uri: where it lies."""
-        if self.table is None:
+        try:
+            return rows_at_most((self.table or Snapshot.of(uri)).files.values())
+        except UnfitError:
             return delta_tables.rows_at_most(uri)
-        return rows_at_most(self.table.files.values())
 
     @property
     def in_words(self) -> str:
@@ -87,11 +87,11 @@ def choose(settings: Settings, spec: TableSpec | AppendSpec, uri: LakeUri, width
     records_max = settings.lane_memory_mb * 1_000_000 // of_a_record
     if setting != "lane" and width > records_max:
         return Choice("spark", f"more than {records_max:,} records")
-    if not log_store_of(uri).exists():
-        return Choice("spark", "the table is not there yet, and its first batch makes it")
     try:
         table = Snapshot.of(uri)
         verify_fit(table, only_appends=spec.kind == "append")
+    except NoLogError:
+        return Choice("spark", "the table is not there yet, and its first batch makes it")
     except UnfitError as unfit:
         return Choice("spark", f"the table has {unfit}")
     why = "LAKEMARK_MERGE_ENGINE says so" if setting == "lane" else f"at most {records_max:,} records"

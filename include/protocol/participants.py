@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
 from include.protocol.batch import FORM, BatchKey
-from include.protocol.errors import TargetBehindLedger, TerminalError
+from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger, TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
 
 Place = Literal["before", "point", "after"]
@@ -280,3 +280,15 @@ def standing(named: Positions, heads: Positions) -> dict[str, Position]:
     """What a new batch stands on: where the last landed batch has left each table; a table that it does not name is
     accepted as it is. A table that the pipeline file has just left out keeps its position: it may come back."""
     return {**heads, **named}
+
+
+def ended(pipeline: str, generation: int, table: str) -> LedgerBehindTarget:
+    """The error of a table before the point that knows of a later generation than the target and the ledger."""
+    return LedgerBehindTarget(
+        what="a table says that the ledger's generation has ended, and the target does not",
+        where=f"{pipeline} generation {generation}, {table}",
+        expected="a ledger in the newest generation",
+        found="a fence of this generation",
+        action="the ledger and the target were lost, or restored from a copy: bring the right ones back; or "
+        f"`lakemark reset {pipeline} --from earliest --reason ...` begins a generation after all that the tables know",
+    )

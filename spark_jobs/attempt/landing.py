@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 
 from include.control.turns import turn
 from include.fault_points import fault_point
-from include.lake.delta_tables import commit_marker
 from include.lake.ledger import Ledger
+from include.lake.merge.landing import Marker
+from include.lake.merge.marking import commit_marker
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.bases import base_in
@@ -155,7 +156,7 @@ class Landing:
             self.engines[participant.name] = "spark: what never reached the point is taken back"
             write = writer.replacing(self.spark, log.uri, part.rows.frame, spec, base=base.version, live=live)
         elif part.is_empty:
-            if not commit_marker(log.table, batch.app_id, number, metadata.dumps(), stamp=log.stamp):
+            if not commit_marker(log, Marker(batch.app_id, number), metadata.dumps()):
                 raise WriteOvertakenError
             return self._after(log, decision.stamp, part)
         else:

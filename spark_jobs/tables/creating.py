@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
-from include.lake.delta_tables import OpenedTable, open_table, uri_of, verify_alone, verify_forgets_no_marker
+from include.lake.delta_tables import verify_alone, verify_forgets_no_marker
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -27,7 +27,7 @@ def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
         SchemaChanged: it has other columns than the pipeline file declares, and a person has to decide.
     """
     assert isinstance(spec, TableSpec)
-    table = open_table(uri) or _created(spark, uri, spec)
+    table = TableLog.open(uri) or _created(spark, uri, spec)
     _record_rules(spark, uri, spec, table)
     added = _missing_columns(table, spec)
     if added:
@@ -39,7 +39,7 @@ def ensure(spark: SparkSession, uri: LakeUri, spec: Spec) -> None:
                 raise
 
 
-def _created(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> OpenedTable:
+def _created(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> TableLog:
     cluster_by = ", ".join(map(spark_name, spec.cluster_by))
     create_table(
         spark,
@@ -54,15 +54,15 @@ def _created(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> OpenedTable:
 def replace_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec) -> None:
     """Records by what columns a table's rows are told apart, and by what they are ordered, where other rows have taken
     the place of its own."""
-    found, rules = _opened(uri).metadata().configuration, _rules(spec)
+    found, rules = _opened(uri).configuration, _rules(spec)
     _set_properties(spark, uri, {name: rule for name, rule in rules.items() if found.get(name) != rule})
 
 
-def _record_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec, table: OpenedTable) -> None:
+def _record_rules(spark: SparkSession, uri: LakeUri, spec: TableSpec, table: TableLog) -> None:
     """Raises SchemaChanged if the table's rules are others than the pipeline file's, and TerminalError if it forgets
     markers. Records what an earlier Lakemark has not."""
-    verify_forgets_no_marker(uri_of(table), table.metadata().configuration)
-    found = table.metadata().configuration
+    found = table.configuration
+    verify_forgets_no_marker(uri, found)
     verify_keys(spec.anew, spec.name, spec.keys, found.get(KEYS))
     verify_order(spec.anew, spec.name, _order(spec), found.get(ORDER))
     _set_properties(spark, uri, {name: rule for name, rule in _rules(spec).items() if name not in found})
@@ -85,15 +85,15 @@ def _properties(values: Mapping[str, str]) -> str:
     return ", ".join(f"{spark_text(name)} = {spark_text(value)}" for name, value in values.items())
 
 
-def _missing_columns(table: OpenedTable, spec: TableSpec) -> tuple[Added, ...]:
-    found = columns_in(table.schema().to_json())
+def _missing_columns(table: TableLog, spec: TableSpec) -> tuple[Added, ...]:
+    found = columns_in(table.schema)
     declared, policy = kind_of(spec).columns(spec, found), spec.on_schema_change
     return columns_to_add(spec.anew, spec.name, declared=declared, found=found, policy=policy)
 
 
 def columns_of(uri: LakeUri) -> dict[str, str]:
     """The types of an existing table's columns, by name."""
-    return columns_in(_opened(uri).schema().to_json())
+    return columns_in(_opened(uri).schema)
 
 
 def columns_in(schema: str) -> dict[str, str]:
@@ -101,8 +101,8 @@ def columns_in(schema: str) -> dict[str, str]:
     return {field["name"]: of_delta(field["type"]) for field in json.loads(schema)["fields"]}
 
 
-def _opened(uri: LakeUri) -> OpenedTable:
-    table = open_table(uri)
+def _opened(uri: LakeUri) -> TableLog:
+    table = TableLog.open(uri)
     assert table is not None, "it has been created"
     return table
 

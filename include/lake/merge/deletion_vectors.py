@@ -9,7 +9,10 @@ import base64
 import struct
 import uuid
 import zlib
+from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO
 
 from pyroaring import BitMap64
 
@@ -25,6 +28,7 @@ _VERSION = b"\x01"  # of a file of vectors
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"  # Python's own
 _TO_Z85, _FROM_Z85 = bytes.maketrans(_B85, _Z85), bytes.maketrans(_Z85, _B85)
+_AT_ONCE = 8  # files: most of the time passes while a store answers
 _UUID_CHARACTERS = 20  # of a file's UUID, at the end of its descriptor; what stands before it is a folder
 
 
@@ -45,12 +49,37 @@ def read_vector(table: LakeUri, vector: JsonMapping | None) -> BitMap64:
     Raises:
         UnfitError: it has a form that is not known here. TableDamaged: its file is missing, cut short or garbled.
     """
-    if not vector:
-        return NO_ROWS
-    try:
-        data = _inline(vector) if vector["storageType"] == "i" else _from_file(table, vector)
-    except OSError as error:
-        raise damaged(table, on_one_line(error)) from error
+    [rows] = read_vectors(table, [vector])
+    return rows
+
+
+def read_vectors(table: LakeUri, vectors: Sequence[JsonMapping | None]) -> list[BitMap64]:
+    """As `read_vector`, of several ones, in order. A file in which many of them lie is read once."""
+    found = [NO_ROWS] * len(vectors)
+    in_files: defaultdict[LakeUri, list[int]] = defaultdict(list)
+    for place, vector in enumerate(vectors):
+        if vector and vector["storageType"] == "i":
+            found[place] = _rows(_inline(vector), vector)
+        elif vector:
+            in_files[vector_file(table, vector)].append(place)
+
+    def read(path: LakeUri) -> None:
+        try:
+            with files_at(table).open(path) as file:
+                for place in in_files[path]:
+                    vector = vectors[place]
+                    assert vector is not None, "it lies in a file"
+                    found[place] = _rows(_from_file(table, path, file, vector), vector)
+        except OSError as error:
+            raise damaged(table, on_one_line(error)) from error
+
+    with ThreadPoolExecutor(_AT_ONCE) as several:
+        for _ in several.map(read, in_files):
+            pass  # or what has failed is raised
+    return found
+
+
+def _rows(data: bytes, vector: JsonMapping) -> BitMap64:
     if data[: len(_MAGIC)] != _MAGIC:
         raise UnfitError("a deletion vector of another format")
     try:
@@ -104,13 +133,11 @@ def _inline(vector: JsonMapping) -> bytes:
     return _decoded(vector["pathOrInlineDv"])[: vector["sizeInBytes"]]
 
 
-def _from_file(table: LakeUri, vector: JsonMapping) -> bytes:
-    path = vector_file(table, vector)
-    with files_at(table).open(path) as file:
-        file.seek(vector.get("offset") or 0)
-        head = file.read(4)
-        size = struct.unpack(">i", head)[0] if len(head) == 4 else -1
-        data, checksum = (file.read(size), file.read(4)) if size == vector["sizeInBytes"] else (b"", b"")
+def _from_file(table: LakeUri, path: LakeUri, file: BinaryIO, vector: JsonMapping) -> bytes:
+    file.seek(vector.get("offset") or 0)
+    head = file.read(4)
+    size = struct.unpack(">i", head)[0] if len(head) == 4 else -1
+    data, checksum = (file.read(size), file.read(4)) if size == vector["sizeInBytes"] else (b"", b"")
     if checksum != struct.pack(">I", zlib.crc32(data)):
         raise damaged(table, f"{path.name} is cut short or garbled")
     return data

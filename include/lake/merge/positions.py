@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from include.lake.damage import damaged, on_one_line
 from include.lake.duckdb_files import database_over
-from include.lake.merge.deletion_vectors import read_vector
+from include.lake.merge.deletion_vectors import read_vectors
 from include.lake.merge.order import Value
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import bound, rows_at_most
@@ -37,11 +38,13 @@ class Met:
     """The rows that keys meet, and that are not gone: place by place.
 
     Args:
-        files: the `add` of each file that holds any. file: the file of each row, by its place in `files`. row: its
-            number in that file. key: the key that meets it, by its place. values: what was asked for of it.
+        files: the `add` of each file that holds any. gone: of each file, the rows that are gone. file: the file of each
+            row, by its place in `files`. row: its number in that file. key: the key that meets it, by its place.
+            values: what was asked for of it.
     """
 
     files: list[JsonObject]
+    gone: list[BitMap64]
     file: Numbers
     row: Numbers
     key: Numbers
@@ -50,7 +53,7 @@ class Met:
     def only(self, these: npt.NDArray[np.bool_]) -> Met:
         """Some of the rows."""
         kept = self.values.filter(pa.array(these))
-        return Met(self.files, file=self.file[these], row=self.row[these], key=self.key[these], values=kept)
+        return Met(self.files, self.gone, file=self.file[these], row=self.row[these], key=self.key[these], values=kept)
 
 
 def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str], bytes_max: int | None = None) -> Met:
@@ -67,7 +70,7 @@ def met_rows(table: Snapshot, keys: pa.Table, values: Mapping[str, str], bytes_m
     files = candidates(table, keys)
     if not files or not keys.num_rows:
         nothing = np.empty(0, dtype=np.int64)
-        return Met([], file=nothing, row=nothing, key=nothing, values=pa.table({}))
+        return Met([], [], file=nothing, row=nothing, key=nothing, values=pa.table({}))
     if rows_at_most(files) > _ROWS_MAX:
         raise UnfitError(f"more than {_ROWS_MAX:,} rows in the files that may hold the keys")
     return _met(table, files, _joined(table, files, keys, values, bytes_max=bytes_max), [*values])
@@ -83,14 +86,16 @@ def _met(table: Snapshot, files: Sequence[JsonObject], found: pa.Table, values: 
     """The rows that are not gone, of those with _FILE, _ROW and _KEY."""
     names = pc.dictionary_encode(found[_FILE].combine_chunks())
     by_name = {str(table.uri.resolve(file["path"])): file for file in files}
+    holding = [by_name[name] for name in names.dictionary.to_pylist()]
     met = Met(
-        [by_name[name] for name in names.dictionary.to_pylist()],
+        holding,
+        read_vectors(table.uri, [file.get("deletionVector") for file in holding]),
         file=names.indices.to_numpy().astype(np.int64),
         row=found[_ROW].to_numpy(),
         key=found[_KEY].to_numpy(),
         values=found.select(values),
     )
-    return met.only(_are_there(table, met))
+    return met.only(_are_there(met))
 
 
 def candidates(table: Snapshot, keys: pa.Table) -> list[JsonObject]:
@@ -165,12 +170,12 @@ def _at_most(bytes_max: int, found: pa.RecordBatchReader) -> pa.Table:
     return pa.Table.from_batches(pieces, found.schema)
 
 
-def _are_there(table: Snapshot, met: Met) -> npt.NDArray[np.bool_]:
+def _are_there(met: Met) -> npt.NDArray[np.bool_]:
     """Which of the rows are not gone."""
     there = np.ones(len(met.row), dtype=bool)
-    for place, file in enumerate(met.files):
-        if vector := file.get("deletionVector"):
-            gone, mine = read_vector(table.uri, vector), np.flatnonzero(met.file == place)
+    for place, gone in enumerate(met.gone):
+        if gone:
+            mine = np.flatnonzero(met.file == place)
             there[mine] = [int(row) not in gone for row in met.row[mine]]
     return there
 

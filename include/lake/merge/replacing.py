@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 
 from include.lake.merge.actions import Actions
 from include.lake.merge.data_file import footer_of, write_file
-from include.lake.merge.deletion_vectors import read_vector, write_vectors
+from include.lake.merge.deletion_vectors import write_vectors
 from include.lake.merge.positions import Met
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.statistics import loosened, rows_told
@@ -69,7 +69,7 @@ def _taken_out(table: Snapshot, met: Met, now: int) -> tuple[list[JsonObject], d
         rows = met.row[met.file == place]
         if not len(rows):
             continue
-        gone = read_vector(table.uri, file.get("deletionVector")) | BitMap64(rows.astype(np.uint64))
+        gone = met.gone[place] | BitMap64(rows.astype(np.uint64))
         actions.append({"remove": removed(file, now)})
         if len(gone) < (of_file := _rows_in(table, file)):
             marked.append((file, gone, of_file))

@@ -15,9 +15,9 @@ import pyarrow as pa
 from deltalake import Schema
 
 from include.lake.damage import damaged, on_one_line
-from include.lake.log_store import LOG, CheckpointHint, Commit, checkpoint_file, checkpoint_of, commit_file
+from include.lake.log_store import LOG, CheckpointHint, Commit, Tail, checkpoint_file, checkpoint_of, commit_file
 from include.lake.merge.deletion_vectors import vector_id
-from include.lake.merge.unfit import UnfitError
+from include.lake.merge.unfit import NoLogError, UnfitError
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
@@ -53,8 +53,8 @@ class Snapshot:
         """The newest version.
 
         Raises:
-            UnfitError: the table has no checkpoint in one file, or too many commits since. TableDamaged: a file of the
-                log is missing, cut short or not readable.
+            NoLogError: there is no table. UnfitError: the table has no checkpoint in one file, or too many commits
+                since. TableDamaged: a file of the log is missing, cut short or not readable.
         """
         found = cls(uri)
         found._begin_anew()
@@ -101,7 +101,7 @@ class Snapshot:
         """Reads the newest checkpoint, and the commits since. False if what was read is no longer the table's."""
         log = log_store_of(self.uri)
         tail = log.tail()
-        self.stamp, self.checkpoint = None, tail.checkpoint if tail else _checkpoint(self.uri)
+        self.stamp, self.checkpoint = None, _checkpoint(self.uri) if tail is None else _named(tail)
         self.version = -1 if self.checkpoint is None else self.checkpoint
         self.protocol, self.metadata, self.files, self.markers = {}, {}, {}, {}
         if tail is not None:
@@ -112,12 +112,14 @@ class Snapshot:
             for kind, action in _actions_of_checkpoint(self.uri, self.checkpoint):
                 self._take(kind, action)
         self.stamp = stamp
-        return self._goes_on()
+        return self._goes_on(tail.commits if tail is not None and log.is_tied else None)
 
-    def _goes_on(self) -> bool:
-        """Reads the commits since this version. False if what was read before is no longer the table's."""
+    def _goes_on(self, told: list[Commit] | None = None) -> bool:
+        """Reads the commits since this version. False if what was read before is no longer the table's. Args: told: by
+        a look at the log that still holds; None: it looks."""
         log, before = log_store_of(self.uri), self.version
-        while newer := self._newer():
+        while newer := self._newer(told):
+            told = None
             contents = log.read_all([commit.version for commit in newer])
             for commit, content in zip(newer, contents, strict=True):
                 if content is None:
@@ -132,9 +134,9 @@ class Snapshot:
                 break
         return newer is not None
 
-    def _newer(self) -> list[Commit] | None:
+    def _newer(self, told: list[Commit] | None) -> list[Commit] | None:
         """The commits after this version; None if the table has another commit of this version than was read."""
-        found = log_store_of(self.uri).commits(max(0, self.version))
+        found = log_store_of(self.uri).commits(max(0, self.version)) if told is None else told
         own = next((stamp for version, stamp in found if version == self.version), None)
         if own != self.stamp:
             return None
@@ -162,12 +164,24 @@ def _key(action: JsonObject) -> FileKey:
     return action["path"], vector_id(action.get("deletionVector"))
 
 
+def _named(tail: Tail) -> int | None:
+    """The version of a log's newest checkpoint; None if the log begins with its first commit."""
+    if tail.checkpoint >= 0:
+        return tail.checkpoint
+    if not tail.commits:
+        raise NoLogError("no log")
+    if tail.commits[0].version:
+        raise UnfitError("a log without its first commits, and without a checkpoint that it names")
+    return None
+
+
 def _checkpoint(uri: LakeUri) -> int | None:
-    """The version of the newest checkpoint; None if the log begins with its first commit."""
+    """The same, by what is there now, whatever the log names."""
     log = log_store_of(uri)
-    hint = CheckpointHint.of(log)
+    told = log.last_checkpoint()
+    hint = CheckpointHint.of(told)
     if hint is None:  # it is not there, or another writer is just writing it
-        names = [] if log.last_checkpoint() is None else [file.name for file in files_at(uri).list(uri / LOG)]
+        names = [] if told is None else [file.name for file in files_at(uri).list(uri / LOG)]
         found = {of_one for name in names if (of_one := checkpoint_of(name)) is not None}
         others = {int(name[:20]) for name in names if ".checkpoint." in name and name[:20].isdigit()}
         newest = max(found, default=None)

@@ -19,7 +19,7 @@ def keep_quick(table: Snapshot, order_by: tuple[str, ...], bytes_max: int = BYTE
     """Does what is due. What does not succeed now is done after a later commit: nothing depends on it.
 
     Args:
-        table: any version; it is brought up to the newest one. order_by: columns by which rows are laid out.
+        table: any version; it is brought up to a newer one. order_by: columns by which rows are laid out.
             bytes_max: see `Compaction`.
 
     Returns:
@@ -30,7 +30,6 @@ def keep_quick(table: Snapshot, order_by: tuple[str, ...], bytes_max: int = BYTE
         land(table, Compaction(order_by, bytes_max), None, None)
 
     def checkpointed() -> None:
-        table.brought_up()
         if table.version - (table.checkpoint or 0) >= CHECKPOINT_EVERY:
             opened = open_table(table.uri, table.version)
             assert opened is not None, "it was there a moment ago"

@@ -71,12 +71,12 @@ class S3LogStore:
     def tail(self) -> Tail | None:
         """One listing, from a checkpoint on that this process knows; else from the one that the log names."""
         known = _checkpoints.get(self.table)
-        found = self._tail_from(known) if known is not None else None
-        if found is None and (hint := CheckpointHint.of(self)) is not None and hint.is_one_file:
-            found = self._tail_from(hint.version)
-        if found is not None:
-            _checkpoints[self.table] = found.checkpoint
-        return found
+        if known is not None and (found := self._tail_from(known)) is not None:
+            return found
+        if (told := self.last_checkpoint()) is None:
+            return Tail(-1, self.commits(0))
+        hint = CheckpointHint.of(told)
+        return self._tail_from(hint.version) if hint is not None and hint.is_one_file else None
 
     def _tail_from(self, checkpoint: int) -> Tail | None:
         """None if this checkpoint is not there, or a newer one is of another form."""
@@ -85,6 +85,7 @@ class S3LogStore:
         others = [int(of[1]) for of in map(_OTHER_CHECKPOINT.fullmatch, names) if of is not None]
         if checkpoint_file(checkpoint) not in names or newest is None or max(others, default=-1) > newest:
             return None
+        _checkpoints[self.table] = newest
         return Tail(newest, [commit for commit in _commits_in(names) if commit.version >= newest])
 
     def has(self, version: int) -> bool:
