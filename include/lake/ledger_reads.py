@@ -98,6 +98,12 @@ class LedgerRead:
             _known.popitem(last=False)
 
 
+def files_known(uri: LakeUri) -> int:
+    """How many files a ledger had when this process last kept what it has read of it; 0: it keeps nothing."""
+    known = _known.get(uri)
+    return 0 if known is None or known.table is None else len(known.table.files)
+
+
 def rows_of(table: Snapshot, least: int | None = None) -> list[Row]:
     """The events of a ledger as rows, in order, with `details` as data. Args: least: sequence; None: all."""
     rows = rows_from(table, "sequence", least).to_pylist()

@@ -11,7 +11,7 @@ import uuid
 
 from include.lake.s3.connection import client
 from include.lake.s3.errors import answering, is_for_later, may_have_landed, status_of
-from include.lake.s3.objects import Place
+from include.lake.s3.objects import Place, tag_of
 from include.protocol.errors import StoreUnclear
 
 WRITE_ID = "lakemark-write"  # x-amz-meta-lakemark-write; `S3LogStore.java` writes it, too
@@ -38,7 +38,7 @@ def created(bucket: str, key: str, content: bytes) -> str | None:
         while True:
             try:
                 answer = put(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*", Metadata={WRITE_ID: mine})
-                return str(answer.get("ETag", "")).strip('"')
+                return tag_of(answer)
             except (ClientError, BotoCoreError) as error:
                 is_there = isinstance(error, ClientError) and status_of(error) == _IS_THERE
                 if is_there and (theirs := _writer(where, bucket, key)) is not None:
@@ -57,7 +57,7 @@ def _writer(where: str, bucket: str, key: str) -> tuple[str | None, str] | None:
     more)."""
     try:
         found = Place(bucket, key).head()
-        return found["Metadata"].get(WRITE_ID), str(found["ETag"]).strip('"')
+        return found["Metadata"].get(WRITE_ID), tag_of(found)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -3,14 +3,15 @@ requests, never a look: a listing tells the tags first."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from threading import Lock
+
+from cachetools import LRUCache
 
 from include.lake.s3.object_file import whole
 from include.lake.s3.objects import Place
 
 _BYTES_MAX, _ONE_MAX = 64 << 20, 8 << 20
-_contents: OrderedDict[tuple[Place, str], bytes] = OrderedDict()
+_contents: LRUCache[tuple[Place, str], bytes] = LRUCache(_BYTES_MAX, getsizeof=len)
 _lock = Lock()
 
 
@@ -22,9 +23,8 @@ def content_of(place: Place, tag: str) -> bytes:
     """
     with _lock:
         found = _contents.get((place, tag)) if tag else None
-        if found is not None:
-            _contents.move_to_end((place, tag))
-            return found
+    if found is not None:
+        return found
     content, now = whole(place.bucket, place.key)
     if tag and now and now != tag:
         raise FileNotFoundError(f"{place}: another object is in its place")
@@ -34,9 +34,6 @@ def content_of(place: Place, tag: str) -> bytes:
 
 def keep(place: Place, tag: str, content: bytes) -> None:
     """Keeps what an object with this tag holds."""
-    if not tag or len(content) > _ONE_MAX:
-        return
-    with _lock:
-        _contents[place, tag] = content
-        while sum(map(len, _contents.values())) > _BYTES_MAX:
-            _contents.popitem(last=False)
+    if tag and len(content) <= _ONE_MAX:
+        with _lock:
+            _contents[place, tag] = content

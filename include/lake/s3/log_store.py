@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from include.lake.log_store import LOG, CheckpointHint, Commit, Tail, checkpoint_file, checkpoint_of, commit_file
 from include.lake.s3.creating import created
 from include.lake.s3.kept import content_of, keep
-from include.lake.s3.objects import Place, listed
+from include.lake.s3.objects import Place, listed, tag_of
 from include.lake.uri import LakeUri
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class S3LogStore:
     def stamp(self, version: int) -> str | None:
         """The store's tag of the content. Every commit has something of its own in it: an id, or names of files."""
         try:
-            return str(self._commit(version).head()["ETag"]).strip('"')
+            return tag_of(self._commit(version).head())
         except FileNotFoundError:
             return None
 

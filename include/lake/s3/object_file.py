@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 import re
-from collections import OrderedDict
 from threading import Lock
+
+from cachetools import LRUCache, cached
 
 from include.lake.s3.connection import TRIES, client
 from include.lake.s3.errors import answering, status_of
+from include.lake.s3.objects import tag_of
 
-_TAIL = 1 << 16  # bytes: a Parquet file is read from its end, and many files of a lake are no longer than this
-_BLOCK, _BLOCKS_MAX = 2 << 20, 32  # bytes; how many of them a process keeps
+_TAIL = 1 << 18  # bytes: a Parquet file is read from its end, and many files of a lake are no longer than this
+_BLOCK, _BLOCKS_BYTES = 2 << 20, 64 << 20  # of one; of all that a process keeps
 _NO_SUCH_RANGE = 416
-_lock = Lock()
-_blocks: OrderedDict[tuple[str, str, int], bytes] = OrderedDict()
 _WHOLE = 8 << 20  # bytes: up to this size one request for all of it is sooner done than several
 
 
@@ -36,7 +36,7 @@ def opened(bucket: str, key: str) -> io.BufferedIOBase:
 def whole(bucket: str, key: str) -> tuple[bytes, str]:
     """All of an object by one request, and its tag (empty: the store does not tell it). OSError: see `answering`."""
     content, _, tag = _part(bucket, key, None)
-    return content, tag.strip('"')
+    return content, tag
 
 
 def opened_lasting(bucket: str, key: str, size: int) -> io.BufferedIOBase:
@@ -77,25 +77,11 @@ class _Blocks(_Seekable):
         if self._at >= self._size:
             return 0
         number, within = divmod(self._at, _BLOCK)
-        found = self._block(number)[within : within + len(buffer)]
+        first, end = number * _BLOCK, min((number + 1) * _BLOCK, self._size)
+        found = _block(self._bucket, self._key, first, end)[within : within + len(buffer)]
         buffer[: len(found)] = found
         self._at += len(found)
         return len(found)
-
-    def _block(self, number: int) -> bytes:
-        place = (self._bucket, self._key, number)
-        with _lock:
-            found = _blocks.get(place)
-            if found is not None:
-                _blocks.move_to_end(place)
-                return found
-        first, last = number * _BLOCK, min((number + 1) * _BLOCK, self._size) - 1
-        content, *_ = _part(self._bucket, self._key, f"bytes={first}-{last}")
-        with _lock:
-            _blocks[place] = content
-            while len(_blocks) > _BLOCKS_MAX:
-                _blocks.popitem(last=False)
-        return content
 
 
 class _Ranges(_Seekable):
@@ -119,18 +105,23 @@ class _Ranges(_Seekable):
         return len(found)
 
 
+@cached(LRUCache(_BLOCKS_BYTES, getsizeof=len), lock=Lock())
+def _block(bucket: str, key: str, first: int, end: int) -> bytes:
+    return _part(bucket, key, f"bytes={first}-{end - 1}")[0]
+
+
 def _part(bucket: str, key: str, range_: str | None, tag: str | None = None) -> tuple[bytes, int, str]:
     """A part of an object, or all of it, the object's size, and its tag. Args: tag: the object must have it."""
     from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
-    same = ({"IfMatch": tag} if tag else {}) | ({"Range": range_} if range_ else {})
+    same = ({"IfMatch": f'"{tag}"'} if tag else {}) | ({"Range": range_} if range_ else {})
     with answering(f"s3://{bucket}/{key}"):
         for tries_left in reversed(range(TRIES)):
             try:
                 answer = client().get_object(Bucket=bucket, Key=key, **same)
                 size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
                 content = answer["Body"].read()
-                return content, int(size[1]) if size else len(content), answer.get("ETag", "")
+                return content, int(size[1]) if size else len(content), tag_of(answer)
             except ClientError as error:
                 if status_of(error) == _NO_SUCH_RANGE:  # the object is empty
                     return b"", 0, ""

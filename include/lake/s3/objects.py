@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,11 @@ from include.protocol.errors import StoreAway
 
 _DELETED_AT_ONCE = 1000  # the protocol's limit
 _WHOLE_TRIES, _WHOLE_PAUSE = 20, 0.1  # seconds
+
+
+def tag_of(answer: Mapping[str, Any]) -> str:  # Any: boto3's answer
+    """An object's tag, as an answer of the store tells it; empty: it does not tell it now."""
+    return str(answer.get("ETag", "")).strip('"')
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def listed(place: Place, after: str = "", at_most: int | None = None) -> Iterato
     with answering(str(place)):
         for page in client().get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.below, **more):
             for found in page.get("Contents", ()):
-                yield Found(found["Key"], found["Size"], found["LastModified"], found.get("ETag", "").strip('"'))
+                yield Found(found["Key"], found["Size"], found["LastModified"], tag_of(found))
 
 
 def aborted(place: Place, before: datetime) -> int:
