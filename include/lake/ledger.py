@@ -23,7 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from include.lake.appended import rows_from
 from include.lake.delta_tables import CHECKPOINT_EVERY, Row, keep_few_files, open_table
 from include.lake.lakes import id_of, moved_to
-from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, files_known, opened, rows_of
+from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, files_in, opened, rows_of
 from include.lake.log_store import succession
 from include.lake.merge.append import Append
 from include.lake.merge.landing import Marker, MarkerIsThereError, OvertakenError, land
@@ -141,8 +141,8 @@ class Ledger:
         )
 
     def keep_few_files(self) -> None:
-        """Makes one file of many, if this process has seen many. It is slow: call it where nobody waits."""
-        if files_known(self.uri) > _FILES_MAX and (table := open_table(self.uri)) is not None:
+        """Makes one file of many, if there are many. It is slow: call it where nobody waits."""
+        if files_in(self.uri) > _FILES_MAX and (table := open_table(self.uri)) is not None:
             keep_few_files(table, _FILES_MAX)
 
     def set_aside(self) -> LakeUri | None:

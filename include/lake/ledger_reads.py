@@ -98,10 +98,10 @@ class LedgerRead:
             _known.popitem(last=False)
 
 
-def files_known(uri: LakeUri) -> int:
-    """How many files a ledger had when this process last kept what it has read of it; 0: it keeps nothing."""
-    known = _known.get(uri)
-    return 0 if known is None or known.table is None else len(known.table.files)
+def files_in(uri: LakeUri) -> int:
+    """How many files a ledger had when this process last looked, if it has kept what it saw; else how many it has."""
+    read = _known.get(uri) or LedgerRead.of(uri, None)
+    return 0 if read.table is None else len(read.table.files)
 
 
 def rows_of(table: Snapshot, least: int | None = None) -> list[Row]:
