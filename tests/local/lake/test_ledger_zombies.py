@@ -23,29 +23,6 @@ pytestmark = pytest.mark.skipif(not is_possible(), reason="holding a system call
 ROOT = Path(__file__).parents[3]
 HOUR = 3600
 
-APPENDS = """
-import sys
-from include.lake.ledger import Ledger
-from include.lake.uri import LakeUri
-from include.protocol.ledger_events import AttemptStarted
-from tests.support.at_the_link import stand_still_at_the_link
-stand_still_at_the_link()
-decided_on = []
-def decide(state):
-    decided_on.append(len(state.pending.attempts))
-    return [AttemptStarted(1, 0, "zombie", "h", "cli")]
-Ledger(LakeUri(sys.argv[1])).append(decide)
-print(decided_on)
-"""
-FENCES = """
-import sys
-from include.lake.delta_tables import commit_markers, open_table
-from include.lake.uri import LakeUri
-from tests.support.at_the_link import stand_still_at_the_link
-stand_still_at_the_link()
-print(commit_markers(open_table(LakeUri(sys.argv[1])), {"zombie": 7}, "{}"))
-"""
-
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
@@ -54,9 +31,9 @@ def ledger(tmp_path: Path) -> Ledger:
     return ledger
 
 
-def start(script: str, path: str) -> subprocess.Popen:
+def start(kind: str, path: str) -> subprocess.Popen:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", script, path]
+    command = [sys.executable, "-m", "tests.support.late_writers", kind, path, "at-the-link"]
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -83,7 +60,7 @@ def test_i1_an_event_of_a_writer_that_slept_at_its_hard_link_is_recorded_before_
     """The log is kept for ten minutes: after that the name that the sleeper wants is free again."""
     table = open_table(ledger.uri)
     assert table is not None
-    process = start(APPENDS, str(ledger.uri))
+    process = start("appends", str(ledger.uri))
     zombies.append(process)
     sleeper = stopped(process)
     an_hour_goes_by(str(ledger.uri))
@@ -100,7 +77,7 @@ def test_i5_a_fence_whose_writer_slept_at_its_hard_link_is_none(
 ) -> None:
     table = open_table(ledger.uri)
     assert table is not None
-    process = start(FENCES, str(ledger.uri))
+    process = start("fences", str(ledger.uri))
     zombies.append(process)
     sleeper = stopped(process)
     an_hour_goes_by(str(ledger.uri))

@@ -25,24 +25,6 @@ from tests.support.s3_server import S3Server
 from tests.support.stopped import resumed
 
 HOUR = 3600
-APPENDS = """
-import sys
-from include.lake.ledger import Ledger
-from include.lake.uri import LakeUri
-from include.protocol.ledger_events import AttemptStarted
-decided_on = []
-def decide(state):
-    decided_on.append(len(state.pending.attempts))
-    return [AttemptStarted(1, 0, "zombie", "h", "cli")]
-Ledger(LakeUri(sys.argv[1])).append(decide)
-print(decided_on)
-"""
-FENCES = """
-import sys
-from include.lake.delta_tables import commit_markers, open_table
-from include.lake.uri import LakeUri
-print(commit_markers(open_table(LakeUri(sys.argv[1])), {"zombie": 7}, "{}"))
-"""
 
 
 @pytest.fixture
@@ -56,14 +38,14 @@ def ledger(store: LossyStore, server: S3Server, on_s3: LakeUri, monkeypatch: pyt
 
 
 def asleep_in_its_commit(
-    script: str, ledger: Ledger, store: LossyStore, zombies: list[subprocess.Popen]
+    kind: str, ledger: Ledger, store: LossyStore, zombies: list[subprocess.Popen]
 ) -> tuple[subprocess.Popen, int]:
     """A writer that is stopped while its request to create a commit is at the proxy. Returns it, and the version."""
     table = open_table(ledger.uri)
     assert table is not None
     held = store.holds(rf"PUT .*{table.version() + 1:020}\.json")
     environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT), "AWS_ENDPOINT_URL_S3": store.url}
-    command = [sys.executable, "-c", script, str(ledger.uri)]
+    command = [sys.executable, "-m", "tests.support.late_writers", kind, str(ledger.uri)]
     process = subprocess.Popen(command, cwd=PROJECT_ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     zombies.append(process)
     assert held.reached.wait(60)
@@ -94,7 +76,7 @@ def let_go(store: LossyStore, process: subprocess.Popen) -> tuple[int, str]:
 def test_i1_an_event_whose_request_was_late_is_recorded_before_it_is_acknowledged(
     ledger: Ledger, store: LossyStore, server: S3Server, zombies: list[subprocess.Popen], cleaned: bool
 ) -> None:
-    process, _ = asleep_in_its_commit(APPENDS, ledger, store, zombies)
+    process, _ = asleep_in_its_commit("appends", ledger, store, zombies)
     others_commit(ledger)
     if cleaned:  # the name that the sleeper wants is free again
         an_hour_goes_by(ledger, server)
@@ -109,7 +91,7 @@ def test_i1_an_event_whose_request_was_late_is_recorded_before_it_is_acknowledge
 def test_i5_a_fence_whose_request_was_late_is_none(
     ledger: Ledger, store: LossyStore, server: S3Server, zombies: list[subprocess.Popen], cleaned: bool
 ) -> None:
-    process, _ = asleep_in_its_commit(FENCES, ledger, store, zombies)
+    process, _ = asleep_in_its_commit("fences", ledger, store, zombies)
     others_commit(ledger)
     if cleaned:
         an_hour_goes_by(ledger, server)
