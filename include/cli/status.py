@@ -56,15 +56,21 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
     return 1 if not good or any(found.findings for found, _ in told) else 0
 
 
-def _status_lines(facts: JsonObject) -> Iterable[str]:
+def _progress(facts: JsonObject) -> str:
+    through = facts["committed_through"]
+    if through is None:
+        return "its ledger cannot be read"
     lag = f"unknown ({facts['kafka']})"
     if facts["lag_records"] is not None:
         lag = f"{facts['lag_records']:,} records"
         lag += f", the oldest {facts['lag_seconds']:,.0f} s old" if facts["lag_records"] else ""
-    through = facts["committed_through"]
     of = f" of generation {facts['generation']}" if facts["generation"] > 1 else ""
     progress = f"nothing{of} is committed yet" if through < 0 else f"committed through batch {through}{of}"
-    yield f"{facts['pipeline']}: {progress}, lag {lag}"
+    return f"{progress}, lag {lag}"
+
+
+def _status_lines(facts: JsonObject) -> Iterable[str]:
+    yield f"{facts['pipeline']}: {_progress(facts)}"
     if facts["problem"]:
         yield f"  stopped: {facts['problem']}"
     if facts["running"]:

@@ -30,8 +30,9 @@ def status(
     Args:
         known_away: brokers that do not answer, and why. It is added to, so that they are waited for only once.
 
-    Keys: pipeline, generation, batches, committed_through, pending (batch id, attempts; or null), mends (tables that
-    are not as the last batch left them: the next batch mends them, also without records), last_commit
+    Keys: pipeline, generation, batches, committed_through (null if the ledger cannot be read), pending (batch id,
+    attempts; or null), mends (tables that are not as the last batch left them: the next batch mends them, also without
+    records), last_commit
     (batch_id, table_version, committed_at, counts, quality), records (sums of the counts of the generation's batches),
     quarantine (records that are pending, replayed, discarded, applied since), attempts, next_offsets, lag_records
     (offsets that no committed batch has read) and lag_seconds (age of the oldest of them), kafka ("answers", or why
@@ -44,14 +45,14 @@ def status(
     state = found.state
     commits = [record.commit for record in state.batches if record.commit]
     try:
-        lag = Lag.of(pipeline, state) if away is None else None
+        lag = Lag.of(pipeline, state) if away is None and found.is_known else None
     except LakemarkError as error:
         lag, away = None, error
     return {
         "pipeline": pipeline.name,
         "generation": state.generation,
         "batches": len(state.batches),
-        "committed_through": state.committed_through,
+        "committed_through": state.committed_through if found.is_known else None,
         "pending": state.pending and _pending(state.pending),
         "mends": list(found.mends),
         "last_commit": {
@@ -92,12 +93,15 @@ class _Found(NamedTuple):
     mends: tuple[str, ...] = ()  # what the next batch mends
     running: str | None = None  # an attempt that has not ended
     problem: str | None = None  # that the next plan or attempt would meet
+    is_known: bool = True  # the ledger could be read
 
 
 def _state(coordinator: Coordinator, away: LakemarkError | None) -> _Found:
-    state = LedgerState()
     try:
         state = coordinator.ledger.state()
+    except LakemarkError as error:
+        return _Found(LedgerState(), problem=str(error), is_known=False)
+    try:
         if away is not None and coordinator.pipeline.merge_every is None:
             return _Found(state, problem=str(away))
         plan = coordinator.preview()

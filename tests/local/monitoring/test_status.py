@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import include.monitoring.status
+from include.cli.status import _status_lines
 from include.control.coordinator import Coordinator
 from include.monitoring.status import status
 from include.protocol.errors import LakemarkError, RetryableError
@@ -36,6 +38,15 @@ def test_an_attempt_that_runs_is_no_problem(planned: Coordinator) -> None:
     planned.ledger.append(lambda state: [AttemptEnded(1, 0, "a", "SchemaChanged", {}, "the columns changed")])
     facts = status(planned.settings, planned.pipeline)
     assert (facts["running"], facts["problem"]) == (None, "the columns changed")
+
+
+def test_of_a_ledger_that_cannot_be_read_it_does_not_say_that_nothing_is_committed(planned: Coordinator) -> None:
+    shutil.rmtree(f"{planned.tables.ledger}/_delta_log")
+    facts = status(planned.settings, planned.pipeline)
+    assert facts["committed_through"] is None
+    assert "lakemark ledger rebuild" in facts["problem"]
+    assert facts["lag_records"] is None
+    assert next(iter(_status_lines(facts))) == f"{planned.pipeline.name}: its ledger cannot be read"
 
 
 def test_brokers_that_are_away_are_waited_for_once(planned: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
