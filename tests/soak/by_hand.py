@@ -40,7 +40,7 @@ def target_lost_after_reset(victim: Victim) -> bool:
     """The target is lost when a generation has begun and nothing of it has landed."""
     victim.drain()
     victim.command("reset", victim.pipeline.name, "--reason", "soak")
-    shutil.rmtree(str(victim.tables["target"].uri))
+    shutil.rmtree(victim.world.on_disk(victim.tables["target"].uri))
     victim.send(_FEW)
     met = victim.do_as_told()
     assert met[:1] == [_NOTICED], f"the target was lost, and that was not noticed: {met}"
