@@ -38,16 +38,15 @@ class S3Files:
     def open(self, file: LakeUri, lasting_size: int | None = None) -> BinaryIO:
         place = Place.of(file)
         if lasting_size is not None:
-            return cast(BinaryIO, opened_lasting(place.bucket, place.key, lasting_size))
-        return cast(BinaryIO, opened(place.bucket, place.key))
+            return cast(BinaryIO, opened_lasting(place, lasting_size))
+        return cast(BinaryIO, opened(place))
 
     def create(self, file: LakeUri, content: bytes) -> None:
         if not self.publish(file, content):
             raise FileExistsError(str(file))
 
     def publish(self, file: LakeUri, content: bytes) -> bool:
-        place = Place.of(file)
-        return created(place.bucket, place.key, content) is not None
+        return created(Place.of(file), content) is not None
 
     def write(self, file: LakeUri, content: BinaryIO) -> None:
         from boto3.exceptions import S3UploadFailedError

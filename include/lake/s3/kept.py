@@ -25,7 +25,7 @@ def content_of(place: Place, tag: str) -> bytes:
         found = _contents.get((place, tag)) if tag else None
     if found is not None:
         return found
-    content, now = whole(place.bucket, place.key)
+    content, now = whole(place)
     if tag and now and now != tag:
         raise FileNotFoundError(f"{place}: another object is in its place")
     keep(place, now, content)

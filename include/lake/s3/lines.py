@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from include.lake.s3.connection import client
 from include.lake.s3.errors import answering
+from include.lake.s3.object_file import whole
 from include.lake.s3.objects import Place, deleted, listed
 from include.lake.uri import LakeUri
 
@@ -23,7 +24,7 @@ class S3Lines:
 
     def new(self) -> list[str]:
         keys = [found.key for found in listed(self._place, after=self._read)]
-        lines = [Place(self._place.bucket, key).read().decode(errors="replace") for key in keys]
+        lines = [whole(Place(self._place.bucket, key))[0].decode(errors="replace") for key in keys]
         self._read = keys[-1].removeprefix(self._place.below) if keys else self._read
         return lines
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from include.lake.log_store import LOG, CheckpointHint, Commit, Tail, checkpoint_file, checkpoint_of, commit_file
 from include.lake.s3.creating import created
 from include.lake.s3.kept import content_of, keep
+from include.lake.s3.object_file import whole
 from include.lake.s3.objects import Place, listed, tag_of
 from include.lake.uri import LakeUri
 
@@ -113,14 +114,14 @@ class S3LogStore:
             if before is None and not self.has_checkpoint(version - 1):
                 return False
         place = self._commit(version)
-        tag = created(place.bucket, place.key, content)
+        tag = created(place, content)
         if tag is not None:
             keep(place, tag, content)
         return tag is not None
 
     def last_checkpoint(self) -> bytes | None:
         try:
-            return self._file("_last_checkpoint").read()
+            return whole(self._file("_last_checkpoint"))[0]
         except OSError:
             return None
 

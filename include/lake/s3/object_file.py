@@ -10,7 +10,7 @@ from cachetools import LRUCache, cached
 
 from include.lake.s3.connection import TRIES, client
 from include.lake.s3.errors import answering, status_of
-from include.lake.s3.objects import tag_of
+from include.lake.s3.objects import Place, tag_of
 
 _TAIL = 1 << 18  # bytes: a Parquet file is read from its end, and many files of a lake are no longer than this
 _BLOCK, _BLOCKS_BYTES = 2 << 20, 64 << 20  # of one; of all that a process keeps
@@ -18,31 +18,31 @@ _NO_SUCH_RANGE = 416
 _WHOLE = 8 << 20  # bytes: up to this size one request for all of it is sooner done than several
 
 
-def opened(bucket: str, key: str) -> io.BufferedIOBase:
+def opened(place: Place) -> io.BufferedIOBase:
     """Opens an object.
 
     Raises:
         OSError: see `answering`. Reading raises it, too, if the object was replaced meanwhile.
     """
-    tail, size, tag = _part(bucket, key, f"bytes=-{_TAIL}")
+    tail, size, tag = _part(place, f"bytes=-{_TAIL}")
     if size <= len(tail):
         return io.BytesIO(tail)
     if size <= _WHOLE:
-        head, *_ = _part(bucket, key, f"bytes=0-{size - len(tail) - 1}", tag)
+        head, *_ = _part(place, f"bytes=0-{size - len(tail) - 1}", tag)
         return io.BytesIO(head + tail)
-    return io.BufferedReader(_Ranges(bucket, key, size, tag=tag, tail=tail), _TAIL)
+    return io.BufferedReader(_Ranges(place, size, tag=tag, tail=tail), _TAIL)
 
 
-def whole(bucket: str, key: str) -> tuple[bytes, str]:
+def whole(place: Place) -> tuple[bytes, str]:
     """All of an object by one request, and its tag (empty: the store does not tell it). OSError: see `answering`."""
-    content, _, tag = _part(bucket, key, None)
+    content, _, tag = _part(place, None)
     return content, tag
 
 
-def opened_lasting(bucket: str, key: str, size: int) -> io.BufferedIOBase:
+def opened_lasting(place: Place, size: int) -> io.BufferedIOBase:
     """Opens an object that never changes, without a request. What is read of it is kept for the next who opens it.
     Reading raises OSError: see `answering`."""
-    return io.BufferedReader(_Blocks(bucket, key, size), _TAIL)
+    return io.BufferedReader(_Blocks(place, size), _TAIL)
 
 
 class _Seekable(io.RawIOBase):
@@ -69,16 +69,16 @@ class _Seekable(io.RawIOBase):
 class _Blocks(_Seekable):
     """Reads an object that never changes by large blocks: many small ranges would be as many requests."""
 
-    def __init__(self, bucket: str, key: str, size: int) -> None:
+    def __init__(self, place: Place, size: int) -> None:
         super().__init__(size)
-        self._bucket, self._key = bucket, key
+        self._place = place
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of bytes, as BufferedReader gives it
         if self._at >= self._size:
             return 0
         number, within = divmod(self._at, _BLOCK)
         first, end = number * _BLOCK, min((number + 1) * _BLOCK, self._size)
-        found = _block(self._bucket, self._key, first, end)[within : within + len(buffer)]
+        found = _block(self._place, first, end)[within : within + len(buffer)]
         buffer[: len(found)] = found
         self._at += len(found)
         return len(found)
@@ -87,9 +87,9 @@ class _Blocks(_Seekable):
 class _Ranges(_Seekable):
     """Reads an object by ranges."""
 
-    def __init__(self, bucket: str, key: str, size: int, tag: str, tail: bytes) -> None:
+    def __init__(self, place: Place, size: int, tag: str, tail: bytes) -> None:
         super().__init__(size)
-        self._bucket, self._key, self._tag, self._tail = bucket, key, tag, tail
+        self._place, self._tag, self._tail = place, tag, tail
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of bytes, as BufferedReader gives it
         end = min(self._at + len(buffer), self._size)
@@ -99,26 +99,26 @@ class _Ranges(_Seekable):
         if self._at >= before_tail:
             found = self._tail[self._at - before_tail : end - before_tail]
         else:
-            found, *_ = _part(self._bucket, self._key, f"bytes={self._at}-{end - 1}", self._tag)
+            found, *_ = _part(self._place, f"bytes={self._at}-{end - 1}", self._tag)
         buffer[: len(found)] = found
         self._at += len(found)
         return len(found)
 
 
 @cached(LRUCache(_BLOCKS_BYTES, getsizeof=len), lock=Lock())
-def _block(bucket: str, key: str, first: int, end: int) -> bytes:
-    return _part(bucket, key, f"bytes={first}-{end - 1}")[0]
+def _block(place: Place, first: int, end: int) -> bytes:
+    return _part(place, f"bytes={first}-{end - 1}")[0]
 
 
-def _part(bucket: str, key: str, range_: str | None, tag: str | None = None) -> tuple[bytes, int, str]:
+def _part(place: Place, range_: str | None, tag: str | None = None) -> tuple[bytes, int, str]:
     """A part of an object, or all of it, the object's size, and its tag. Args: tag: the object must have it."""
     from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
     same = ({"IfMatch": f'"{tag}"'} if tag else {}) | ({"Range": range_} if range_ else {})
-    with answering(f"s3://{bucket}/{key}"):
+    with answering(str(place)):
         for tries_left in reversed(range(TRIES)):
             try:
-                answer = client().get_object(Bucket=bucket, Key=key, **same)
+                answer = client().get_object(Bucket=place.bucket, Key=place.key, **same)
                 size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
                 content = answer["Body"].read()
                 return content, int(size[1]) if size else len(content), tag_of(answer)

@@ -63,11 +63,6 @@ class Place:
             time.sleep(_WHOLE_PAUSE)
         return found
 
-    def read(self) -> bytes:
-        from include.lake.s3.object_file import whole
-
-        return whole(self.bucket, self.key)[0]
-
 
 @dataclass(frozen=True)
 class Found:

@@ -11,6 +11,7 @@ from threading import Barrier
 from include.lake.s3.connection import address, client
 from include.lake.s3.creating import created, write_id
 from include.lake.s3.errors import answering
+from include.lake.s3.object_file import whole
 from include.lake.s3.objects import Place, listed
 from include.protocol.errors import StoreRefuses
 
@@ -31,11 +32,11 @@ def verify_decides(folder: Place) -> None:
         won = _race(place)
         if len(won) != 1:
             _refuse(place, f"one of {_RACERS} writers that create an object at once", f"{len(won)} that were told so")
-        if write_id(place.bucket, place.key) is None:
+        if write_id(place) is None:
             _refuse(place, "the metadata that an object was made with (x-amz-meta-...)", "none")
-        if place.read() != won[0]:
+        if whole(place)[0] != won[0]:
             _refuse(place, "the content of the writer that was told so", "another one's")
-        if created(place.bucket, place.key, won[0]) is not None:
+        if created(place, won[0]) is not None:
             _refuse(place, "that no object is created twice", "that it was")
         if not any(found.key == place.key for found in listed(folder)):
             _refuse(place, "a listing that has an object as soon as it is there", "one without it")
@@ -59,7 +60,7 @@ def _race(place: Place) -> list[bytes]:
 
     def write(content: bytes) -> bool:
         start.wait()
-        return created(place.bucket, place.key, content) is not None
+        return created(place, content) is not None
 
     contents = [str(number).encode() for number in range(_RACERS)]
     with ThreadPoolExecutor(_RACERS) as writers:

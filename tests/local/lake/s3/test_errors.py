@@ -9,7 +9,6 @@ from include.lake.s3.objects import Place
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import StoreAway, StoreRefuses
-from tests.local.conftest import BUCKET
 from tests.support.lossy_store import LossyStore
 
 _ANSWERS = [
@@ -31,7 +30,7 @@ def test_a_refusal_says_what_to_do_and_is_not_tried_again(
     store.refusal = status, code
     table = on_s3 / "silver/t"
     for asked in (
-        lambda: created(BUCKET, Place.of(table).key, b""),
+        lambda: created(Place.of(table), b""),
         lambda: log_store_of(table).commits(0),
         lambda: log_store_of(table).read(0),
         lambda: list(files_at(table).list(table)),
@@ -42,7 +41,7 @@ def test_a_refusal_says_what_to_do_and_is_not_tried_again(
         assert code in refused.value.found
         assert store.seen.total() <= 2, "botocore may ask for the bucket's region"
     store.is_good()
-    assert created(BUCKET, Place.of(table).key, b"")
+    assert created(Place.of(table), b"")
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooManyRequests")])
