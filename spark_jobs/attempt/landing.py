@@ -156,7 +156,8 @@ class Landing:
             self.engines[participant.name] = "spark: what never reached the point is taken back"
             write = writer.replacing(self.spark, log.uri, part.rows.frame, spec, base=base.version, live=live)
         elif part.is_empty:
-            if not commit_marker(log, Marker(batch.app_id, number), metadata.dumps()):
+            table = self.choices[participant.name].table
+            if not commit_marker(log, Marker(batch.app_id, number), metadata.dumps(), table):
                 raise WriteOvertakenError
             return self._after(log, decision.stamp, part)
         else:

@@ -28,16 +28,19 @@ class Nothing:
         return Actions([], _OPERATION, {}, {}, is_blind=True)
 
 
-def commit_marker(log: TableLog, marker: Marker, metadata: str) -> bool:
+def commit_marker(log: TableLog, marker: Marker, metadata: str, table: Snapshot | None = None) -> bool:
     """Commits a marker and no rows as the version after this log's. False if another writer was faster.
 
     Delta's writers make checkpoints, and this does not come by any of them. Without one, opening would become slow.
+
+    Args:
+        table: the same table as this process has read it before; None: it is read now.
 
     Raises:
         TerminalError, RetryableError: see `commit_markers`.
     """
     try:
-        land(Snapshot.of(log.uri), Nothing(), marker, metadata, succeeds=log.succession)
+        land(table or Snapshot.of(log.uri), Nothing(), marker, metadata, succeeds=log.succession)
     except (OvertakenError, MarkerIsThereError):
         return False
     except UnfitError:
