@@ -31,10 +31,9 @@ class Nothing:
 def commit_marker(log: TableLog, marker: Marker, metadata: str, table: Snapshot | None = None) -> bool:
     """Commits a marker and no rows as the version after this log's. False if another writer was faster.
 
-    Delta's writers make checkpoints, and this does not come by any of them. Without one, opening would become slow.
-
     Args:
-        table: the same table as this process has read it before; None: it is read now.
+        table: as the lane has read it, which keeps it quick (`keep_quick`); None: it is read now, and gets its
+            checkpoints here, for no other writer may come by for long.
 
     Raises:
         TerminalError, RetryableError: see `commit_markers`.
@@ -47,7 +46,7 @@ def commit_marker(log: TableLog, marker: Marker, metadata: str, table: Snapshot 
         numbers = {marker.app_id: marker.number}
         if not commit_markers(log.table, numbers, metadata, operation=_OPERATION, stamp=log.stamp):
             return False
-    if (log.version + 1) % CHECKPOINT_EVERY == 0:
+    if table is None and (log.version + 1) % CHECKPOINT_EVERY == 0:
         with suppress(DeltaError, OSError):  # a later commit makes one
             after = open_table(log.uri)
             assert after is not None, "it was there a moment ago"
