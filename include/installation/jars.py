@@ -8,6 +8,7 @@ nothing else.
 from __future__ import annotations
 
 import hashlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,22 @@ def pinned_jars(pins: Path = PINS) -> list[Jar]:
 
 def jar_paths(folder: Path, use: Use) -> list[Path]:
     return [folder / use / jar.file_name for jar in pinned_jars() if jar.use == use]
+
+
+def verify_fetched(folder: Path, uses: Sequence[Use] = OF_SETUP) -> None:
+    """Raises TerminalError: JARs of these uses are not in the folder. It compares no sums: `fetch_jars` does."""
+    wanted = [path for use in uses for path in jar_paths(folder, use)]
+    missing = [path for path in wanted if not path.exists()]
+    if missing:
+        raise TerminalError(
+            what="JARs are missing",
+            where=str(folder),
+            expected=f"{len(wanted)} JARs for {' and '.join(uses)}",
+            found=f"{len(wanted) - len(missing)}",
+            action=f"`LAKEMARK_JARS={shlex.quote(str(folder))} {shlex.quote(sys.executable)} -m include.installation` "
+            "fetches them; or set LAKEMARK_JARS to a folder that has them, such as `.lakemark/jars` of this project "
+            "after `make setup`",
+        )
 
 
 def pyspark_home() -> Path:

@@ -22,6 +22,7 @@ import psutil
 from include.installation import readiness
 from include.installation.airflow_home import AirflowHome
 from include.installation.broker import Broker
+from include.installation.jars import verify_fetched
 from include.installation.java import Java, find_java
 from include.installation.lake_choice import LAKE, LakeChoice, variables, with_lake
 from include.installation.object_store import ObjectStore
@@ -135,6 +136,7 @@ class Stack:
         if state is None:
             if self.down():
                 say("ended the processes that a killed supervisor had left")
+            verify_fetched(self.settings.jars)
             self._refuse_taken_ports(parts)
             with _private():
                 self._start(parts)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from include.installation.airflow_home import AirflowHome
-from include.installation.jars import fetch_jars, pinned_jars
+from include.installation.jars import fetch_jars, pinned_jars, verify_fetched
 from include.installation.java import SUPPORTED, find_java
 from include.installation.stack import Stack
 from include.installation.supervisor import (
@@ -53,6 +54,17 @@ def test_every_jar_is_pinned_and_here() -> None:
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in jars)
     # Nothing to fetch: the sums of what `make setup` brought are the pinned ones.
     assert fetch_jars(PROJECT_ROOT / ".lakemark" / "jars", find_java(None, Path()), None) == 0
+
+
+def test_services_do_not_start_without_their_jars_and_the_advice_brings_them(tmp_path: Path) -> None:
+    stack = Stack.of(Settings.from_environment({"LAKEMARK_HOME": str(tmp_path)}))
+    with pytest.raises(TerminalError, match="LAKEMARK_JARS=") as refused:
+        stack.start(lambda text: None)
+    assert not stack.down(), "nothing has started"
+    [command] = re.findall("`(LAKEMARK_JARS=.*?)`", str(refused.value))
+    shutil.copytree(PROJECT_ROOT / ".lakemark" / "jars", tmp_path / "jars", copy_function=os.symlink)
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path, capture_output=True)
+    verify_fetched(tmp_path / "jars")
 
 
 def test_a_jar_that_is_not_the_pinned_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
