@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Self, TypeVar, get_args
 
-from include.lake.uri import LakeUri
+from include.lake.uri import LakeUri, lake_at
 from include.protocol.errors import TerminalError
 
 Runner = Literal["local", "spark-submit", "connect"]
@@ -77,7 +77,7 @@ class Settings:
         return cls(
             home=home,
             jars=Path(env.get("LAKEMARK_JARS", home / "jars")).absolute(),
-            lake=LakeUri((env.get("LAKEMARK_LAKE") or str(home / "lake")).rstrip("/") or "/"),
+            lake=lake_at(env.get("LAKEMARK_LAKE") or str(home / "lake")),
             pipelines=pipelines,
             expectations=Path(env.get("LAKEMARK_EXPECTATIONS", pipelines.parent / "expectations")).absolute(),
             transforms=Path(env.get("LAKEMARK_TRANSFORMS", pipelines.parent / "transforms")).absolute(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from include.cli.output import Commands, add_bare_command, add_json, named_pipelines, report, say
-from include.lake.uri import LakeUri
+from include.lake.uri import lake_at
 from include.pipeline_file import pipeline_files
 from include.settings import Settings
 
@@ -16,7 +16,7 @@ def add_lake_command(commands: Commands) -> None:
     actions = lake.add_subparsers(required=True, metavar="ACTION")
     text = "copy the lake, from a folder to an object store or back; from then on its pipelines run there"
     copy_ = add_bare_command(actions, "copy", copy, text)
-    copy_.add_argument("to", type=_place, help="s3://BUCKET/PREFIX, or an absolute path: an empty place")
+    copy_.add_argument("to", help="s3://BUCKET/PREFIX, or an absolute path: an empty place")
     add_json(copy_)
     text = "let the pipelines run in this lake again, though a copying has begun that has not ended"
     add_json(add_bare_command(actions, "reopen", reopen, text))
@@ -27,7 +27,7 @@ def copy(settings: Settings, options: argparse.Namespace) -> int:
 
     names = [path.stem for path in pipeline_files(settings.pipelines)]
     pipelines = named_pipelines(settings, names)[0] if names else []
-    done = LakeCopy(settings, options.to, pipelines, say).run()
+    done = LakeCopy(settings, lake_at(options.to), pipelines, say).run()
     report(
         options,
         done,
@@ -49,9 +49,3 @@ def reopen(settings: Settings, options: argparse.Namespace) -> int:
         options, {"lake": str(settings.lake), "pipelines": count}, [f"{count} pipelines run in {settings.lake} again"]
     )
     return 0
-
-
-def _place(text: str) -> LakeUri:
-    if not text.startswith(("s3://", "/")):
-        raise argparse.ArgumentTypeError(f"expected s3://BUCKET/PREFIX or an absolute path; found {text!r}")
-    return LakeUri(text.rstrip("/"))

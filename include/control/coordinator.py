@@ -17,7 +17,7 @@ from include.control.new_beginnings import continue_after_a_loss, continue_in_th
 from include.control.settling import Settler
 from include.control.turns import turn_now, wait_for_turn
 from include.fault_points import fault_point
-from include.lake.lakes import verify_lake
+from include.lake.lakes import verify_lake, verify_whole
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.participants.heads import heads_of
@@ -86,6 +86,7 @@ class Coordinator(Settler):
 
     def preview(self) -> Plan:
         """What `plan` would return, without writing anything."""
+        verify_whole(self.settings.lake)
         before, overtaken = TableLog.open(self.tables.target), self._overtaken()
         state = self.ledger.recent()
         try:
@@ -97,6 +98,7 @@ class Coordinator(Settler):
     def _plan(self, ignore_merge_every: bool) -> tuple[Plan, SourceExtent]:
         fault_point("plan.begins")
         verify_lake(self.settings.lake, self.settings.home)
+        verify_whole(self.settings.lake)
         state = continue_after_a_loss(self, self.ledger.recent())
         continue_in_the_new_form(self, state, self._verify_there_is_a_target)
         self._continue_after_what_is_merged()

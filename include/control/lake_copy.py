@@ -7,22 +7,37 @@ tables. Then the copy is a state that the protocol knows: a batch is pending, th
 tables have at least what the target has. Of every table the log is listed before its data files are, so that no commit
 is copied without its files.
 
-Every file is read again in the new place and compared. A copying that was stopped goes on where it was.
+Every file is read again in the new place and compared. A copying that was stopped goes on where it was, or begins anew
+if the lake has lived since. What the new place has and the lake has not is removed there: a commit of a table that was
+made anew would be read. Until the copying has ended, the new lake takes no event.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import BinaryIO, cast
 
-from include.lake.files import FileInfo
-from include.lake.lakes import MARK, MOVED, forget_move, id_of, marked, moved_to, note, note_move, noted, verify_lake
+from include.lake.copying import copy_file
+from include.lake.files import FileInfo, Files
+from include.lake.lakes import (
+    COPIED,
+    MARK,
+    MOVED,
+    copy_ended,
+    forget_move,
+    id_of,
+    marked,
+    moved_to,
+    note,
+    note_move,
+    noted,
+    verify_lake,
+    verify_whole,
+)
 from include.lake.ledger import Ledger
 from include.lake.log_store import LOG
 from include.lake.stores import files_at, log_store_of
@@ -35,11 +50,9 @@ from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import PipelineMoved
 from include.settings import Settings
 
-NOTE = "_lakemark/copy.json"  # in the new lake: what is copied there from where, and which tables are done
 _LEDGERS = "_lakemark/ledger"
-_NOT_COPIED = (MARK, MOVED, NOTE, "_lakemark/jobs/", "_lakemark/audits/", "_lakemark/probe/")  # of one lake or moment
+_NOT_COPIED = (MARK, MOVED, COPIED, "_lakemark/jobs/", "_lakemark/audits/", "_lakemark/probe/")  # of one lake or moment
 _AT_ONCE = 8  # files
-_CHUNK = 8 << 20  # bytes
 _TELL_SECONDS = 5.0
 _TRIES = 3  # of a table, from which maintenance may remove files meanwhile
 Say = Callable[[str], None]
@@ -71,11 +84,16 @@ class LakeCopy:
         """
         began = time.monotonic()
         self._verify_places()
+        goes_on = self._verify_lives_here()
         verify_lake(self.to, self.settings.home)
-        done, here = self._begun(), marked(self.to)
+        done, there = self._begun(), marked(self.to)
+        at_home = [ledger for ledger in _ledgers(self._from) if _home_of(ledger) != there]
+        if at_home or not goes_on:
+            done = []  # the lake has lived since
+            self._note(done)
         note_move(self._from, self.to)
-        if sum(_move(ledger, here, self.to) for ledger in _ledgers(self._from)):
-            done = []  # they ran here until now
+        for ledger in at_home:
+            _move(ledger, there, self.to)
         tables = self._tables()
         for number, table in enumerate(tables, 1):
             if table not in done:
@@ -101,9 +119,30 @@ class LakeCopy:
         if not files_at(self._from).exists(self._from):
             raise _refused(self._from, "a lake to copy (LAKEMARK_LAKE)", "nothing")
 
+    def _verify_lives_here(self) -> bool:
+        """Whether a copying to the new place has begun, and nobody has taken it back.
+
+        Raises:
+            TerminalError: the lake's pipelines live in another one, or are about to.
+        """
+        verify_whole(self._from)
+        if (elsewhere := moved_to(self._from)) is None:
+            return False
+        if elsewhere != self.to:
+            if (ended := copy_ended(elsewhere)) is not None:
+                raise _lives_in(self._from, elsewhere, ended)
+            raise TerminalError(
+                what="this lake is on its way to another place",
+                where=str(self._from),
+                expected=f"no copying that has begun, or one to {self.to}",
+                found=f"one to {elsewhere} that has not ended",
+                action=f"`lakemark lake copy {elsewhere}` ends it; or `lakemark lake reopen` takes it back first",
+            )
+        return True
+
     def _begun(self) -> list[str]:
         """The tables that are copied already, by a copying that was stopped."""
-        found = noted(self.to / NOTE)
+        found = noted(self.to / COPIED)
         if found is None:
             if any(not file.name.startswith("_lakemark/") for file in files_at(self.to).list(self.to)):
                 raise _refused(self.to, "an empty place", "files that no copying of this lake has brought")
@@ -117,7 +156,7 @@ class LakeCopy:
 
     def _note(self, tables: list[str], ended: str | None = None) -> None:
         said = {"from": str(self._from), "lake": marked(self._from), "tables": tables, "ended": ended}
-        note(self.to / NOTE, said)
+        note(self.to / COPIED, said)
 
     def _tables(self) -> list[str]:
         """All tables by their names below the lake, in the order in which they are copied."""
@@ -138,20 +177,37 @@ class LakeCopy:
         for tries_left in reversed(range(_TRIES)):
             of_log = [_below(log, file) for file in source.list(self._from / log)]
             everything = (_below(table, file) for file in source.list(self._from / table))
+            of_data = [file for file in everything if not file.name.startswith(f"{log}/")]
             try:
-                self._copy(file for file in everything if not file.name.startswith(f"{log}/"))
+                self._copy(of_data)
                 self._copy(sorted(of_log, key=lambda file: file.name))  # `_last_checkpoint` comes last
+                self._remove_others([*of_data, *of_log], (_below(table, f) for f in self._there.list(self.to / table)))
                 return
-            except FileNotFoundError:
+            except FileNotFoundError as error:
                 if not tries_left:
-                    raise
+                    raise RetryableError(
+                        what="files of a table are removed while it is copied",
+                        where=str(self._from / table),
+                        expected=f"that none is removed, in one of {_TRIES} tries",
+                        found=str(error),
+                        action="end the maintenance that removes them, and run the same command again; or `lakemark "
+                        "lake reopen` lets the pipelines run here again",
+                    ) from error
                 self.say(f"{table}: files were removed meanwhile, so it is looked through again")
 
     def _copy_rest(self, tables: list[str]) -> None:
         """Files that belong to no table."""
-        in_table = tuple(f"{table}/" for table in tables)
-        found = files_at(self._from).list(self._from)
-        self._copy(file for file in found if not file.name.startswith((*in_table, *_NOT_COPIED)))
+        elsewhere = (*(f"{table}/" for table in tables), *_NOT_COPIED)
+        found = [f for f in files_at(self._from).list(self._from) if not f.name.startswith(elsewhere)]
+        self._copy(found)
+        self._remove_others(found, (f for f in self._there.list(self.to) if not f.name.startswith(elsewhere)))
+
+    def _remove_others(self, files: Iterable[FileInfo], there: Iterable[FileInfo]) -> None:
+        """Removes what the new place has and the lake has not: an earlier copying has brought it."""
+        names = {file.name for file in files}
+        for file in there:
+            if file.name not in names:
+                self._there.remove(self.to / file.name)
 
     def _copy(self, files: Iterable[FileInfo]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as several:
@@ -162,23 +218,12 @@ class LakeCopy:
                     self.say(f"{self._files:,} files, {self._bytes / 1e6:,.0f} MB")
 
     def _copy_file(self, file: FileInfo) -> FileInfo:
-        old, new = self._from / file.name, self.to / file.name
-        for _ in range(_TRIES):
-            there = _hash_of(new)
-            if there is not None and there == _hash_of(old):
-                return file
-            with files_at(old).open(old) as content:
-                read = _Hashed(content)
-                files_at(new).write(new, cast(BinaryIO, read))
-            if _hash_of(new) == read.hash.hexdigest():
-                return file
-        raise RetryableError(
-            what="a file did not arrive as it was",
-            where=str(new),
-            expected=f"the content of {old}",
-            found=f"another content, {_TRIES} times",
-            action="run the same command again; if it persists, look at the network and at the store",
-        )
+        copy_file(self._from / file.name, self.to / file.name)
+        return file
+
+    @property
+    def _there(self) -> Files:
+        return files_at(self.to)
 
     @property
     def _from(self) -> LakeUri:
@@ -191,20 +236,16 @@ def reopen(settings: Settings) -> int:
     Raises:
         TerminalError: the copying has ended, so they may run in the new lake already.
     """
+    verify_whole(settings.lake)
     to = moved_to(settings.lake)
-    if to is not None and (said := noted(to / NOTE)) is not None and said["ended"] is not None:
-        raise TerminalError(
-            what="this lake was copied, and its pipelines live in the copy",
-            where=str(settings.lake),
-            expected="a copying that has not ended",
-            found=f"one that ended at {said['ended']}",
-            action=f"set LAKEMARK_LAKE={to}; to come back, `lakemark lake copy /an/empty/place` there",
-        )
-    here, count = marked(settings.lake), 0
-    for ledger in _ledgers(settings.lake):
-        count += _move(ledger, here, settings.lake)
-    forget_move(settings.lake)
-    return count
+    if to is not None and (ended := copy_ended(to)) is not None:
+        raise _lives_in(settings.lake, to, ended)
+    forget_move(settings.lake)  # first: from here on a copying begins anew
+    here = marked(settings.lake)
+    away = [ledger for ledger in _ledgers(settings.lake) if _home_of(ledger) != here]
+    for ledger in away:
+        _move(ledger, here, settings.lake)
+    return len(away)
 
 
 def _ledgers(lake: LakeUri) -> Iterator[Ledger]:
@@ -217,40 +258,28 @@ def _tables_below(folder: LakeUri) -> list[str]:
     return sorted({table for table, is_log, _ in found if is_log})
 
 
-def _move(ledger: Ledger, lake: str, to: LakeUri) -> bool:
-    """Records where a pipeline lives. False if its ledger says so already."""
+def _home_of(ledger: Ledger) -> str | None:
+    """The id of the lake in which a pipeline lives; None: it has none yet, and has never moved."""
     moved = ledger.recent().moved
-    if lake == (moved.lake if moved else id_of(ledger.lake)):
-        return False
-    ledger.append(lambda state: [PipelineMoved(state.generation, lake, str(to))])
-    return True
+    return moved.lake if moved else id_of(ledger.lake)
+
+
+def _move(ledger: Ledger, lake: str, to: LakeUri) -> None:
+    ledger.append(lambda state: [PipelineMoved(state.generation, lake, str(to))], moves=True)
 
 
 def _below(folder: str, file: FileInfo) -> FileInfo:
     return replace(file, name=f"{folder}/{file.name}")
 
 
-class _Hashed:
-    """Reads a file, and knows what it has read."""
-
-    def __init__(self, content: BinaryIO) -> None:
-        self._content, self.hash = content, hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        found = self._content.read(size)
-        self.hash.update(found)
-        return found
-
-
-def _hash_of(file: LakeUri) -> str | None:
-    try:
-        with files_at(file).open(file) as content:
-            read = _Hashed(content)
-            while read.read(_CHUNK):
-                pass
-    except FileNotFoundError:
-        return None
-    return read.hash.hexdigest()
+def _lives_in(lake: LakeUri, to: LakeUri, ended: str) -> TerminalError:
+    return TerminalError(
+        what="this lake was copied, and its pipelines live in the copy",
+        where=str(lake),
+        expected="a copying that has not ended",
+        found=f"one that ended at {ended}",
+        action=f"set LAKEMARK_LAKE={to}; to come back, `lakemark lake copy /an/empty/place` there",
+    )
 
 
 def _refused(where: LakeUri, expected: str, found: str) -> TerminalError:

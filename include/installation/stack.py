@@ -136,8 +136,8 @@ class Stack:
         if state is None:
             if self.down():
                 say("ended the processes that a killed supervisor had left")
-            verify_fetched(self.settings.jars)
             self._refuse_taken_ports(parts)
+            verify_fetched(self.settings.jars)
             with _private():
                 self._start(parts)
             say(f"starting {', '.join(parts)}; logs in {self.settings.logs}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -25,9 +24,9 @@ from include.protocol.json_data import JsonObject
 
 MARK = "_lakemark/lake.json"
 MOVED = "_lakemark/moved.json"  # in a lake whose pipelines live in another one: where
+COPIED = "_lakemark/copy.json"  # in a copy: of which lake, which tables are there, and when it ended
 _KNOWN = "lakes.json"  # in the home: the marks that this installation has seen, by the lakes' URIs
-_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-_PREFIX = r"(/[A-Za-z0-9_.=-]+)*"  # else three libraries would have to agree on how to encode it
+_whole: set[LakeUri] = set()  # lakes that are no copy, or one that has ended: that does not change
 _SET_IT = "set LAKEMARK_LAKE where Airflow's workers and the command get their environment"
 
 
@@ -39,7 +38,6 @@ def verify_lake(lake: LakeUri, home: Path) -> None:
     """
     if lake.scheme != "s3":
         return
-    _verify_name(lake)
     mark, known = noted(lake / MARK), _known(home).get(str(lake))
     if known is not None and (mark is None or mark["lake"] != known["lake"]):
         raise _is_another(lake, home, "none" if mark is None else f"another one, made {mark['made']}")
@@ -68,6 +66,29 @@ def moved_to(lake: LakeUri) -> LakeUri | None:
     """The lake in which this one's pipelines live; None: here. OSError: see `Files`."""
     note = noted(lake / MOVED)
     return None if note is None else LakeUri(note["to"])
+
+
+def copy_ended(lake: LakeUri) -> str | None:
+    """When the copying ended that has made a lake; None: it has not, or there was none. OSError: see `Files`."""
+    note = noted(lake / COPIED)
+    return None if note is None else note["ended"]
+
+
+def verify_whole(lake: LakeUri) -> None:
+    """Raises TerminalError: a copying into this lake has not ended. OSError: see `Files`."""
+    if lake in _whole:
+        return
+    note = noted(lake / COPIED)
+    if note is not None and note["ended"] is None:
+        raise TerminalError(
+            what="this lake is a copy that is not whole yet",
+            where=str(lake),
+            expected="a copying that has ended",
+            found=f"{len(note['tables'])} tables of {note['from']}",
+            action=f"`LAKEMARK_LAKE={note['from']} lakemark lake copy {lake}` ends it; or "
+            f"`LAKEMARK_LAKE={note['from']} lakemark lake reopen` lets the pipelines run there again",
+        )
+    _whole.add(lake)
 
 
 def note_move(lake: LakeUri, to: LakeUri) -> None:
@@ -102,17 +123,6 @@ def _made(lake: LakeUri) -> JsonObject:
     made = noted(lake / MARK)  # another process may have been faster
     assert made is not None, "it was made a moment ago"
     return made
-
-
-def _verify_name(lake: LakeUri) -> None:
-    if not re.fullmatch(f"s3://{_BUCKET}{_PREFIX}", lake.text):
-        raise TerminalError(
-            what="this is no place for a lake",
-            where=f"LAKEMARK_LAKE={lake}",
-            expected="s3://BUCKET/PREFIX, with a prefix of letters, digits and _ . = - between single slashes",
-            found=lake.text,
-            action=_SET_IT,
-        )
 
 
 def _verify_apart(lake: LakeUri) -> None:

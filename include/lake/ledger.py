@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.appended import rows_from
 from include.lake.delta_tables import CHECKPOINT_EVERY, Row, keep_few_files, open_table
-from include.lake.lakes import id_of, moved_to
+from include.lake.lakes import id_of, moved_to, verify_whole
 from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, files_in, opened, rows_of
 from include.lake.log_store import succession
 from include.lake.merge.append import Append
@@ -34,7 +34,7 @@ from include.lake.uri import LakeUri
 from include.lake.writing import refused, writing
 from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError, TableDamaged, TerminalError
-from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot, PipelineMoved
+from include.protocol.ledger_events import BatchCommitted, Event, LedgerSnapshot
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
 from include.protocol.ledger_state import LedgerState
@@ -100,24 +100,26 @@ class Ledger:
         table = opened(self.uri)
         return rows_of(table) if table is not None else []
 
-    def append(self, decide: Decide, about: About = "all") -> LedgerState:
+    def append(self, decide: Decide, about: About = "all", moves: bool = False) -> LedgerState:
         """Records what `decide` returns for the current state, and returns the state after it.
 
         If another writer was faster, `decide` is called again with the new state; it must not write. The events are
         folded before anything is written, so an event that cannot follow is refused and not recorded.
 
         Args:
-            about: what `decide` needs to know: see `LedgerRead.of`.
+            about: what `decide` needs to know: see `LedgerRead.of`. moves: the events say where the pipeline lives from
+                here on; all others are refused unless it lives here.
 
         Raises:
+            TerminalError: the pipeline lives in another lake, or in one that is not whole.
             RetryableError: other writers were faster every time, or the file system refused the write.
             LedgerConflict: the events cannot follow. TableDamaged: see `open_table`.
         """
         for _ in range(_RACES_MAX):
             read = LedgerRead.of(self.uri, about)
-            events = decide(read.state)
-            if not (events and isinstance(events[0], PipelineMoved)):
+            if not moves:
                 self._verify_lives_here(read.state)
+            events = decide(read.state)
             if not events:
                 read.keep(self.uri)
                 return read.state
@@ -161,14 +163,18 @@ class Ledger:
         return self.uri.parent.parent.parent
 
     def _verify_lives_here(self, state: LedgerState) -> None:
-        """Refuses events of a pipeline that lives in another lake (see `PipelineMoved`)."""
-        if state.moved is not None and state.moved.lake != id_of(self.lake):
+        """Refuses events of a pipeline that lives in another lake (`PipelineMoved`), or in one that is not whole."""
+        if state.moved is None:
+            return
+        if state.moved.lake != id_of(self.lake):
             raise _lives_elsewhere(self.lake, state.moved.to)
+        verify_whole(self.lake)
 
     def _verify_takes_new(self) -> None:
-        """Refuses a new ledger in a lake whose pipelines live in another one."""
+        """Refuses a new ledger in a lake whose pipelines live in another one, and in one that is not whole."""
         if (elsewhere := moved_to(self.lake)) is not None:
             raise _lives_elsewhere(self.lake, str(elsewhere))
+        verify_whole(self.lake)
 
     def _create(self) -> None:
         self._verify_takes_new()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from include.protocol.errors import TerminalError
+
+_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+_PREFIX = r"(/(?!\.{1,2}(/|$))[A-Za-z0-9_.=-]+)*"  # else three libraries would have to agree on how to encode it
 _OF_S3 = ("s3", "s3a", "s3n")  # what different programs call the same store
 
 
@@ -60,3 +66,20 @@ class LakeUri:
     def beside(self, name: str) -> LakeUri:
         """The place in the same folder with another name."""
         return self.parent / name
+
+
+def lake_at(text: str) -> LakeUri:
+    """The lake that a person names. Raises TerminalError: there cannot be one."""
+    plain = text.rstrip("/") or text[:1]
+    if re.fullmatch(f"s3://{_BUCKET}{_PREFIX}", plain):
+        return LakeUri(plain)
+    if plain.startswith("/"):
+        return LakeUri(posixpath.normpath(plain))
+    raise TerminalError(
+        what="this is no place for a lake",
+        where=text,
+        expected="an absolute path; or s3://BUCKET/PREFIX, with a prefix of letters, digits and _ . = - between single "
+        "slashes, and without the steps . and ..",
+        found=text,
+        action="set LAKEMARK_LAKE (or name the place for the copy) as it is expected here",
+    )

@@ -33,6 +33,8 @@ class S3Files:
     def list(self, folder: LakeUri) -> Iterator[FileInfo]:
         place = Place.of(folder)
         for found in listed(place):
+            if found.key.endswith("/"):
+                continue  # S3A's mark of a folder that is empty
             yield FileInfo(found.key.removeprefix(place.below), found.size, found.changed.timestamp())
 
     def open(self, file: LakeUri, lasting_size: int | None = None) -> BinaryIO:

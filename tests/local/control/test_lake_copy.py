@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from include.control import lake_copy
 from include.control.coordinator import Coordinator
-from include.control.lake_copy import NOTE, LakeCopy, reopen
+from include.control.lake_copy import LakeCopy, reopen
+from include.lake import copying
+from include.lake.lakes import COPIED
+from include.lake.s3.connection import client
+from include.lake.s3.objects import Place
 from include.lake.stores import delta_options, files_at
 from include.lake.uri import LakeUri
 from include.protocol.errors import RetryableError, TerminalError
@@ -19,7 +25,7 @@ from include.protocol.ledger_events import BatchPlanned, PipelineMoved, TurnTake
 from include.protocol.planning import NewBatch
 from tests.support.batches import batch
 from tests.support.lossy_store import LossyStore
-from tests.support.tables_before import with_one_batch
+from tests.support.tables_before import folder_before, with_one_batch
 
 pytestmark = pytest.mark.usefixtures("_kafka")
 
@@ -34,8 +40,25 @@ def copy(coordinator: Coordinator, to: LakeUri) -> dict:
 
 def contents(lake: LakeUri) -> dict[str, bytes]:
     """All files that belong to the lake wherever it lies."""
-    files, own = files_at(lake), ("_lakemark/lake.json", "_lakemark/moved.json", NOTE)
+    files, own = files_at(lake), ("_lakemark/lake.json", "_lakemark/moved.json", COPIED)
     return {file.name: files.open(lake / file.name).read() for file in files.list(lake) if file.name not in own}
+
+
+def stopped_copy(coordinator: Coordinator, to: LakeUri, step: str = "_copy_rest", after: int = 0) -> None:
+    """A copying that is killed at a step, when it has been done so often."""
+    real, done = getattr(LakeCopy, step), 0
+
+    def stop(self: LakeCopy, *given: object) -> None:
+        nonlocal done
+        if done == after:
+            raise KeyboardInterrupt
+        done += 1
+        real(self, *given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LakeCopy, step, stop)
+        with pytest.raises(KeyboardInterrupt):
+            copy(coordinator, to)
 
 
 def test_there_and_back(tmp_path: Path, on_s3: LakeUri) -> None:
@@ -70,48 +93,110 @@ def test_i1_the_old_lake_plans_nothing_any_more(tmp_path: Path, on_s3: LakeUri) 
             refused()
 
 
-def test_a_copying_that_was_stopped_goes_on(
-    tmp_path: Path, on_s3: LakeUri, store: LossyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copying_that_was_stopped_goes_on(tmp_path: Path, on_s3: LakeUri, store: LossyStore) -> None:
     here = with_one_batch(tmp_path)
-    real, tables = LakeCopy._copy_table, []
-
-    def stopped(self: LakeCopy, table: str) -> None:
-        tables.append(table)
-        if len(tables) == 2:
-            raise KeyboardInterrupt
-        real(self, table)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LakeCopy, "_copy_table", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            copy(here, on_s3)
+    stopped_copy(here, on_s3, "_copy_table", after=1)
     with pytest.raises(TerminalError):
         here.plan()
     store.seen.clear()
     copy(here, on_s3)
     assert contents(on_s3) == contents(here.settings.lake)
-    assert not [asked for asked in store.seen if asked.startswith("PUT") and f"{tables[0]}/" in asked], "not again"
+    assert not [asked for asked in store.seen if asked.startswith("PUT") and "/ledger/p/" in asked], "not again"
 
 
 def test_one_that_began_may_be_taken_back_and_what_came_since_is_copied_the_next_time(
-    tmp_path: Path, on_s3: LakeUri, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, on_s3: LakeUri
 ) -> None:
     here = with_one_batch(tmp_path)
-
-    def stopped(self: LakeCopy, tables: list[str]) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LakeCopy, "_copy_rest", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            copy(here, on_s3)
+    stopped_copy(here, on_s3)
     assert reopen(here.settings) == 1
     assert isinstance(here.plan(), NewBatch)
     copy(here, on_s3)
     assert in_lake(here, on_s3).ledger.state().pending is not None
     with pytest.raises(TerminalError, match="live in the copy"):
         reopen(here.settings)
+
+
+@pytest.mark.parametrize("step", ["note_move", "_move"])
+def test_one_that_dies_as_it_begins_again_trusts_nothing_that_was_copied_before(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, to = with_one_batch(tmp_path), LakeUri(str(tmp_path / "new"))
+    stopped_copy(here, to)
+    reopen(here.settings)
+    here.plan()
+    real = getattr(lake_copy, step)
+
+    def dies(*given: object) -> None:
+        real(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lake_copy, step, dies)
+        with pytest.raises(KeyboardInterrupt):
+            copy(here, to)
+    copy(here, to)
+    assert contents(to) == contents(here.settings.lake)
+
+
+def test_i3_what_the_lake_has_lost_since_a_copying_was_stopped_is_not_in_the_copy(tmp_path: Path) -> None:
+    """A commit of a table that was made anew would be read."""
+    here, to = with_one_batch(tmp_path), LakeUri(str(tmp_path / "new"))
+    target, history = Path(str(here.tables.target)), folder_before(here, "history")
+    other = tmp_path / "lake/silver/other"
+    DeltaTable.create(str(other), pa.schema([("id", pa.int64())]))
+    stopped_copy(here, to)
+    reopen(here.settings)
+    for gone in (target, other):
+        shutil.rmtree(gone)
+    (history / "_delta_log/00000000000000000001.json").unlink()
+    DeltaTable.create(str(target), pa.schema([("id", pa.int64())]))
+    copy(here, to)
+    assert contents(to) == contents(here.settings.lake)
+    assert DeltaTable(str(in_lake(here, to).tables.target)).version() == 0
+
+
+def test_i1_a_lake_goes_to_one_place_only(tmp_path: Path) -> None:
+    here, first, second = with_one_batch(tmp_path), LakeUri(f"{tmp_path}/first"), LakeUri(f"{tmp_path}/second")
+    stopped_copy(here, first)
+    with pytest.raises(TerminalError, match="on its way to another place"):
+        copy(here, second)
+    copy(here, first)
+    for refused in (lambda: copy(here, second), lambda: reopen(here.settings)):
+        with pytest.raises(TerminalError, match="live in the copy"):
+            refused()
+    assert not Path(str(second)).exists()
+    in_lake(here, first).ledger.append(lambda state: [TurnTaken(1, "somebody", None)])
+
+
+def test_i1_a_copy_that_is_not_whole_takes_nothing(tmp_path: Path) -> None:
+    here, to = with_one_batch(tmp_path), LakeUri(f"{tmp_path}/new")
+    stopped_copy(here, to, "_copy_table", after=2)
+    there = in_lake(here, to)
+    strange = Coordinator(there.settings, here.pipeline.model_copy(update={"name": "new"}))
+    for refused in (
+        there.plan,
+        lambda: there.ledger.append(lambda state: [TurnTaken(1, "somebody", None)]),
+        lambda: strange.ledger.append(lambda state: [BatchPlanned(batch(0))]),
+        lambda: reopen(there.settings),
+        lambda: copy(there, LakeUri(f"{tmp_path}/further")),
+    ):
+        with pytest.raises(TerminalError, match="not whole yet") as told:
+            refused()
+    assert f"`LAKEMARK_LAKE={here.settings.lake} lakemark lake copy {to}`" in str(told.value)
+    copy(here, to)
+    there.plan()
+
+
+def test_marks_of_folders_are_no_files(tmp_path: Path, on_s3: LakeUri, store: LossyStore) -> None:
+    """S3A leaves some where Spark makes a table."""
+    here, back = with_one_batch(tmp_path), LakeUri(f"{tmp_path}/back")
+    copy(here, on_s3)
+    there = in_lake(here, on_s3)
+    place = Place.of(there.tables.target / "_delta_log/_staged_commits")
+    client().put_object(Bucket=place.bucket, Key=f"{place.key}/", Body=b"")
+    copy(there, back)
+    assert contents(back) == contents(here.settings.lake) | contents(on_s3)
 
 
 def test_an_attempt_that_lands_in_the_old_lake_meanwhile_leaves_a_state_that_goes_on(
@@ -149,7 +234,7 @@ def test_a_file_that_does_not_arrive_as_it_was_is_told(
     tmp_path: Path, on_s3: LakeUri, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = with_one_batch(tmp_path)
-    monkeypatch.setattr(lake_copy, "_hash_of", lambda file: None)
+    monkeypatch.setattr(copying, "_hash_of", lambda file: None)
     with pytest.raises(RetryableError, match="did not arrive as it was"):
         copy(here, on_s3)
 

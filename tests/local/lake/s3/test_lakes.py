@@ -77,16 +77,6 @@ def test_i10_a_lake_that_was_made_anew_is_not_taken_for_the_old_one(
 
 
 @pytest.mark.parametrize(
-    "text", ["s3://", "s3://lake//a", "s3://lake/a b", "s3://lake/a%20b", "s3://LAKE/a", "s3://lake/a/../b?"]
-)
-def test_a_place_that_three_libraries_would_not_name_alike_is_refused(
-    store: LossyStore, text: str, tmp_path: Path
-) -> None:
-    with pytest.raises(TerminalError, match="no place for a lake"):
-        verify_lake(LakeUri(text), tmp_path)
-
-
-@pytest.mark.parametrize(
     ("name", "value", "advised"),
     [
         ("AWS_SECRET_ACCESS_KEY", "wrong", "correct AWS_PROFILE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
