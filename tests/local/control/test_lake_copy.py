@@ -110,6 +110,8 @@ def test_one_that_began_may_be_taken_back_and_what_came_since_is_copied_the_next
     here = with_one_batch(tmp_path)
     stopped_copy(here, on_s3)
     assert reopen(here.settings) == 1
+    strange = Coordinator(here.settings, here.pipeline.model_copy(update={"name": "new"}))
+    strange.ledger.append(lambda state: [BatchPlanned(batch(0))])
     assert isinstance(here.plan(), NewBatch)
     copy(here, on_s3)
     assert in_lake(here, on_s3).ledger.state().pending is not None
