@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from include.lake.log_store import LOG, CheckpointHint, checkpoint_file, checkpoint_of
+from include.lake.log_store import LOG, CheckpointHint, checkpoint_file, checkpoint_of, commit_of
 from include.lake.stores import files_at, log_store_of
 from include.lake.trouble import trouble
 from include.lake.uri import LakeUri
@@ -39,7 +39,8 @@ def _needless_checkpoint(uri: LakeUri) -> int | None:
     """The version of a newest checkpoint that cannot be read, if the log has all commits that it stands for."""
     log, newest = log_store_of(uri), None
     with suppress(OSError):
-        found = sorted(v for file in files_at(uri).list(uri / LOG) if (v := checkpoint_of(file.name)) is not None)
+        names = {file.name for file in files_at(uri).list(uri / LOG)}
+        found = sorted(version for name in names if (version := checkpoint_of(name)) is not None)
         if (hint := CheckpointHint.of(log.last_checkpoint())) is not None:
             if not hint.is_one_file:
                 return None  # nothing is known about another form
@@ -50,8 +51,11 @@ def _needless_checkpoint(uri: LakeUri) -> int | None:
         try:
             log.read_checkpoint(newest, ["protocol"])
         except OSError:
-            before = max((version for version in found if version < newest), default=-1)
-            return newest if all(map(log.has, range(before + 1, newest + 1))) else None
+            first = 1 + max((version for version in found if version < newest), default=-1)
+            commits = {version for name in names if (version := commit_of(name)) is not None}
+            through = min(newest, max(commits, default=-1))
+            is_told = first <= through and commits.issuperset(range(first, through + 1))
+            return newest if is_told else None
     return None
 
 

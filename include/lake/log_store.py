@@ -146,6 +146,12 @@ def commit_file(version: int) -> str:
     return f"{version:020}.json"
 
 
+def commit_of(file: str) -> int | None:
+    """The version of a commit, by the file's name; None: it is none."""
+    named = re.fullmatch(r"(\d{20})\.json", file)
+    return None if named is None else int(named[1])
+
+
 def checkpoint_file(version: int) -> str:
     """The name of a checkpoint in one file (Delta protocol, "Checkpoints")."""
     return f"{version:020}.checkpoint.parquet"

@@ -49,6 +49,7 @@ def _client(pid: int, once: bool) -> Any:
     config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=ANSWER_SECONDS, retries=tries, **style)
     made = session.client("s3", config=config)
     made.meta.events.register("before-send.s3", _count)
+    made.meta.events.register("before-call.s3", _stay)
     return made
 
 
@@ -60,6 +61,12 @@ def forget() -> None:
 
 def _count(event_name: str, **_: object) -> None:
     requests[event_name.rpartition(".")[2]] += 1
+
+
+def _stay(context: dict[str, Any], **_: object) -> None:  # Any: botocore's notes on a request
+    """Keeps botocore from looking for the bucket in other regions: deltalake and Spark do not look, and behind a server
+    that redirects everything it looks without end."""
+    context.get("s3_redirect", {})["redirected"] = True
 
 
 @lru_cache(maxsize=2)

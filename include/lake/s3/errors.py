@@ -18,6 +18,7 @@ _IN_FLIGHT = 409  # another conditional request for the same object has not ende
 _UNKNOWN_HEADER = "NotImplemented"
 _NO_SUCH_BUCKET = "NoSuchBucket"
 _CLOCKS = "RequestTimeTooSkewed"
+_REDIRECTS = (301, 302, 307, 308)
 _WRONG_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired")
 _LOGIN = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "InvalidClientTokenId")
@@ -91,8 +92,9 @@ def _of_answer(error: ClientError, where: str) -> OSError:
         return _away(where, _said(error), f"wait until the store answers again, {_AGAIN}")
     if code == _CLOCKS:
         return _refused(error, where, _clocks(error), f"set this machine's clock (NTP), {_AGAIN}")
-    if code in _WRONG_REGION:
-        return _refused(error, where, "the region that the bucket lies in", f"correct AWS_REGION, {_AGAIN}")
+    if code in _WRONG_REGION or status in _REDIRECTS:
+        place = "the address, and the region, that the bucket lies in"
+        return _refused(error, where, place, f"correct AWS_REGION and AWS_ENDPOINT_URL_S3 (http or https), {_AGAIN}")
     if code in _EXPIRED:
         return _refused(error, where, "credentials that have not expired", f"get new ones ({_USUAL_WAYS}), {_AGAIN}")
     if code in _LOGIN:

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, ClassVar
 
-from include.lake.log_store import LOG, CheckpointHint, Commit, Tail, checkpoint_file, checkpoint_of, commit_file
+from include.lake.log_store import (
+    LOG,
+    CheckpointHint,
+    Commit,
+    Tail,
+    checkpoint_file,
+    checkpoint_of,
+    commit_file,
+    commit_of,
+)
 from include.lake.s3.creating import created
 from include.lake.s3.kept import content_of, keep
 from include.lake.s3.object_file import whole
@@ -20,7 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_COMMIT = re.compile(r"(\d{20})\.json")
 _OTHER_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..+\.(parquet|json)")
 _AT_ONCE = 8  # requests
 # By table: the newest files of its log, with their tags, as the last look told them.
@@ -155,5 +163,5 @@ class S3LogStore:
 
 def _commits_in(names: Mapping[str, str]) -> list[Commit]:
     """The commits among the files of a log, in order. Args: names: with their tags."""
-    found = ((_COMMIT.fullmatch(name), tag) for name, tag in names.items())
-    return sorted(Commit(int(name[1]), tag) for name, tag in found if name is not None)
+    found = ((commit_of(name), tag) for name, tag in names.items())
+    return sorted(Commit(version, tag) for version, tag in found if version is not None)

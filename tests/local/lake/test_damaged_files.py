@@ -101,6 +101,22 @@ def test_a_checkpoint_that_the_commits_make_needless_may_go(
     assert all_rows(again).sort_by("id") == rows.sort_by("id")
 
 
+@pytest.mark.parametrize("earlier", [True, False], ids=["after an earlier checkpoint", "of the whole log"])
+def test_a_name_of_a_checkpoint_that_never_was_may_go(table: OpenedTable, tmp_path: Path, earlier: bool) -> None:
+    hint = tmp_path / "_delta_log/_last_checkpoint"
+    if earlier:
+        table.create_checkpoint()
+        write_deltalake(tmp_path, pa.table({"id": [9], "at": [datetime(2026, 1, 1, tzinfo=UTC)]}), mode="append")
+        (tmp_path / f"_delta_log/{0:020}.json").unlink()  # by log clean-up
+    hint.write_text('{"version":999,"size":3}')
+    with pytest.raises(
+        TableDamaged, match=f"{999:020}.checkpoint.parquet., if it is there, and ._last_checkpoint. out"
+    ):
+        open_table(uri_of(table))
+    hint.unlink()
+    assert open_table(uri_of(table)) is not None
+
+
 def test_a_checkpoint_whose_commits_are_gone_is_needed(table: OpenedTable, tmp_path: Path) -> None:
     table.create_checkpoint()
     log = tmp_path / "_delta_log"
