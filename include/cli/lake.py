@@ -1,4 +1,4 @@
-"""`lakemark lake copy | reopen`: the lake as a whole."""
+"""`lakemark lake copy | reopen | mark`: the lake as a whole."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ def add_lake_command(commands: Commands) -> None:
     add_json(copy_)
     text = "let the pipelines run in this lake again, though a copying has begun that has not ended"
     add_json(add_bare_command(actions, "reopen", reopen, text))
+    text = "write the lake's mark again, where it was lost"
+    add_json(add_bare_command(actions, "mark", mark, text))
 
 
 def copy(settings: Settings, options: argparse.Namespace) -> int:
@@ -42,10 +44,18 @@ def copy(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def reopen(settings: Settings, options: argparse.Namespace) -> int:
-    from include.control.lake_copy import reopen as reopened
+    from include.control.lake_homes import reopen as reopened
 
     count = reopened(settings)
     report(
         options, {"lake": str(settings.lake), "pipelines": count}, [f"{count} pipelines run in {settings.lake} again"]
     )
+    return 0
+
+
+def mark(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.lake_homes import mark as marked
+
+    found = marked(settings)
+    report(options, {"lake": str(settings.lake), "id": found}, [f"{settings.lake} has its mark {found} again"])
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from include.cli.output import Commands, add_command_for_all, named_pipelines, report, who
@@ -13,7 +13,6 @@ from include.settings import Settings
 
 if TYPE_CHECKING:
     from include.audit.report import AuditReport
-    from include.sources.kafka import ClientKey
 
 
 def add_status_commands(commands: Commands) -> None:
@@ -30,11 +29,11 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
     from include.monitoring.status import status as status_of
 
     found = []
-    away: dict[ClientKey, LakemarkError] = {}
+    away: dict[Hashable, LakemarkError] = {}
     pipelines, good = named_pipelines(settings, options.pipeline)
     for pipeline in pipelines:
         facts = status_of(settings, pipeline, away)
-        if options.batches:
+        if options.batches and facts["committed_through"] is not None:
             batches = Coordinator(settings, pipeline).ledger.state().batches[-options.batches :]
             facts["last_batches"] = [batch_facts(record) for record in batches]
         found.append(facts)

@@ -14,22 +14,26 @@ made anew would be read. Until the copying has ended, the new lake takes no even
 
 from __future__ import annotations
 
+import json
+import re
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import chain
 
+from include.control.lake_homes import LEDGERS, home_of, ledgers_in, lives_in, move, tables_below
 from include.lake.copying import copy_file
 from include.lake.files import FileInfo, Files
 from include.lake.lakes import (
     COPIED,
+    COPYINGS,
     MARK,
     MOVED,
     copy_ended,
-    forget_move,
-    id_of,
+    end_copy,
+    end_of_copy,
     marked,
     moved_to,
     note,
@@ -38,7 +42,6 @@ from include.lake.lakes import (
     verify_lake,
     verify_whole,
 )
-from include.lake.ledger import Ledger
 from include.lake.log_store import LOG
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
@@ -47,11 +50,19 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_events import PipelineMoved
 from include.settings import Settings
 
-_LEDGERS = "_lakemark/ledger"
-_NOT_COPIED = (MARK, MOVED, COPIED, "_lakemark/jobs/", "_lakemark/audits/", "_lakemark/probe/")  # of one lake or moment
+_PROBE = "_lakemark/probe/"
+_NOT_COPIED = (
+    MARK,
+    MOVED,
+    COPIED,
+    f"{COPYINGS}/",
+    "_lakemark/jobs/",
+    "_lakemark/audits/",
+    _PROBE,
+)  # of one lake or moment
+_OF_ONE_STORE = re.compile(r"\.tmp$|(^|/)\.[^/]*\.crc$")  # scratch files, and Hadoop's sums of local files
 _AT_ONCE = 8  # files
 _TELL_SECONDS = 5.0
 _TRIES = 3  # of a table, from which maintenance may remove files meanwhile
@@ -84,25 +95,34 @@ class LakeCopy:
         """
         began = time.monotonic()
         self._verify_places()
-        goes_on = self._verify_lives_here()
+        is_on_its_way = self._verify_lives_here()
+        found = self._begun()
         verify_lake(self.to, self.settings.home)
-        done, there = self._begun(), marked(self.to)
-        at_home = [ledger for ledger in _ledgers(self._from) if _home_of(ledger) != there]
-        if at_home or not goes_on:
-            done = []  # the lake has lived since
-            self._note(done)
+        there = marked(self.to)
+        at_home = [ledger for ledger in ledgers_in(self._from) if home_of(ledger) != there]
+        if found is None or at_home or not is_on_its_way or end_of_copy(self.to, found["copying"]) is not None:
+            is_first, found = found is None, {"copying": uuid.uuid4().hex, "tables": []}
+            self._note(found, is_first)
+        done = found["tables"]
         note_move(self._from, self.to)
         for ledger in at_home:
-            _move(ledger, there, self.to)
+            move(ledger, there, self.to)
         tables = self._tables()
         for number, table in enumerate(tables, 1):
             if table not in done:
                 self.say(f"table {number} of {len(tables)}: {table}")
                 self._copy_table(table)
                 done.append(table)
-                self._note(done)
+                self._note(found)
         self._copy_rest(tables)
-        self._note(done, ended=datetime.now(UTC).isoformat(timespec="seconds"))
+        if not end_copy(self.to, found["copying"], is_whole=True)["is_whole"]:
+            raise TerminalError(
+                what="the copying was taken back while it went on",
+                where=str(self.to),
+                expected=f"that {self._from} stays closed until its copy is whole",
+                found="`lakemark lake reopen`",
+                action=f"`lakemark lake copy {self.to}` copies what has come since, too",
+            )
         return {
             "from": str(self._from),
             "to": str(self.to),
@@ -130,7 +150,7 @@ class LakeCopy:
             return False
         if elsewhere != self.to:
             if (ended := copy_ended(elsewhere)) is not None:
-                raise _lives_in(self._from, elsewhere, ended)
+                raise lives_in(self._from, elsewhere, ended)
             raise TerminalError(
                 what="this lake is on its way to another place",
                 where=str(self._from),
@@ -140,28 +160,32 @@ class LakeCopy:
             )
         return True
 
-    def _begun(self) -> list[str]:
-        """The tables that are copied already, by a copying that was stopped."""
+    def _begun(self) -> JsonObject | None:
+        """What is noted of a copying that was stopped: copying (its id), tables (that are copied); None: the place is
+        empty."""
         found = noted(self.to / COPIED)
         if found is None:
-            if any(not file.name.startswith("_lakemark/") for file in files_at(self.to).list(self.to)):
+            if any(not file.name.startswith((MARK, _PROBE)) for file in self._there.list(self.to)):
                 raise _refused(self.to, "an empty place", "files that no copying of this lake has brought")
-            self._note([])
-            return []
+            return None
         if found["lake"] != marked(self._from):
             raise _refused(self.to, "an empty place", f"what was copied from another lake, {found['from']}")
-        if found["ended"] is not None:
-            raise _refused(self.to, "an empty place", f"this lake, copied by {found['ended']}: set LAKEMARK_LAKE to it")
-        return list(found["tables"])
+        if (ended := copy_ended(self.to)) is not None:
+            raise _refused(self.to, "an empty place", f"this lake, copied by {ended}: set LAKEMARK_LAKE to it")
+        return found
 
-    def _note(self, tables: list[str], ended: str | None = None) -> None:
-        said = {"from": str(self._from), "lake": marked(self._from), "tables": tables, "ended": ended}
-        note(self.to / COPIED, said)
+    def _note(self, said: JsonObject, is_first: bool = False) -> None:
+        """Notes a copying. Args: is_first: the place was empty, and is taken by this."""
+        said = {**said, "from": str(self._from), "lake": marked(self._from)}
+        if not is_first:
+            note(self.to / COPIED, said)
+        elif not self._there.publish(self.to / COPIED, json.dumps(said).encode()):
+            raise _refused(self.to, "an empty place", "a copying that began there a moment ago")
 
     def _tables(self) -> list[str]:
         """All tables by their names below the lake, in the order in which they are copied."""
-        everywhere = _tables_below(self._from)
-        ledgers = [table for table in everywhere if table.startswith(_LEDGERS)]
+        everywhere = tables_below(self._from)
+        ledgers = [table for table in everywhere if table.startswith(LEDGERS)]
         ordered = dict.fromkeys(chain(ledgers, self._of_pipelines(), everywhere))
         return [table for table in ordered if not f"{table}/".startswith(_NOT_COPIED)]
 
@@ -211,7 +235,7 @@ class LakeCopy:
 
     def _copy(self, files: Iterable[FileInfo]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as several:
-            for file in several.map(self._copy_file, [file for file in files if not file.name.endswith(".tmp")]):
+            for file in several.map(self._copy_file, [file for file in files if not _OF_ONE_STORE.search(file.name)]):
                 self._files, self._bytes = self._files + 1, self._bytes + file.size
                 if time.monotonic() - self._told > _TELL_SECONDS:
                     self._told = time.monotonic()
@@ -230,56 +254,8 @@ class LakeCopy:
         return self.settings.lake
 
 
-def reopen(settings: Settings) -> int:
-    """Lets the pipelines run in this lake again, though a copying has begun. Returns how many.
-
-    Raises:
-        TerminalError: the copying has ended, so they may run in the new lake already.
-    """
-    verify_whole(settings.lake)
-    to = moved_to(settings.lake)
-    if to is not None and (ended := copy_ended(to)) is not None:
-        raise _lives_in(settings.lake, to, ended)
-    forget_move(settings.lake)  # first: from here on a copying begins anew
-    here = marked(settings.lake)
-    away = [ledger for ledger in _ledgers(settings.lake) if _home_of(ledger) != here]
-    for ledger in away:
-        _move(ledger, here, settings.lake)
-    return len(away)
-
-
-def _ledgers(lake: LakeUri) -> Iterator[Ledger]:
-    yield from (Ledger(lake / _LEDGERS / name) for name in _tables_below(lake / _LEDGERS))
-
-
-def _tables_below(folder: LakeUri) -> list[str]:
-    """The tables below a folder, by their names there, in order."""
-    found = (file.name.partition(f"/{LOG}/") for file in files_at(folder).list(folder))
-    return sorted({table for table, is_log, _ in found if is_log})
-
-
-def _home_of(ledger: Ledger) -> str | None:
-    """The id of the lake in which a pipeline lives; None: it has none yet, and has never moved."""
-    moved = ledger.recent().moved
-    return moved.lake if moved else id_of(ledger.lake)
-
-
-def _move(ledger: Ledger, lake: str, to: LakeUri) -> None:
-    ledger.append(lambda state: [PipelineMoved(state.generation, lake, str(to))], moves=True)
-
-
 def _below(folder: str, file: FileInfo) -> FileInfo:
     return replace(file, name=f"{folder}/{file.name}")
-
-
-def _lives_in(lake: LakeUri, to: LakeUri, ended: str) -> TerminalError:
-    return TerminalError(
-        what="this lake was copied, and its pipelines live in the copy",
-        where=str(lake),
-        expected="a copying that has not ended",
-        found=f"one that ended at {ended}",
-        action=f"set LAKEMARK_LAKE={to}; to come back, `lakemark lake copy /an/empty/place` there",
-    )
 
 
 def _refused(where: LakeUri, expected: str, found: str) -> TerminalError:

@@ -24,7 +24,8 @@ from include.protocol.json_data import JsonObject
 
 MARK = "_lakemark/lake.json"
 MOVED = "_lakemark/moved.json"  # in a lake whose pipelines live in another one: where
-COPIED = "_lakemark/copy.json"  # in a copy: of which lake, which tables are there, and when it ended
+COPIED = "_lakemark/copy.json"  # in a copy: of which lake, by which copying, and which tables are there
+COPYINGS = "_lakemark/copyings"  # in a copy, by the copying's id: how it ended
 _KNOWN = "lakes.json"  # in the home: the marks that this installation has seen, by the lakes' URIs
 _whole: set[LakeUri] = set()  # lakes that are no copy, or one that has ended: that does not change
 _SET_IT = "set LAKEMARK_LAKE where Airflow's workers and the command get their environment"
@@ -71,7 +72,29 @@ def moved_to(lake: LakeUri) -> LakeUri | None:
 def copy_ended(lake: LakeUri) -> str | None:
     """When the copying ended that has made a lake; None: it has not, or there was none. OSError: see `Files`."""
     note = noted(lake / COPIED)
-    return None if note is None else note["ended"]
+    end = None if note is None else end_of_copy(lake, note["copying"])
+    return end["at"] if end is not None and end["is_whole"] else None
+
+
+def end_of_copy(lake: LakeUri, copying: str) -> JsonObject | None:
+    """How a copying has ended: is_whole (else somebody has taken it back), at; None: it has not. OSError: see
+    `Files`."""
+    return noted(lake / COPYINGS / f"{copying}.json")
+
+
+def end_copy(lake: LakeUri, copying: str, is_whole: bool) -> JsonObject:
+    """Ends a copying, and returns how it has ended: of two who end it at once, one is right. OSError: see `Files`.
+
+    Args:
+        is_whole: the copy is; else it is taken back.
+    """
+    file = lake / COPYINGS / f"{copying}.json"
+    files_at(file).make_folder(file.parent)
+    said = {"is_whole": is_whole, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    files_at(file).publish(file, json.dumps(said).encode())
+    end = noted(file)
+    assert end is not None, "it was made a moment ago"
+    return end
 
 
 def verify_whole(lake: LakeUri) -> None:
@@ -79,7 +102,7 @@ def verify_whole(lake: LakeUri) -> None:
     if lake in _whole:
         return
     note = noted(lake / COPIED)
-    if note is not None and note["ended"] is None:
+    if note is not None and copy_ended(lake) is None:
         raise TerminalError(
             what="this lake is a copy that is not whole yet",
             where=str(lake),
@@ -154,9 +177,33 @@ def _is_another(lake: LakeUri, home: Path, found: str) -> TerminalError:
         where=f"{lake} at {address()}",
         expected=f"the lake whose mark is in {home / _KNOWN}",
         found=found,
-        action="correct AWS_ENDPOINT_URL_S3 or LAKEMARK_LAKE, or bring the lake back; if another lake is meant, remove "
-        f"{home / _KNOWN}",
+        action="correct AWS_ENDPOINT_URL_S3 or LAKEMARK_LAKE, or bring the lake back; if only its mark was lost, "
+        f"`lakemark lake mark` writes it again; if another lake is meant, remove this one from {home / _KNOWN}",
     )
+
+
+def mark_again(lake: LakeUri, home: Path, told: str | None) -> str:
+    """Writes a lake's mark again, where it was lost. Returns the lake's id.
+
+    Args:
+        told: the id, if something in the lake tells it; else this installation may know it.
+
+    Raises:
+        TerminalError: there is a mark, or nobody knows the id. OSError: see `Files`.
+    """
+    known = told or _known(home).get(str(lake), {}).get("lake")
+    found = id_of(lake)
+    if known is None or found is not None:
+        raise TerminalError(
+            what="the lake's mark cannot be written again",
+            where=str(lake / MARK),
+            expected="no mark, and an id that this installation or a ledger knows",
+            found="no id" if found is None else f"the mark {found}",
+            action="nothing, if the pipelines run; else bring the lake back from a copy",
+        )
+    files_at(lake).make_folder((lake / MARK).parent)
+    files_at(lake).publish(lake / MARK, json.dumps({"lake": known, "made": "again"}).encode())
+    return str(known)
 
 
 def _known(home: Path) -> dict[str, JsonObject]:

@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.appended import rows_from
 from include.lake.delta_tables import CHECKPOINT_EVERY, Row, keep_few_files, open_table
-from include.lake.lakes import id_of, moved_to, verify_whole
+from include.lake.lakes import MARK, id_of, moved_to, verify_whole
 from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, files_in, opened, rows_of
 from include.lake.log_store import succession
 from include.lake.merge.append import Append
@@ -166,8 +166,8 @@ class Ledger:
         """Refuses events of a pipeline that lives in another lake (`PipelineMoved`), or in one that is not whole."""
         if state.moved is None:
             return
-        if state.moved.lake != id_of(self.lake):
-            raise _lives_elsewhere(self.lake, state.moved.to)
+        if state.moved.lake != (here := id_of(self.lake)):
+            raise _unmarked(self.lake) if here is None else _lives_elsewhere(self.lake, state.moved.to)
         verify_whole(self.lake)
 
     def _verify_takes_new(self) -> None:
@@ -231,6 +231,16 @@ def _holds(table: Snapshot, rows: Sequence[Row]) -> bool:
     """
     there = rows_from(table, "sequence", rows[0]["sequence"]).to_pylist()[: len(rows)]
     return [(r["recorded_at"], r["details"]) for r in there] == [(r["recorded_at"], r["details"]) for r in rows]
+
+
+def _unmarked(lake: LakeUri) -> TerminalError:
+    return TerminalError(
+        what="the lake's mark was lost",
+        where=str(lake / MARK),
+        expected="the id of the lake in which its pipelines live",
+        found="none",
+        action="`lakemark lake mark` writes it again",
+    )
 
 
 def _lives_elsewhere(lake: LakeUri, to: str) -> TerminalError:

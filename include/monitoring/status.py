@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -11,24 +12,25 @@ from include.control.quarantine import Quarantine
 from include.monitoring.proofs import proof_facts
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
-from include.protocol.errors import LakemarkError
+from include.protocol.errors import LakemarkError, StoreAway
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import Idle
 from include.settings import Settings
-from include.sources.kafka import ClientKey, client_key, verify_answers
+from include.sources.kafka import client_key, verify_answers
 
 _KAFKA_SECONDS = 2.0
 
 
 def status(
-    settings: Settings, pipeline: Pipeline, known_away: dict[ClientKey, LakemarkError] | None = None
+    settings: Settings, pipeline: Pipeline, known_away: dict[Hashable, LakemarkError] | None = None
 ) -> JsonObject:
     """The state of a pipeline as data.
 
     Args:
-        known_away: brokers that do not answer, and why. It is added to, so that they are waited for only once.
+        known_away: brokers, and lakes, that do not answer, and why. It is added to, so that they are waited for only
+            once.
 
     Keys: pipeline, generation, batches, committed_through (null if the ledger cannot be read), pending (batch id,
     attempts; or null), mends (tables that are not as the last batch left them: the next batch mends them, also without
@@ -40,8 +42,9 @@ def status(
     not ended; or null), problem (why the pipeline does not go on, and what to do; null if no problem is known).
     """
     coordinator = Coordinator(settings, pipeline)
-    away = _away(pipeline, {} if known_away is None else known_away)
-    found = _state(coordinator, away)
+    known = {} if known_away is None else known_away
+    away = _away(pipeline, known)
+    found = _state(coordinator, away, known)
     state = found.state
     commits = [record.commit for record in state.batches if record.commit]
     try:
@@ -65,7 +68,7 @@ def status(
         if commits
         else None,
         "records": _sums(commits),
-        "quarantine": _became(coordinator),
+        "quarantine": _became(coordinator) if found.is_known else {},
         "attempts": sum(len(record.attempts) for record in state.batches),
         "next_offsets": {str(tp): offset for tp, offset in sorted(state.next_offsets.items())},
         "lag_records": lag and lag.records,
@@ -77,7 +80,7 @@ def status(
     }
 
 
-def _away(pipeline: Pipeline, known: dict[ClientKey, LakemarkError]) -> LakemarkError | None:
+def _away(pipeline: Pipeline, known: dict[Hashable, LakemarkError]) -> LakemarkError | None:
     """Why Kafka cannot be asked; None if it answers. It is waited for once, not for every pipeline."""
     key = client_key(pipeline.source)
     if key not in known:
@@ -96,10 +99,15 @@ class _Found(NamedTuple):
     is_known: bool = True  # the ledger could be read
 
 
-def _state(coordinator: Coordinator, away: LakemarkError | None) -> _Found:
+def _state(coordinator: Coordinator, away: LakemarkError | None, known: dict[Hashable, LakemarkError]) -> _Found:
+    lake = coordinator.settings.lake
+    if lake in known:
+        return _Found(LedgerState(), problem=str(known[lake]), is_known=False)
     try:
         state = coordinator.ledger.state()
     except LakemarkError as error:
+        if isinstance(error, StoreAway):
+            known[lake] = error
         return _Found(LedgerState(), problem=str(error), is_known=False)
     try:
         if away is not None and coordinator.pipeline.merge_every is None:

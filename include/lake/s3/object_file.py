@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from threading import Lock
 
 from cachetools import LRUCache, cached
 
-from include.lake.s3.connection import TRIES, client
+from include.lake.s3.connection import client
 from include.lake.s3.errors import answering, status_of
 from include.lake.s3.objects import Place, tag_of
 
 _TAIL = 1 << 18  # bytes: a Parquet file is read from its end, and many files of a lake are no longer than this
 _BLOCK, _BLOCKS_BYTES = 2 << 20, 64 << 20  # of one; of all that a process keeps
 _NO_SUCH_RANGE = 416
+_SECONDS = 60.0  # after which a body that was cut is not read again
 _WHOLE = 8 << 20  # bytes: up to this size one request for all of it is sooner done than several
 
 
@@ -115,18 +117,20 @@ def _part(place: Place, range_: str | None, tag: str | None = None) -> tuple[byt
     from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
     same = ({"IfMatch": f'"{tag}"'} if tag else {}) | ({"Range": range_} if range_ else {})
+    until = time.monotonic() + _SECONDS
     with answering(str(place)):
-        for tries_left in reversed(range(TRIES)):
+        while True:
             try:
-                answer = client().get_object(Bucket=place.bucket, Key=place.key, **same)
-                size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
-                content = answer["Body"].read()
-                return content, int(size[1]) if size else len(content), tag_of(answer)
+                answer = client().get_object(Bucket=place.bucket, Key=place.key, **same)  # up to TRIES times
             except ClientError as error:
                 if status_of(error) == _NO_SUCH_RANGE:  # the object is empty
                     return b"", 0, ""
                 raise
+            try:
+                content = answer["Body"].read()
             except (IncompleteReadError, ResponseStreamingError, HTTPClientError):  # boto3 does not read a body again
-                if not tries_left:
+                if time.monotonic() > until:
                     raise
-    raise AssertionError("the last try returns or raises")
+                continue
+            size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
+            return content, int(size[1]) if size else len(content), tag_of(answer)

@@ -13,9 +13,10 @@ from deltalake import DeltaTable
 
 from include.control import lake_copy
 from include.control.coordinator import Coordinator
-from include.control.lake_copy import LakeCopy, reopen
+from include.control.lake_copy import LakeCopy
+from include.control.lake_homes import mark, reopen
 from include.lake import copying
-from include.lake.lakes import COPIED
+from include.lake.lakes import COPIED, COPYINGS, MARK
 from include.lake.s3.connection import client
 from include.lake.s3.objects import Place
 from include.lake.stores import delta_options, files_at
@@ -40,8 +41,10 @@ def copy(coordinator: Coordinator, to: LakeUri) -> dict:
 
 def contents(lake: LakeUri) -> dict[str, bytes]:
     """All files that belong to the lake wherever it lies."""
-    files, own = files_at(lake), ("_lakemark/lake.json", "_lakemark/moved.json", COPIED)
-    return {file.name: files.open(lake / file.name).read() for file in files.list(lake) if file.name not in own}
+    files, own = files_at(lake), ("_lakemark/lake.json", "_lakemark/moved.json", COPIED, COPYINGS)
+    return {
+        file.name: files.open(lake / file.name).read() for file in files.list(lake) if not file.name.startswith(own)
+    }
 
 
 def stopped_copy(coordinator: Coordinator, to: LakeUri, step: str = "_copy_rest", after: int = 0) -> None:
@@ -119,7 +122,7 @@ def test_one_that_began_may_be_taken_back_and_what_came_since_is_copied_the_next
         reopen(here.settings)
 
 
-@pytest.mark.parametrize("step", ["note_move", "_move"])
+@pytest.mark.parametrize("step", ["note_move", "move"])
 def test_one_that_dies_as_it_begins_again_trusts_nothing_that_was_copied_before(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +202,84 @@ def test_marks_of_folders_are_no_files(tmp_path: Path, on_s3: LakeUri, store: Lo
     client().put_object(Bucket=place.bucket, Key=f"{place.key}/", Body=b"")
     copy(there, back)
     assert contents(back) == contents(here.settings.lake) | contents(on_s3)
+
+
+def test_i1_a_copying_that_was_taken_back_while_it_went_on_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, to = with_one_batch(tmp_path), LakeUri(f"{tmp_path}/new")
+    real = LakeCopy._copy_rest
+
+    def meanwhile(self: LakeCopy, tables: list[str]) -> None:
+        real(self, tables)
+        assert reopen(here.settings) == 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LakeCopy, "_copy_rest", meanwhile)
+        with pytest.raises(TerminalError, match="taken back while it went on"):
+            copy(here, to)
+    with pytest.raises(TerminalError, match="not whole yet"):
+        in_lake(here, to).plan()
+    here.plan()
+    copy(here, to)
+    assert contents(to) == contents(here.settings.lake)
+
+
+def test_i5_two_lakes_do_not_go_to_one_place(tmp_path: Path, on_s3: LakeUri, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both find it empty. One of them takes it; the other one is not stopped."""
+    one, other = with_one_batch(tmp_path / "one"), with_one_batch(tmp_path / "other")
+    real = LakeCopy._begun
+
+    def meanwhile(self: LakeCopy) -> object:
+        found = real(self)
+        monkeypatch.setattr(LakeCopy, "_begun", real)
+        copy(other, on_s3)
+        return found
+
+    monkeypatch.setattr(LakeCopy, "_begun", meanwhile)
+    with pytest.raises(TerminalError, match="an empty place"):
+        copy(one, on_s3)
+    assert contents(on_s3) == contents(other.settings.lake)
+    assert one.ledger.state().moved is None
+
+
+def test_i1_a_lake_in_use_is_no_place_for_another_one_though_it_has_only_ledgers(
+    tmp_path: Path, on_s3: LakeUri
+) -> None:
+    here = with_one_batch(tmp_path)
+    theirs = in_lake(here, on_s3).ledger
+    theirs.append(lambda state: [BatchPlanned(batch(0))])
+    with pytest.raises(TerminalError, match="an empty place"):
+        copy(here, on_s3)
+    assert len(theirs.events()) == 1
+    assert here.ledger.state().moved is None
+
+
+def test_sums_that_hadoop_keeps_of_local_files_are_not_copied(tmp_path: Path) -> None:
+    here, to = with_one_batch(tmp_path), LakeUri(f"{tmp_path}/new")
+    log = Path(str(here.tables.target), "_delta_log")
+    (log / "._last_checkpoint.crc").write_bytes(b"of this one")
+    (log / f"{0:020}.crc").write_text("{}")  # Delta's own
+    copy(here, to)
+    copied = Path(str(in_lake(here, to).tables.target), "_delta_log")
+    assert (copied / f"{0:020}.crc").exists()
+    assert not (copied / "._last_checkpoint.crc").exists()
+
+
+def test_a_mark_that_was_lost_is_written_again(tmp_path: Path, on_s3: LakeUri) -> None:
+    here = with_one_batch(tmp_path)
+    copy(here, on_s3)
+    there = in_lake(here, on_s3)
+    there.plan()
+    before = contents_of(on_s3, MARK)
+    files_at(on_s3).remove(on_s3 / MARK)
+    for refused in (there.plan, lambda: there.ledger.append(lambda state: [TurnTaken(1, "somebody", None)])):
+        with pytest.raises(TerminalError, match="`lakemark lake mark` writes it again"):
+            refused()
+    assert mark(replace(there.settings, home=tmp_path / "another")) == json.loads(before)["lake"]
+    there.plan()
+    with pytest.raises(TerminalError, match="cannot be written again"):
+        mark(there.settings)
 
 
 def test_an_attempt_that_lands_in_the_old_lake_meanwhile_leaves_a_state_that_goes_on(

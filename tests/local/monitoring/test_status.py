@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 import include.monitoring.status
 from include.cli.status import _status_lines
 from include.control.coordinator import Coordinator
+from include.control.quarantine import Quarantine
+from include.lake.ledger import Ledger
 from include.monitoring.status import status
-from include.protocol.errors import LakemarkError, RetryableError
+from include.protocol.errors import LakemarkError, RetryableError, StoreAway
 from include.protocol.ledger_events import AttemptEnded, AttemptStarted
+from include.protocol.ledger_state import LedgerState
 from tests.support.batches import source
 from tests.support.tables_before import ask, with_tables
 
@@ -49,6 +53,22 @@ def test_of_a_ledger_that_cannot_be_read_it_does_not_say_that_nothing_is_committ
     assert next(iter(_status_lines(facts))) == f"{planned.pipeline.name}: its ledger cannot be read"
 
 
+def test_a_lake_that_is_away_is_waited_for_once(planned: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Ledger] = []
+
+    def away(ledger: Ledger) -> LedgerState:
+        asked.append(ledger)
+        raise StoreAway(what="the store does not answer", where="", expected="", found="silence", action="")
+
+    monkeypatch.setattr(Ledger, "state", away)
+    monkeypatch.setattr(Quarantine, "summary", lambda self: pytest.fail("it is away"))
+    known: dict[Hashable, LakemarkError] = {}
+    for _ in range(3):
+        facts = status(planned.settings, planned.pipeline, known)
+        assert "the store does not answer" in facts["problem"]
+    assert len(asked) == 1
+
+
 def test_brokers_that_are_away_are_waited_for_once(planned: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
@@ -57,7 +77,7 @@ def test_brokers_that_are_away_are_waited_for_once(planned: Coordinator, monkeyp
         raise RetryableError(what="Kafka did not answer", where="", expected="", found="silence", action="")
 
     monkeypatch.setattr(include.monitoring.status, "verify_answers", away)
-    known: dict[str, LakemarkError] = {}
+    known: dict[Hashable, LakemarkError] = {}
     for _ in range(3):
         facts = status(planned.settings, planned.pipeline, known)
         assert facts["kafka"] == "Kafka did not answer: silence"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from include.lake.s3 import connection
 from include.lake.s3.creating import created
 from include.lake.s3.objects import Place
 from include.lake.stores import files_at, log_store_of
@@ -44,6 +45,19 @@ def test_a_refusal_says_what_to_do_and_is_not_tried_again(
         assert store.seen.total() == 1
     store.is_good()
     assert created(Place.of(table), b"")
+
+
+def test_a_store_that_stays_silent_is_asked_a_few_times(
+    store: LossyStore, on_s3: LakeUri, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.2)
+    connection.forget()
+    held = [store.holds("GET .*silver") for _ in range(2 * connection.TRIES)]
+    with pytest.raises(StoreAway, match="check AWS_ENDPOINT_URL_S3"):
+        log_store_of(on_s3 / "silver/t").read(0)
+    assert sum(one.reached.is_set() for one in held) == connection.TRIES
+    for one in held:
+        one.gone.set()
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooManyRequests")])
