@@ -17,6 +17,7 @@ from include.cli.quarantine import add_quarantine_command
 from include.cli.services import add_service_commands
 from include.cli.status import add_status_commands
 from include.cli.tables import add_table_commands
+from include.lake.lakes import verify_same
 from include.lake.stores import requests_sent
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
@@ -40,7 +41,10 @@ def _done(options: argparse.Namespace) -> int:
     """Does the command. With `--json` the last line on standard error is data, too: the requests to the lake's store,
     if there is one that counts them."""
     try:
-        code: int = options.command(Settings.from_environment(), options)
+        settings = Settings.from_environment()
+        if options.in_lake:
+            verify_same(settings.lake, settings.home)
+        code: int = options.command(settings, options)
         return code
     finally:
         if getattr(options, "json", False) and (sent := requests_sent()):

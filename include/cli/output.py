@@ -45,9 +45,9 @@ def who() -> str:
 
 
 def add_bare_command(commands: Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
-    """Adds a command without arguments."""
+    """Adds a command without arguments. It may do without a lake, unless `in_lake` is set."""
     sub = commands.add_parser(name, help=text, description=text)
-    sub.set_defaults(command=command)
+    sub.set_defaults(command=command, in_lake=False)
     return sub
 
 
@@ -60,6 +60,7 @@ def add_command(
         pipeline: help for its name.
     """
     sub = add_bare_command(commands, name, command, text)
+    sub.set_defaults(in_lake=True)
     sub.add_argument("pipeline", help=pipeline)
     add_json(sub)
     return sub
@@ -68,6 +69,7 @@ def add_command(
 def add_command_for_all(commands: Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
     """Adds a command that reports on all pipelines, or on those that are named."""
     sub = add_bare_command(commands, name, command, text)
+    sub.set_defaults(in_lake=True)
     sub.add_argument("pipeline", nargs="*", help="name of a file in include/pipelines, without .yaml")
     add_json(sub)
     return sub

@@ -30,6 +30,7 @@ Check = Callable[[Settings, Pipeline], None]
 def add_validate_command(commands: Commands) -> None:
     """Adds `validate` to the command's subparsers."""
     validate_ = add_command_for_all(commands, "validate", validate, "check pipeline files (all, unless named)")
+    validate_.set_defaults(in_lake=False)  # it asks itself
     validate_.add_argument("--spark", action="store_true", help="ask Spark itself, too: conditions, transforms, types")
 
 

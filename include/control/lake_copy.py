@@ -39,6 +39,7 @@ from include.lake.lakes import (
     note,
     note_move,
     noted,
+    verify_apart,
     verify_lake,
     verify_whole,
 )
@@ -96,7 +97,9 @@ class LakeCopy:
         began = time.monotonic()
         self._verify_places()
         is_on_its_way = self._verify_lives_here()
-        found = self._begun()
+        if (found := self._begun()) is None:
+            marked(self._from)  # by which links to this lake are noticed
+            verify_apart(self.to)
         verify_lake(self.to, self.settings.home)
         there = marked(self.to)
         at_home = [ledger for ledger in ledgers_in(self._from) if home_of(ledger) != there]

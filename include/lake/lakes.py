@@ -40,16 +40,31 @@ def verify_lake(lake: LakeUri, home: Path) -> None:
     if lake.scheme != "s3":
         return
     mark, known = noted(lake / MARK), _known(home).get(str(lake))
-    if known is not None and (mark is None or mark["lake"] != known["lake"]):
-        raise _is_another(lake, home, "none" if mark is None else f"another one, made {mark['made']}")
+    if known is not None:
+        _verify_is(mark, known, lake, home)
     if known is not None and known["address"] == address():
         return
     if mark is None:
-        _verify_apart(lake)
+        verify_apart(lake)
     verify_decides(Place.of(lake / "_lakemark/probe"))
     if mark is None:
         mark = _made(lake)
     _remember(home, lake, mark)
+
+
+def verify_same(lake: LakeUri, home: Path) -> None:
+    """Checks, by one request, that a lake is the one that this home has used; a lake that it has not used yet is good.
+
+    Raises:
+        TerminalError: it is another one, or it is gone. OSError: see `Files`.
+    """
+    if lake.scheme == "s3" and (known := _known(home).get(str(lake))) is not None:
+        _verify_is(noted(lake / MARK), known, lake, home)
+
+
+def _verify_is(mark: JsonObject | None, known: JsonObject, lake: LakeUri, home: Path) -> None:
+    if mark is None or mark["lake"] != known["lake"]:
+        raise _is_another(lake, home, "none" if mark is None else f"another one, made {mark['made']}")
 
 
 def id_of(lake: LakeUri) -> str | None:
@@ -148,8 +163,12 @@ def _made(lake: LakeUri) -> JsonObject:
     return made
 
 
-def _verify_apart(lake: LakeUri) -> None:
-    """Checks that a new lake lies in no other one, and no other one in it: each would remove the other's files."""
+def verify_apart(lake: LakeUri) -> None:
+    """Checks that a new lake lies in no other one that has a mark, and none in it: each would remove the other's files.
+
+    Raises:
+        TerminalError: one does. OSError: see `Files`.
+    """
     above = lake
     while above.parent != above:
         above = above.parent

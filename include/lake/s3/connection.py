@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from include.lake.s3.errors import answering
+from include.protocol.errors import StoreRefuses
 
 if TYPE_CHECKING:
     import boto3
@@ -35,8 +36,17 @@ def client(once: bool = False) -> Any:  # Any: boto3 makes its clients' classes 
     Args:
         once: it sends every request once, whatever comes of it; else up to TRIES times.
     """
-    with answering(_SETTINGS):
-        return _client(os.getpid(), once)
+    try:
+        with answering(_SETTINGS):
+            return _client(os.getpid(), once)
+    except ValueError as error:  # botocore's of an address that is none
+        raise StoreRefuses(
+            what="the lake's store cannot be found",
+            where=_SETTINGS,
+            expected="AWS_ENDPOINT_URL_S3=http://HOST:PORT, or https://HOST",
+            found=str(error),
+            action="correct AWS_ENDPOINT_URL_S3, then run the same again (or rerun the task)",
+        ) from error
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from include.lake.lakes import verify_lake
+from include.lake.lakes import verify_lake, verify_same
 from include.lake.s3 import connection
 from include.lake.s3.connection import client
 from include.lake.uri import LakeUri
@@ -66,8 +66,9 @@ def test_i10_a_lake_that_was_made_anew_is_not_taken_for_the_old_one(
     verify_lake(lake, home)
     prefix = lake.text.removeprefix(f"s3://{BUCKET}/")
     client().delete_object(Bucket=BUCKET, Key=f"{prefix}/_lakemark/lake.json")
-    with pytest.raises(TerminalError, match="found none"):
-        verify_lake(lake, home)
+    for refused in (verify_lake, verify_same):
+        with pytest.raises(TerminalError, match="found none"):
+            refused(lake, home)
     verify_lake(lake, strange)
     with pytest.raises(TerminalError, match="found another one") as refused:
         verify_lake(lake, home)
@@ -82,6 +83,7 @@ def test_i10_a_lake_that_was_made_anew_is_not_taken_for_the_old_one(
         ("AWS_SECRET_ACCESS_KEY", "wrong", "correct AWS_PROFILE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
         ("AWS_PROFILE", "nobody", "set AWS_PROFILE"),
         ("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9", "check AWS_ENDPOINT_URL_S3"),
+        ("AWS_ENDPOINT_URL_S3", "127.0.0.1:9", "correct AWS_ENDPOINT_URL_S3"),
     ],
 )
 def test_what_a_refusal_advises(
