@@ -54,15 +54,8 @@ from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 _PROBE = "_lakemark/probe/"
-_NOT_COPIED = (
-    MARK,
-    MOVED,
-    COPIED,
-    f"{COPYINGS}/",
-    "_lakemark/jobs/",
-    "_lakemark/audits/",
-    _PROBE,
-)  # of one lake or moment
+# Of one lake, or of a moment:
+_NOT_COPIED = (MARK, MOVED, COPIED, f"{COPYINGS}/", "_lakemark/jobs/", "_lakemark/audits/", _PROBE)
 _OF_ONE_STORE = re.compile(r"\.tmp$|(^|/)\.[^/]*\.crc$")  # scratch files, and Hadoop's sums of local files
 _AT_ONCE = 8  # files
 _TELL_SECONDS = 5.0
