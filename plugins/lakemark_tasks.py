@@ -19,7 +19,7 @@ from lakemark_names import ANSWER_KEY, PROBLEM_KEY, SPARK_POOL
 from structlog.contextvars import bind_contextvars
 
 from include.jobs.report import told
-from include.lake.lakes import verify_same
+from include.lake.lakes import verify_lives
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
@@ -39,12 +39,12 @@ _NAMED = ("generation", "batch_id", "attempt_id")  # what a job's lines are abou
 
 @contextmanager
 def work_on(pipeline: str) -> Iterator[None]:
-    """For the work of a task on a pipeline: every log line names the pipeline, the lake is the one that it was before,
-    and errors are handled by `classed`."""
+    """For the work of a task on a pipeline: every log line names the pipeline, which lives in the lake, and errors are
+    handled by `classed`."""
     bind_contextvars(pipeline=pipeline)
     with classed():
         settings = Settings.from_environment()
-        verify_same(settings.lake, settings.home)
+        verify_lives(settings.lake, settings.home)
         yield
 
 

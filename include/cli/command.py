@@ -17,7 +17,7 @@ from include.cli.quarantine import add_quarantine_command
 from include.cli.services import add_service_commands
 from include.cli.status import add_status_commands
 from include.cli.tables import add_table_commands
-from include.lake.lakes import verify_same
+from include.lake.lakes import verify_lives
 from include.lake.stores import requests_sent
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
@@ -43,7 +43,7 @@ def _done(options: argparse.Namespace) -> int:
     try:
         settings = Settings.from_environment()
         if options.in_lake:
-            verify_same(settings.lake, settings.home)
+            verify_lives(settings.lake, settings.home)
         code: int = options.command(settings, options)
         return code
     finally:

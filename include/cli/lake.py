@@ -18,22 +18,21 @@ def add_lake_command(commands: Commands) -> None:
     copy_ = add_bare_command(actions, "copy", copy, text)
     copy_.add_argument("to", help="s3://BUCKET/PREFIX, or an absolute path: an empty place")
     add_json(copy_)
-    copy_.set_defaults(in_lake=True)
     text = "let the pipelines run in this lake again, though a copying has begun that has not ended"
-    reopen_ = add_bare_command(actions, "reopen", reopen, text)
-    add_json(reopen_)
-    reopen_.set_defaults(in_lake=True)
+    add_json(add_bare_command(actions, "reopen", reopen, text))
     text = "write the lake's mark again, where it was lost"
     add_json(add_bare_command(actions, "mark", mark, text))
 
 
 def copy(settings: Settings, options: argparse.Namespace) -> int:
     from include.control.lake_copy import LakeCopy
+    from include.lake.lakes import verify_same
     from include.lake.writing import writing
 
     names = [path.stem for path in pipeline_files(settings.pipelines)]
     pipelines = named_pipelines(settings, names)[0] if names else []
     to = lake_at(options.to)
+    verify_same(settings.lake, settings.home)
     with writing("the copy of the lake", to):
         done = LakeCopy(settings, to, pipelines, say).run()
     report(
@@ -51,7 +50,9 @@ def copy(settings: Settings, options: argparse.Namespace) -> int:
 
 def reopen(settings: Settings, options: argparse.Namespace) -> int:
     from include.control.lake_homes import reopen as reopened
+    from include.lake.lakes import verify_same
 
+    verify_same(settings.lake, settings.home)
     count = reopened(settings)
     report(
         options, {"lake": str(settings.lake), "pipelines": count}, [f"{count} pipelines run in {settings.lake} again"]

@@ -45,7 +45,7 @@ def who() -> str:
 
 
 def add_bare_command(commands: Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
-    """Adds a command without arguments. It may do without a lake, unless `in_lake` is set."""
+    """Adds a command without arguments. It works on no pipeline of the lake, unless `in_lake` is set."""
     sub = commands.add_parser(name, help=text, description=text)
     sub.set_defaults(command=command, in_lake=False)
     return sub

@@ -62,6 +62,19 @@ def verify_same(lake: LakeUri, home: Path) -> None:
         _verify_is(noted(lake / MARK), known, lake, home)
 
 
+def verify_lives(lake: LakeUri, home: Path) -> None:
+    """Checks that pipelines live in a lake: for whoever works on them.
+
+    Raises:
+        TerminalError: they live in another one, or this is a copy that is not whole yet; see `verify_same`, too.
+        OSError: see `Files`.
+    """
+    verify_same(lake, home)
+    if (elsewhere := moved_to(lake)) is not None:
+        raise lives_elsewhere(lake, str(elsewhere))
+    verify_whole(lake)
+
+
 def _verify_is(mark: JsonObject | None, known: JsonObject, lake: LakeUri, home: Path) -> None:
     if mark is None or mark["lake"] != known["lake"]:
         raise _is_another(lake, home, "none" if mark is None else f"another one, made {mark['made']}")
@@ -187,6 +200,18 @@ def _overlaps(lake: LakeUri, other: LakeUri) -> TerminalError:
         expected="a prefix that is in no other lake, and has no other lake in it",
         found=f"a lake in {other}",
         action=f"choose another prefix, or use that lake: {_SET_IT}",
+    )
+
+
+def lives_elsewhere(lake: LakeUri, to: str) -> TerminalError:
+    """The error of a lake that its pipelines have left."""
+    return TerminalError(
+        what="this lake's pipelines live in another lake now",
+        where=str(lake),
+        expected=f"LAKEMARK_LAKE={to}",
+        found=f"LAKEMARK_LAKE={lake}",
+        action=f"set LAKEMARK_LAKE={to} where Airflow's workers and the command get their environment, then clear the "
+        "task; while the copying has not ended, `lakemark lake reopen` takes it back",
     )
 
 

@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.appended import rows_from
 from include.lake.delta_tables import CHECKPOINT_EVERY, Row, keep_few_files, open_table
-from include.lake.lakes import MARK, id_of, moved_to, verify_whole
+from include.lake.lakes import MARK, id_of, lives_elsewhere, moved_to, verify_whole
 from include.lake.ledger_reads import APP_ID, SNAPSHOT_ID, About, LedgerRead, files_in, opened, rows_of
 from include.lake.log_store import succession
 from include.lake.merge.append import Append
@@ -167,13 +167,13 @@ class Ledger:
         if state.moved is None:
             return
         if state.moved.lake != (here := id_of(self.lake)):
-            raise _unmarked(self.lake) if here is None else _lives_elsewhere(self.lake, state.moved.to)
+            raise _unmarked(self.lake) if here is None else lives_elsewhere(self.lake, state.moved.to)
         verify_whole(self.lake)
 
     def _verify_takes_new(self) -> None:
         """Refuses a new ledger in a lake whose pipelines live in another one, and in one that is not whole."""
         if (elsewhere := moved_to(self.lake)) is not None:
-            raise _lives_elsewhere(self.lake, str(elsewhere))
+            raise lives_elsewhere(self.lake, str(elsewhere))
         verify_whole(self.lake)
 
     def _create(self) -> None:
@@ -240,17 +240,6 @@ def _unmarked(lake: LakeUri) -> TerminalError:
         expected="the id of the lake in which its pipelines live",
         found="none",
         action="`lakemark lake mark` writes it again",
-    )
-
-
-def _lives_elsewhere(lake: LakeUri, to: str) -> TerminalError:
-    return TerminalError(
-        what="this lake's pipelines live in another lake now",
-        where=str(lake),
-        expected=f"LAKEMARK_LAKE={to}",
-        found=f"LAKEMARK_LAKE={lake}",
-        action=f"set LAKEMARK_LAKE={to} where Airflow's workers and the command get their environment, then clear the "
-        "task; while the copying has not ended, `lakemark lake reopen` takes it back",
     )
 
 

@@ -75,11 +75,12 @@ def lake_at(text: str) -> LakeUri:
         return LakeUri(plain)
     if plain.startswith("/"):
         return LakeUri(posixpath.normpath(plain))
+    shown = re.sub(r"//[^/]*@", "//...@", text)  # somebody may have put a login there
     raise TerminalError(
         what="this is no place for a lake",
-        where=text,
+        where=shown,
         expected="an absolute path; or s3://BUCKET/PREFIX, with a prefix of letters, digits and _ . = - between single "
         "slashes, and without the steps . and ..",
-        found=text,
+        found=shown,
         action="set LAKEMARK_LAKE (or name the place for the copy) as it is expected here",
     )

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from include.lake.s3.errors import answering
 from include.protocol.errors import StoreRefuses
@@ -94,9 +95,9 @@ def transfers() -> Any:  # Any: boto3 is slow to import
 
 
 def address() -> str:
-    """Where the store answers, as a URL."""
-    found: str = client().meta.endpoint_url
-    return found
+    """Where the store answers, as a URL. It is written down, so it has no login."""
+    parts = urlsplit(str(client().meta.endpoint_url))
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _endpoint(session: boto3.Session) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from include.cli.command import main
 from include.control.coordinator import Coordinator
 from include.control.lake_copy import LakeCopy
 from include.control.lake_homes import mark, reopen
@@ -37,6 +38,20 @@ def test_i1_the_old_lake_plans_nothing_any_more(tmp_path: Path, on_s3: LakeUri) 
     ):
         with pytest.raises(TerminalError, match=f"LAKEMARK_LAKE={on_s3}"):
             refused()
+
+
+@pytest.mark.parametrize("command", ["status", "reset p --reason x", "maintain p", "backfill p --reason x"])
+def test_commands_do_nothing_in_a_lake_that_its_pipelines_have_left(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, to = with_one_batch(tmp_path), LakeUri(f"{tmp_path}/new")
+    copy(here, to)
+    before = contents(here.settings.lake)
+    monkeypatch.setenv("LAKEMARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LAKEMARK_LAKE", str(here.settings.lake))
+    assert main(command.split()) == 1
+    assert f"set LAKEMARK_LAKE={to}" in capsys.readouterr().err
+    assert contents(here.settings.lake) == before
 
 
 def test_i1_a_lake_goes_to_one_place_only(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ def test_a_lake_lies_where_a_person_says(text: str, place: str) -> None:
     assert lake_at(text) == LakeUri(place)
 
 
+def test_an_error_does_not_repeat_a_login() -> None:
+    with pytest.raises(TerminalError) as refused:
+        lake_at("s3://key:a-secret@bucket/x")
+    assert "a-secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "text",
     [
