@@ -73,7 +73,8 @@ def test_i1_a_planner_that_slept_between_decision_and_record_makes_no_plan(world
     planned = world.coordinator(pipeline).plan().batch
     code, said = resumed(process, sleeper)
     assert code == 0, said
-    assert (json.loads(said)["plan"], json.loads(said)["batch"]) == ("pending", planned.to_json())
+    told, _ = json.JSONDecoder().raw_decode(said)  # on an object store, the requests come after it
+    assert (told["plan"], told["batch"]) == ("pending", planned.to_json())
     world.drain(pipeline)
     assert_right(world, pipeline, [2, 1, 0])
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from include.cli.command import main
+from include.lake.stores import files_at
 from include.protocol.batch import BatchKey
 from include.protocol.errors import (
     BatchMismatch,
@@ -123,8 +125,9 @@ def test_i10_without_commit_metadata_the_rows_tell(world: World, lakemark) -> No
 
 def test_there_is_nothing_to_rebuild_from_without_a_target(world: World, lakemark) -> None:
     _, pipeline = two_batches(world)
-    ledger = world.coordinator(pipeline).ledger
-    sorted((world.on_disk(ledger.uri) / "_delta_log").glob("*.json"))[-1].write_text("")
+    log = world.coordinator(pipeline).ledger.uri / "_delta_log"
+    [*_, last] = sorted(file.name for file in files_at(log).list(log) if file.name.endswith(".json"))
+    files_at(log).write(log / last, BytesIO())
     shutil.rmtree(world.on_disk(world.coordinator(pipeline).tables.target))
     assert lakemark("ledger", "rebuild", pipeline.name, code=1)["what"] == "there is nothing to rebuild the ledger from"
 
