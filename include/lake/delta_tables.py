@@ -37,16 +37,20 @@ def open_table(uri: LakeUri, version: int | None = None) -> OpenedTable | None:
     Raises:
         TableDamaged: its log has a gap, or a file that is empty, cut short or not readable.
     """
-    try:
-        table = DeltaTable(str(uri), version=version, storage_options=delta_options(uri))
-    except TableNotFoundError as error:
-        if any("/" not in file.name and file.name.endswith(".parquet") for file in files_at(uri).list(uri)):
-            raise damaged(uri, "data files without a log") from error
-        return None
-    except (DeltaError, OSError, ValueError) as error:
-        raise damaged(uri, on_one_line(error)) from error
-    _refuse_empty_commits(uri, table.version())
-    return table
+    for tries_left in (1, 0):
+        try:
+            table = DeltaTable(str(uri), version=version, storage_options=delta_options(uri))
+        except TableNotFoundError as error:
+            if any("/" not in file.name and file.name.endswith(".parquet") for file in files_at(uri).list(uri)):
+                raise damaged(uri, "data files without a log") from error
+            return None
+        except (DeltaError, OSError, ValueError) as error:
+            if tries_left:  # while others commit, a listing may have a commit without the one before it
+                continue
+            raise damaged(uri, on_one_line(error)) from error
+        _refuse_empty_commits(uri, table.version())
+        return table
+    raise AssertionError("the last try returns or raises")
 
 
 def verify_alone(uri: LakeUri) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
@@ -95,13 +95,28 @@ class S3LogStore:
         if checkpoint_file(checkpoint) not in names or newest is None or max(others, default=-1) > newest:
             return None
         _checkpoints[self.table] = newest
-        return Tail(newest, [commit for commit in _commits_in(names) if commit.version >= newest])
+        return Tail(newest, [commit for commit in self._commits_in(names) if commit.version >= newest])
 
     def has(self, version: int) -> bool:
         return self.stamp(version) is not None
 
     def commits(self, since: int) -> list[Commit]:
-        return _commits_in(self._look(f"{since:020}.jso"))
+        return self._commits_in(self._look(f"{since:020}.jso"))
+
+    def _commits_in(self, names: dict[str, str]) -> list[Commit]:
+        """The commits among the files of a log, in order. While others commit, a listing may have a commit without the
+        one before it: that one is asked for by name. Args: names: with their tags, as a look told them."""
+        told = {version: tag for name, tag in names.items() if (version := commit_of(name)) is not None}
+        found: list[Commit] = []
+        for version in sorted(told):
+            while found and found[-1].version + 1 < version:
+                between = found[-1].version + 1
+                if (stamp := self.stamp(between)) is None:
+                    break
+                names[commit_file(between)] = stamp
+                found.append(Commit(between, stamp))
+            found.append(Commit(version, told[version]))
+        return found
 
     def is_empty(self, version: int) -> bool | None:
         """An object is there in full or not at all: none is asked for."""
@@ -159,9 +174,3 @@ class S3LogStore:
         if not count:
             raise FileNotFoundError(str(self._folder))
         return count
-
-
-def _commits_in(names: Mapping[str, str]) -> list[Commit]:
-    """The commits among the files of a log, in order. Args: names: with their tags."""
-    found = ((commit_of(name), tag) for name, tag in names.items())
-    return sorted(Commit(version, tag) for version, tag in found if version is not None)
