@@ -9,7 +9,7 @@ from threading import Lock
 
 from cachetools import LRUCache, cached
 
-from include.lake.s3.connection import client
+from include.lake.s3.connection import TRIES, client
 from include.lake.s3.errors import answering, status_of
 from include.lake.s3.objects import Place, tag_of
 
@@ -119,9 +119,9 @@ def _part(place: Place, range_: str | None, tag: str | None = None) -> tuple[byt
     same = ({"IfMatch": f'"{tag}"'} if tag else {}) | ({"Range": range_} if range_ else {})
     until = time.monotonic() + _SECONDS
     with answering(str(place)):
-        while True:
+        for tries_left in reversed(range(TRIES)):
             try:
-                answer = client().get_object(Bucket=place.bucket, Key=place.key, **same)  # up to TRIES times
+                answer = client().get_object(Bucket=place.bucket, Key=place.key, **same)  # which asks up to TRIES times
             except ClientError as error:
                 if status_of(error) == _NO_SUCH_RANGE:  # the object is empty
                     return b"", 0, ""
@@ -129,8 +129,9 @@ def _part(place: Place, range_: str | None, tag: str | None = None) -> tuple[byt
             try:
                 content = answer["Body"].read()
             except (IncompleteReadError, ResponseStreamingError, HTTPClientError):  # boto3 does not read a body again
-                if time.monotonic() > until:
+                if not tries_left or time.monotonic() > until:
                     raise
                 continue
             size = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.get("ContentRange", ""))
             return content, int(size[1]) if size else len(content), tag_of(answer)
+    raise AssertionError("the last try returns or raises")
