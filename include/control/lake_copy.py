@@ -14,7 +14,6 @@ made anew would be read. Until the copying has ended, the new lake takes no even
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import uuid
@@ -37,6 +36,7 @@ from include.lake.lakes import (
     marked,
     moved_to,
     note,
+    note_first,
     note_move,
     noted,
     verify_apart,
@@ -175,7 +175,7 @@ class LakeCopy:
         said = {**said, "from": str(self._from), "lake": marked(self._from)}
         if not is_first:
             note(self.to / COPIED, said)
-        elif not self._there.publish(self.to / COPIED, json.dumps(said).encode()):
+        elif not note_first(self.to / COPIED, said):
             raise _refused(self.to, "an empty place", "a copying that began there a moment ago")
 
     def _tables(self) -> list[str]:

@@ -117,9 +117,7 @@ def end_copy(lake: LakeUri, copying: str, is_whole: bool) -> JsonObject:
         is_whole: the copy is; else it is taken back.
     """
     file = lake / COPYINGS / f"{copying}.json"
-    files_at(file).make_folder(file.parent)
-    said = {"is_whole": is_whole, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-    files_at(file).publish(file, json.dumps(said).encode())
+    note_first(file, {"is_whole": is_whole, "at": datetime.now(UTC).isoformat(timespec="seconds")})
     end = noted(file)
     assert end is not None, "it was made a moment ago"
     return end
@@ -157,6 +155,12 @@ def note(file: LakeUri, said: JsonObject) -> None:
     files_at(file).write(file, BytesIO(json.dumps(said, indent=1).encode()))
 
 
+def note_first(file: LakeUri, said: JsonObject) -> bool:
+    """Writes a note where there is none. False if there is one, which stays as it is. OSError: see `Files`."""
+    files_at(file).make_folder(file.parent)
+    return files_at(file).publish(file, json.dumps(said).encode())
+
+
 def noted(file: LakeUri) -> JsonObject | None:
     """What a note in a lake says; None if there is none. OSError: see `Files`."""
     try:
@@ -169,8 +173,7 @@ def noted(file: LakeUri) -> JsonObject | None:
 
 def _made(lake: LakeUri) -> JsonObject:
     mark = {"lake": str(uuid.uuid4()), "made": datetime.now(UTC).isoformat(timespec="seconds")}
-    files_at(lake).make_folder((lake / MARK).parent)
-    files_at(lake).publish(lake / MARK, json.dumps(mark).encode())
+    note_first(lake / MARK, mark)
     made = noted(lake / MARK)  # another process may have been faster
     assert made is not None, "it was made a moment ago"
     return made
@@ -245,8 +248,7 @@ def mark_again(lake: LakeUri, home: Path, told: str | None) -> str:
             found="no id" if found is None else f"the mark {found}",
             action="nothing, if the pipelines run; else bring the lake back from a copy",
         )
-    files_at(lake).make_folder((lake / MARK).parent)
-    files_at(lake).publish(lake / MARK, json.dumps({"lake": known, "made": "again"}).encode())
+    note_first(lake / MARK, {"lake": known, "made": "again"})
     return str(known)
 
 
