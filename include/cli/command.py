@@ -1,9 +1,12 @@
-"""The command `lakemark`. Exit codes: 0 good, 1 a finding or a failure, 2 wrong usage."""
+"""The command `lakemark`. Exit codes: 0 good, 1 a finding or a failure, 2 wrong usage; as in a shell, 130 if it was
+interrupted and 141 if nobody reads what it prints."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 
 from include.cli.backfill import add_backfill_command
 from include.cli.batches import add_batch_commands
@@ -26,7 +29,9 @@ from include.settings import Settings
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        return _done(options)
+        code = _done(options)
+        sys.stdout.flush()  # here, where an error can still be met
+        return code
     except LakemarkError as error:
         if getattr(options, "json", False):
             print(json.dumps(error.facts()))
@@ -35,6 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # of `lakemark status | head -1`, say. The interpreter's end flushes again: to nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _done(options: argparse.Namespace) -> int:

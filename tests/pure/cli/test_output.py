@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from include.cli.output import printable, report, say
 from include.control.quarantine import record_json, record_line
+from include.settings import PROJECT_ROOT
 
 CLEARS_THE_SCREEN, SETS_THE_TITLE, TURNS_AROUND = "\x1b[2J", "\x1b]0;owned\x07", "\u202e"
+COMMAND = "import sys; from include.cli.command import main; sys.exit(main(sys.argv[1:]))"
 RECORD = {
     "topic": "t",
     "partition": 0,
@@ -35,3 +41,23 @@ def test_no_record_tells_a_terminal_what_to_do(capsys: pytest.CaptureFixture[str
 def test_other_text_stays_as_it_is() -> None:
     text = "─ █ naïve 日本語 🜁\n\ta table"
     assert printable(text) == text
+
+
+def test_a_reader_that_goes_away_is_met_without_a_trace(tmp_path: Path) -> None:
+    """As with `lakemark status | head -1`."""
+    read, write = os.pipe()
+    os.close(read)
+    ran = subprocess.run(
+        [sys.executable, "-c", COMMAND, "explain", "orders"],
+        env={
+            **os.environ,
+            "LAKEMARK_HOME": str(tmp_path),
+            "LAKEMARK_PIPELINES": str(PROJECT_ROOT / "include/pipelines/examples"),
+        },
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (141, "")
