@@ -14,6 +14,7 @@ from include.jobs.artifact import build_artifact
 from include.jobs.cluster_job import ClusterWatch
 from include.jobs.report import JobReport
 from include.jobs.runner import run_job, submit_job
+from include.lake.stores import files_at
 from include.protocol.batch import BatchKey
 from include.protocol.errors import OutcomeUnknownError, TerminalError
 from include.protocol.ledger_events import AttemptEnded
@@ -61,7 +62,8 @@ def test_the_job_runs_on_a_cluster(world: World, tmp_path: Path) -> None:
         assert drained_by(world, with_driver, "in_cluster") == ["applied"] * 2
         assert executors_that_worked(tmp_path) == 2
         assert len(list((tmp_path / "cluster" / "work").glob("driver-*"))) == 1
-        assert [*world.on_disk(world.settings.lake).glob("_lakemark/jobs/*")] == []
+        jobs = world.settings.lake / "_lakemark/jobs"
+        assert [*files_at(jobs).list(jobs)] == []
         an_error_of_a_driver_on_the_cluster_is_the_job_s_own(world, with_driver)
         a_try_ends_the_driver_that_an_earlier_one_left(world, with_driver)
 
