@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 # Compiled once, here: a job's process would take a second longer wherever Python may not write beside its modules.
 INSTALL := pip install --quiet --require-hashes --compile-bytecode
+BESIDE := tests/pure tests/local
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-commits bench-restart bench-scale bench-ledger bench-formats rooms pictures lock
+.PHONY: help setup setup-dev demo up down test _test-beside test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-commits bench-restart bench-scale bench-ledger bench-formats rooms pictures lock
 
 help:            ## lists every target
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -58,9 +59,15 @@ lint: setup-dev  ## checks style, types, and the floors between the rooms
 test-pure: setup-dev ## runs the tests that need no table, no JVM and no server (half a minute)
 	@$(BIN)/pytest tests/pure
 
-test: lint       ## runs all that CI runs (20 minutes on two cores)
-	@$(BIN)/pytest -m "not slow" --durations=30
+test: setup-dev  ## runs all that CI runs (20 minutes on two cores)
+	@echo "the lints, and the tests without a JVM, run beside the others; what they say comes in one piece"
+	@{ $(MAKE) -s _test-beside > $(HOME_DIR)/beside.log 2>&1; code=$$?; cat $(HOME_DIR)/beside.log; exit $$code; } & beside=$$!; \
+	$(BIN)/pytest -m "not slow" --durations=30 $(BESIDE:%=--ignore=%); code=$$?; \
+	wait $$beside && exit $$code
 	@$(BIN)/python -m tests.soak $(SHORT_SOAK)
+
+_test-beside: lint
+	@$(BIN)/pytest -m "not slow" -q $(BESIDE)
 
 test-all: lint   ## runs the slow tests, too, and those of `make test` on the newest Python of this machine
 	@$(BIN)/pytest
