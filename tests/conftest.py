@@ -72,7 +72,8 @@ def settings_in(home: Path, **more: str) -> Settings:
     home.mkdir(parents=True, exist_ok=True)
     jars = PROJECT_ROOT / ".lakemark" / "jars"
     places = {"LAKEMARK_HOME": str(home), "LAKEMARK_JARS": str(jars), "LAKEMARK_SPARK_WARM_UP_BATCHES": "0"}
-    return Settings.from_environment({**os.environ, **places, **more})
+    own = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}  # another stack's, maybe
+    return Settings.from_environment({**own, **places, **more})
 
 
 def stack_in(home: Path, **more: str) -> Stack:

@@ -14,7 +14,7 @@ import pytest
 from include.installation.stack import Stack
 from include.jobs.runner import run_job, run_maintenance
 from include.protocol.errors import LakemarkError, RetryableError, TerminalError
-from tests.faults.test_killed_processes import assert_right, run, two_batches
+from tests.faults.test_killed_processes import assert_right, by_spark, run, two_batches
 from tests.support.world import World
 
 
@@ -61,7 +61,7 @@ def test_a_server_that_falls_silent_in_the_middle_leaves_nothing_half_done(world
 
     try:
         with pytest.raises(LakemarkError, match="the Spark server does not answer") as failure:
-            run(world, pipeline, 1, stop)
+            run(by_spark(world), pipeline, 1, stop)
         assert not isinstance(failure.value, TerminalError)
     finally:
         silence.__exit__(None, None, None)
