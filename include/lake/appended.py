@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
+from include.lake.arrow import parquet_file
 from include.lake.damage import damaged, on_one_line
 from include.lake.delta_tables import keep_few_files, open_table
 from include.lake.merge.append import Append
@@ -94,7 +94,7 @@ def _read(table: Snapshot, files: Sequence[JsonObject]) -> list[pa.Table]:
             raise damaged(table.uri, f"{file['path']}: rows are gone, and rows were only appended")
         try:
             with files_at(table.uri).open(table.uri.resolve(file["path"])) as content:
-                return pq.ParquetFile(content).read(use_threads=False).cast(table.schema)
+                return parquet_file(content).read(use_threads=False).cast(table.schema)
         except (OSError, pa.ArrowException, ValueError) as error:
             raise damaged(table.uri, f"{file['path']}: {on_one_line(error)}") from error
 

@@ -14,10 +14,9 @@ from urllib.parse import unquote
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from include.lake.arrow import table_of
+from include.lake.arrow import parquet_file, table_of
 from include.lake.damage import damaged, on_one_line
 from include.lake.delta_tables import OpenedTable, open_table, uri_of
 from include.lake.stores import files_at
@@ -90,7 +89,7 @@ class _Look:
         groups that hold some, and stops when it has read enough."""
         name = unquote(file.path)
         try:
-            with files_at(self.uri).open(self.uri.resolve(file.path)) as content, pq.ParquetFile(content) as opened:
+            with files_at(self.uri).open(self.uri.resolve(file.path)) as content, parquet_file(content) as opened:
                 start = 0
                 for n in range(opened.num_row_groups):
                     group = opened.metadata.row_group(n)

@@ -157,11 +157,12 @@ class S3LogStore:
 
     def read_checkpoint(self, version: int, columns: Sequence[str]) -> pa.Table:
         import pyarrow as pa  # slow to import (a quarter of a second), and few callers need it
-        import pyarrow.parquet as pq
+
+        from include.lake.arrow import parquet_file
 
         try:
             content = BytesIO(self._content(checkpoint_file(version)))
-            return pq.ParquetFile(content).read(list(columns), use_threads=False)
+            return parquet_file(content).read(list(columns), use_threads=False)
         except pa.ArrowException as error:
             raise OSError(str(error)) from error
 
