@@ -16,6 +16,7 @@ from include.installation.stack import Stack
 from include.jobs.runner import run_job
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, PipelineFileError, TerminalError
+from include.settings import Settings
 from tests.support.world import World, as_dict, newest_by_key
 
 pytestmark = pytest.mark.on_both_lakes
@@ -28,7 +29,8 @@ def run(world: World, pipeline: Pipeline, batch_id: int | None, listen=lambda fa
 
 def by_spark(world: World) -> World:
     """The same world, where Spark makes the MERGE: the lane may have landed before it needs Spark again."""
-    return replace(world, settings=replace(world.settings, merge_engine="spark"))
+    told = {**world.settings.environment, "LAKEMARK_MERGE_ENGINE": "spark"}
+    return replace(world, settings=Settings.from_environment(told))
 
 
 def job_process() -> psutil.Process:
