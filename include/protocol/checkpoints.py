@@ -1,0 +1,200 @@
+"""Checkpoints: every batch ends at offsets of every partition, and at one version of every table. Pure.
+
+Such a consistent cut is what a pipeline can be read at, and go back to. Nothing is written for it: it is what the
+ledger's commits add up to. Model: Flink's checkpoints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from include.protocol.batch import BatchKey
+from include.protocol.counts import BatchCounts
+from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonMapping, JsonObject
+from include.protocol.ledger_events import (
+    FIRST_GENERATION,
+    BatchCommitted,
+    BatchPlanned,
+    Event,
+    GenerationStarted,
+    LedgerSnapshot,
+    TopicsStarted,
+)
+from include.protocol.participants import Position, Positions, positions_from_json, positions_to_json
+from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The cut at the end of one batch."""
+
+    pipeline: str
+    key: BatchKey
+    committed_at: str | None  # ISO 8601, UTC; None: the log no longer had the commit when it was settled
+    next_offsets: Mapping[TopicPartition, int]  # where the batch after it starts
+    topic_ids: Mapping[str, str]
+    cluster_id: str | None
+    point: Position  # of the target
+    positions: Positions | None  # of all other tables; None: an older Lakemark did not record them
+    counts: BatchCounts | None = None
+    form: int = 1  # of the batch
+
+    @property
+    def name(self) -> str:
+        """By which a person calls it."""
+        return f"{self.key.generation}/{self.key.batch_id}"
+
+    @property
+    def in_words(self) -> str:
+        return f"generation {self.key.generation} batch {self.key.batch_id}"
+
+    def all_positions(self, point: str) -> dict[str, Position]:
+        """Where every table stood. Args: point: the target's name among the participants."""
+        return {**(self.positions or {}), point: self.point}
+
+    def to_json(self) -> JsonObject:
+        return {
+            "pipeline": self.pipeline,
+            "generation": self.key.generation,
+            "batch_id": self.key.batch_id,
+            "committed_at": self.committed_at,
+            "next_offsets": offsets_to_json(self.next_offsets),
+            "topic_ids": dict(self.topic_ids),
+            "cluster_id": self.cluster_id,
+            "point": self.point.to_json(),
+            "positions": positions_to_json(self.positions),
+            "counts": self.counts and self.counts.to_json(),
+            "form": self.form,
+        }
+
+    @classmethod
+    def from_json(cls, data: JsonMapping) -> Self:
+        return cls(
+            pipeline=data["pipeline"],
+            key=BatchKey(data["generation"], data["batch_id"]),
+            committed_at=data["committed_at"],
+            next_offsets=offsets_from_json(data["next_offsets"]),
+            topic_ids=dict(data["topic_ids"]),
+            cluster_id=data["cluster_id"],
+            point=Position.from_json(data["point"]),
+            positions=positions_from_json(data["positions"]),
+            counts=data["counts"] and BatchCounts(**data["counts"]),
+            form=data["form"],
+        )
+
+
+def checkpoints_of(pipeline: str, events: Iterable[Event]) -> list[Checkpoint]:
+    """The checkpoints that a ledger knows, oldest first.
+
+    Args:
+        events: of the ledger, in order; all, or those from a `LedgerSnapshot` on. They have been folded without an
+            error.
+    """
+    standing = _Standing()
+    found = (standing.after(pipeline, event) for event in events)
+    return [checkpoint for checkpoint in found if checkpoint is not None]
+
+
+@dataclass
+class _Standing:
+    """Where a pipeline stands while its events are gone through."""
+
+    generation: int = FIRST_GENERATION
+    next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    cluster_id: str | None = None
+    form: int = 1
+
+    def after(self, pipeline: str, event: Event) -> Checkpoint | None:
+        """Goes on by one event. Returns the checkpoint that it ends, if any."""
+        match event:
+            case GenerationStarted():
+                self.generation = event.generation
+                self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
+                self.cluster_id, self.form = event.cluster_id, event.form
+            case TopicsStarted():
+                self.next_offsets |= event.start_offsets
+                self.topic_ids |= event.topic_ids
+                self.cluster_id = event.cluster_id
+            case BatchPlanned(batch):
+                self.next_offsets |= {r.topic_partition: r.end_offset for r in batch.ranges}
+                self.topic_ids |= batch.topic_ids
+                self.cluster_id, self.form = batch.cluster_id, batch.form
+            case LedgerSnapshot() if not self.next_offsets:  # what is known begins here
+                self.generation = event.batch.generation
+                self.next_offsets, self.topic_ids = dict(event.next_offsets), dict(event.topic_ids)
+                self.cluster_id, self.form = event.cluster_id, event.batch.form
+                return self._at(pipeline, event.commit)
+            case BatchCommitted() if event.generation == self.generation:  # else it comes late, after a reset
+                return self._at(pipeline, event)
+        return None
+
+    def _at(self, pipeline: str, commit: BatchCommitted) -> Checkpoint:
+        key = BatchKey(commit.generation, commit.batch_id)
+        return Checkpoint(
+            pipeline,
+            key,
+            commit.committed_at,
+            next_offsets=dict(self.next_offsets),
+            topic_ids=dict(self.topic_ids),
+            cluster_id=self.cluster_id,
+            point=Position(*key, revision=0, version=commit.table_version, identity=commit.table_id),
+            positions=commit.positions,
+            counts=commit.counts,
+            form=self.form,
+        )
+
+
+def named(pipeline: str, checkpoints: Sequence[Checkpoint], name: str) -> Checkpoint:
+    """The checkpoint that a person names: BATCH of the newest generation, or GENERATION/BATCH.
+
+    Raises:
+        TerminalError: there is none of this name.
+    """
+    match = re.fullmatch(r"(?:(\d{1,9})/)?(\d{1,18})", name)
+    newest = checkpoints[-1].key.generation if checkpoints else FIRST_GENERATION
+    key = BatchKey(int(match[1] or newest), int(match[2])) if match else None
+    found = next((c for c in reversed(checkpoints) if c.key == key), None)
+    if found is None:
+        raise TerminalError(
+            what="there is no such checkpoint",
+            where=pipeline,
+            expected="BATCH of the newest generation, or GENERATION/BATCH, of a batch that was committed"
+            + (f": {_spans(checkpoints)}" if checkpoints else "; none was yet"),
+            found=name[:100],
+            action=f"see `lakemark checkpoint list {pipeline}`",
+        )
+    return found
+
+
+def at_time(checkpoints: Sequence[Checkpoint], moment: str) -> Checkpoint | None:
+    """The newest checkpoint that was committed by then; None if there is none. Args: moment: ISO 8601, UTC, in the form
+    of `committed_at`."""
+    return next((c for c in reversed(checkpoints) if c.committed_at is not None and c.committed_at <= moment), None)
+
+
+def _spans(checkpoints: Sequence[Checkpoint]) -> str:
+    """The checkpoints by generation, in words."""
+    batches: dict[int, list[int]] = {}
+    for checkpoint in checkpoints:
+        batches.setdefault(checkpoint.key.generation, []).append(checkpoint.key.batch_id)
+    return ", ".join(f"{generation}/{min(ids)} to {generation}/{max(ids)}" for generation, ids in batches.items())
+
+
+def retained(checkpoints: Sequence[Checkpoint], count: int | None, since: str | None) -> Sequence[Checkpoint]:
+    """The checkpoints that a pipeline keeps.
+
+    Args:
+        checkpoints: oldest first. count: so many of the newest. since: those that were committed from then on, and the
+            newest one before, which was the state at that moment. None: no such rule; without any rule, none is kept.
+    """
+    if count is not None:
+        return checkpoints[-count:]
+    if since is None:
+        return ()
+    before = [n for n, c in enumerate(checkpoints) if c.committed_at is not None and c.committed_at <= since]
+    return checkpoints[before[-1] if before else 0 :]
