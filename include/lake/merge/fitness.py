@@ -55,6 +55,11 @@ def verify_fit(table: Snapshot, only_appends: bool = False) -> None:
             raise UnfitError("files under absolute paths")
 
 
+def verify_may_remove(table: Snapshot) -> None:
+    """Raises UnfitError: rows may only be added to the table."""
+    _verify_not_append_only(table.metadata.get("configuration") or {})
+
+
 def _is_on(properties: JsonMapping, name: str) -> bool:
     """Whether a switch is on. Delta takes the word in any case."""
     return str(properties.get(name, "false")).lower() == "true"
@@ -65,5 +70,9 @@ def _verify_may_replace(features: set[str], properties: JsonMapping) -> None:
         raise UnfitError("no deletion vectors")
     if not _is_on(properties, "delta.enableDeletionVectors"):
         raise UnfitError("deletion vectors that are switched off")
+    _verify_not_append_only(properties)
+
+
+def _verify_not_append_only(properties: JsonMapping) -> None:
     if _is_on(properties, "delta.appendOnly"):
         raise UnfitError("the property delta.appendOnly")

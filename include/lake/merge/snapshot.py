@@ -60,6 +60,38 @@ class Snapshot:
         found._begin_anew()
         return found
 
+    @classmethod
+    def at(cls, uri: LakeUri, version: int) -> Self | None:
+        """An earlier version; None if log clean-up has removed what it is read from, or there was no such version.
+
+        Raises:
+            UnfitError: that has no checkpoint in one file. TableDamaged: as `of`.
+        """
+        names = [file.name for file in files_at(uri).list(uri / LOG)]
+        forms = {checkpoint_of(name) for name in names} - {None}
+        before = [int(name[:20]) for name in names if ".checkpoint." in name and name[:20].isdigit()]
+        found = cls(uri)
+        if (newest := max((v for v in before if v <= version), default=None)) is not None:
+            if newest not in forms:
+                raise UnfitError("a checkpoint of another form than one file")
+            for kind, action in _actions_of_checkpoint(uri, newest):
+                found._take(kind, action)
+            found.version = found.checkpoint = newest
+        return found if found.brought_to(version) else None
+
+    def brought_to(self, version: int) -> bool:
+        """Reads the commits up to a version, and no later one. False if one of them is not there."""
+        versions = range(self.version + 1, version + 1)
+        for number, content in zip(versions, log_store_of(self.uri).read_all(versions), strict=True):
+            if content is None:
+                return False
+            for action in _actions(self.uri, number, content):
+                for kind, value in action.items():
+                    self._take(kind, value)
+            self.version = number
+        self.stamp = None
+        return bool(self.metadata)
+
     @property
     def schema(self) -> pa.Schema:
         """The table's columns, as Arrow has them."""
