@@ -36,7 +36,12 @@ class LakeUri:
             return LakeUri(f"s3://{host}{unquote(path)}")
         if scheme not in ("", "file"):
             return LakeUri(f"{scheme}://{host}{unquote(path)}")
-        return LakeUri(unquote(path)) if path.startswith("/") else self / unquote(path)
+        return LakeUri(unquote(path)) if path.startswith("/") else self.reached_by(unquote(path))
+
+    def reached_by(self, way: str) -> LakeUri:
+        """The place that a relative path leads to, which may have steps up (`../orders`)."""
+        scheme, found, path = (self / way).text.rpartition("://")
+        return LakeUri(f"{scheme}{found}{posixpath.normpath(path)}")
 
     def __str__(self) -> str:
         return self.text

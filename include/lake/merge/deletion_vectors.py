@@ -29,7 +29,7 @@ _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"  # Python's own
 _TO_Z85, _FROM_Z85 = bytes.maketrans(_B85, _Z85), bytes.maketrans(_Z85, _B85)
 _AT_ONCE = 8  # files: most of the time passes while a store answers
-_UUID_CHARACTERS = 20  # of a file's UUID, at the end of its descriptor; what stands before it is a folder
+UUID_CHARACTERS = 20  # of a file's UUID, at the end of its descriptor; what stands before it is a folder
 
 
 def vector_id(vector: JsonMapping | None) -> str | None:
@@ -121,8 +121,8 @@ def vector_file(table: LakeUri, vector: JsonMapping) -> LakeUri:
     if vector["storageType"] != "u":
         raise UnfitError("a deletion vector under an absolute path")
     text = vector["pathOrInlineDv"]
-    folder, name = text[:-_UUID_CHARACTERS], _file_name(uuid.UUID(bytes=_decoded(text[-_UUID_CHARACTERS:])))
-    return table / f"{folder}/{name}" if folder else table / name
+    folder, name = text[:-UUID_CHARACTERS], _file_name(uuid.UUID(bytes=_decoded(text[-UUID_CHARACTERS:])))
+    return table.reached_by(f"{folder}/{name}") if folder else table / name
 
 
 def _file_name(name: uuid.UUID) -> str:

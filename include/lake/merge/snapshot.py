@@ -181,9 +181,9 @@ class Snapshot:
     def _take(self, kind: str, action: JsonObject) -> None:
         match kind:
             case "add":
-                self.files[_key(action)] = action
+                self.files[file_key(action)] = action
             case "remove":
-                self.files.pop(_key(action), None)
+                self.files.pop(file_key(action), None)
             case "txn":
                 self.markers[action["appId"]] = int(action["version"])
             case "metaData":
@@ -192,7 +192,7 @@ class Snapshot:
                 self.protocol = action
 
 
-def _key(action: JsonObject) -> FileKey:
+def file_key(action: JsonObject) -> FileKey:
     return action["path"], vector_id(action.get("deletionVector"))
 
 
