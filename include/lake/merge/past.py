@@ -1,0 +1,69 @@
+"""Looks at earlier versions of a table: which files each needs, and whether they are still there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from include.lake.damage import on_one_line
+from include.lake.merge.frozen import names_of, thawed
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import NoLogError, UnfitError
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
+from include.protocol.errors import TableDamaged
+
+
+@dataclass(frozen=True)
+class Past:
+    """One version, or why it cannot be read."""
+
+    version: int
+    names: Mapping[str, int]  # its files, relative to the table, with their sizes in bytes; empty if it is lost
+    lost: str | None = None  # the first file that is not there, or what else is wrong
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.names.values())
+
+
+def past_of(uri: LakeUri, versions: Iterable[int], frozen: Mapping[int, LakeUri] | None = None) -> dict[int, Past]:
+    """Looks at versions of a table. It reads no data file.
+
+    Args:
+        frozen: where some of them are frozen: their own logs are asked where the table's no longer reaches back.
+
+    Raises:
+        OSError: the store does not answer.
+    """
+    there = {file.name for file in files_at(uri).list(uri)}
+    found: dict[int, Past] = {}
+    table: Snapshot | None = None
+    for version in sorted(set(versions)):
+        try:
+            if table is None or not table.brought_to(version):
+                table = Snapshot.at(uri, version)
+            of_one = table if table is not None else _frozen(uri, version, frozen or {})
+            names = names_of(of_one) if of_one is not None else None
+        except (UnfitError, TableDamaged) as error:
+            table = None
+            found[version] = Past(version, {}, on_one_line(error))
+            continue
+        if names is None:
+            found[version] = Past(version, {}, "log clean-up has removed its log")
+        else:
+            found[version] = Past(version, names, next((name for name in sorted(names) if name not in there), None))
+    return found
+
+
+def version_at(uri: LakeUri, version: int, frozen: LakeUri | None = None) -> Snapshot | None:
+    """An earlier version, from the table's log or from where it is frozen; None if neither has it. Raises as
+    `Snapshot.at`."""
+    return Snapshot.at(uri, version) or _frozen(uri, version, {} if frozen is None else {version: frozen})
+
+
+def _frozen(uri: LakeUri, version: int, frozen: Mapping[int, LakeUri]) -> Snapshot | None:
+    try:
+        return replace(thawed(frozen[version], uri), version=version) if version in frozen else None
+    except NoLogError:
+        return None
