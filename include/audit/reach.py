@@ -15,6 +15,7 @@ from include.protocol.ledger_events import PROMOTION, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.rows_gone import is_gone, versions_gone
 from include.protocol.settlement import LandedCommit
 
 
@@ -34,8 +35,9 @@ def applied_to_target(state: LedgerState, commits: Sequence[LandedCommit], sourc
     applied = [Applied(record.batch, _same_topics(record.batch, source)) for record in state.batches if record.commit]
     promotion = next((g for g in reversed(state.generations) if g.is_promotion), None)
     reached = _reached_by(promotion, state) if promotion is not None else {}
+    gone = versions_gone(g for g in state.generations if not g.is_promotion)  # what was there before that one is proven
     for commit in commits:
-        if _is_replay(commit.metadata.batch, state):
+        if _is_replay(commit.metadata.batch, state) or is_gone(commit.table_version, gone):
             continue
         found = _same_topics(commit.metadata.batch, source)
         if (

@@ -28,7 +28,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange
-from include.protocol.rows_gone import backfills_elsewhere, versions_gone
+from include.protocol.rows_gone import backfills_elsewhere, is_gone, versions_gone
 
 RESOLUTIONS = pa.schema(
     [
@@ -235,7 +235,7 @@ class QuarantineStates:
         if log is None or marker is None or marker == FENCE:
             return False
         version = self.version_of(batch)
-        return version is None or not any(after < version <= until for after, until in self._rolled_back)
+        return version is None or not is_gone(version, self._rolled_back)
 
     def version_of(self, batch: Batch) -> int | None:
         """The target's version with a chunk that has landed; None if the log no longer has its commit."""

@@ -21,6 +21,7 @@ FIRST_GENERATION = 1
 LOSS = "loss"  # origin of a generation that begins because the ledger and the target were lost
 EARLIEST = "earliest"  # origin of a generation that reads everything again
 PROMOTION = "backfill "  # the origin goes on with the backfill's number
+CHECKPOINT, SAVEPOINT = "checkpoint ", "savepoint "  # a restore's origin goes on with the name of either
 UPGRADE = "upgrade"  # origin of a generation that begins because its batches have a newer form
 REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
 
@@ -45,13 +46,24 @@ class GenerationStarted:
     skipped: tuple[OffsetRange, ...] = ()  # no batch will ever read these: a deliberate, audited loss
     table_id: str | None = None  # the target's; None: an older Lakemark recorded this
     positions: Positions | None = None  # where the other tables must stand; None: as they are
-    restored_to: int | None = None  # the target's version that a RESTORE went back to, which this generation follows
+    # The target's version that a RESTORE by hand had gone back to before, or that this generation itself goes back to.
+    restored_to: int | None = None
     form: int = FORM  # of its batches, see `Batch`
 
     @property
     def is_promotion(self) -> bool:
         """Whether a backfill's table took the target's place: all rows were replaced."""
         return self.origin.startswith(PROMOTION)
+
+    @property
+    def is_restore(self) -> bool:
+        """Whether the tables went back to a checkpoint or to a savepoint, all together."""
+        return self.origin.startswith((CHECKPOINT, SAVEPOINT))
+
+    @property
+    def brings_rows(self) -> bool:
+        """Whether the fence in the target brought all of its rows anew."""
+        return self.is_promotion or self.is_restore
 
     @property
     def makes_target(self) -> bool:

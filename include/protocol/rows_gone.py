@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from include.protocol.ledger_events import BackfillEnded, BatchCommitted, Event, GenerationStarted
 
+Span = tuple[int, int]  # after which version of the target, up to which
 
-def versions_gone(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """What a RESTORE that is on record took away, and what a promotion replaced: after which version of the target, up
-    to which."""
-    begun = [event for event in events if isinstance(event, GenerationStarted)]
-    restored = [(g.restored_to, g.target_version or 0) for g in begun if g.restored_to is not None]
-    return [*restored, *((-1, g.target_version or 0) for g in begun if g.is_promotion)]
+
+def versions_gone(events: Iterable[Event]) -> list[Span]:
+    """The versions of the target whose rows it no longer holds: a RESTORE that is on record or a restore of ours took
+    them away, or a promotion replaced them. Who goes back to what was taken away before brings it back."""
+    past: list[tuple[int, list[Span]]] = [(-1, [])]  # since which version, what of the versions until then is gone
+    for event in events:
+        if not isinstance(event, GenerationStarted) or not (event.is_promotion or event.restored_to is not None):
+            continue
+        until, back_to = event.target_version or 0, -1 if event.is_promotion else event.restored_to or 0
+        gone = next((gone for since, gone in reversed(past) if since <= back_to), [])
+        past.append((until, [*((after, min(to, back_to)) for after, to in gone if after < back_to), (back_to, until)]))
+    return past[-1][1]
+
+
+def is_gone(version: int, gone: Iterable[Span]) -> bool:
+    """Whether a version is among those whose rows the target no longer holds. Args: gone: see `versions_gone`."""
+    return any(after < version <= until for after, until in gone)
 
 
 def backfills_elsewhere(events: Iterable[Event]) -> list[int]:
