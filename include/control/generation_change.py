@@ -33,6 +33,7 @@ from include.protocol.left_out import known, with_left_out
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
+from include.protocol.restoring import positions_after
 from include.protocol.settlement import TargetView, rollback_of, verify_ledger_not_behind
 
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
@@ -64,6 +65,7 @@ class GenerationChange:
             return started
         started = self._decided(decide, log, state)
         self._verify_not_purged(log, state, started)
+        self._fence(started).pasts(log)
         return started
 
     def begin(self, decide: DecideStart, then: Then | None = None) -> tuple[GenerationStarted, bool]:
@@ -190,6 +192,11 @@ class GenerationChange:
         started = decide(state, self.settler.source(state))
         self.settler.verify_read_again(started)
         logs = self._logs_before()
+        if started.is_restore:  # whatever the tables are now, the fences bring their rows
+            ids = {name: None if found is None else found.table_id for name, found in logs.items()}
+            stood = positions_after(started.positions or {}, ids)
+            found = self._above_all(started, log, logs, generation=state.generation, positions=stood)
+            return replace(found, table_id=started.table_id or log.table_id)
         heads = heads_to_begin_with(self._name, logs, state)
         view = log.view(self._name, state)
         lacks = [*self._lacks(logs, known(state, heads), heads, state=state)]
@@ -228,7 +235,7 @@ class GenerationChange:
         return replace(
             started,
             generation=newest + 1,
-            target_version=log.version + started.is_promotion,  # whose fence brings the rows that it begins with
+            target_version=log.version + started.brings_rows,  # by its fence
             table_id=log.table_id,
             positions=positions,
         )

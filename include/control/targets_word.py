@@ -135,9 +135,9 @@ class TargetsWord:
 
 
 def _says_where_it_stands(entry: LogEntry) -> bool:
-    """A live batch, or a promotion: its rows have taken the place of those of all batches before it."""
+    """A live batch, or a promotion or a restore: its rows have taken the place of those of all batches before it."""
     is_live = entry.landed is not None and not entry.landed.metadata.batch.is_chunk
-    return is_live or (entry.begun is not None and entry.begun.is_promotion)
+    return is_live or (entry.begun is not None and entry.begun.brings_rows)
 
 
 def _positions(landed: LandedCommit | None, begun: GenerationStarted | None) -> Positions:

@@ -10,6 +10,7 @@ from include.lake.delta_tables import OpenedTable, marker_in, open_table, verify
 from include.lake.log_entry import LogEntry, moment
 from include.lake.log_store import succession
 from include.lake.log_tail import LogTail, newest_infos
+from include.lake.operations import BROUGHT_BACK
 from include.lake.stores import files_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE, FORM, Batch, app_id, ended_id
@@ -99,7 +100,7 @@ class TableLog:
                 raise ended(pipeline, generation, str(self.uri))
             if number == FENCE:
                 number = self._marker(ended_id(pipeline, g))
-            if number is not None:
+            if number is not None and number >= 0:  # below, a restore has taken back all that the generation had left
                 stamp = Stamp.of(number, form if g == generation else FORM)
                 return Position(g, *stamp, version=self.version, identity=self.table_id)
         return replace(NOWHERE, version=self.version, identity=self.table_id)
@@ -141,10 +142,17 @@ class TableLog:
         return version >= self.version or log_store_of(self.uri).has(version + 1)
 
     def live_commits(self, pipeline: str, after: int) -> list[tuple[int, Batch]]:
-        """The live batches that were committed after a version, with the versions they made, oldest first."""
-        commits = self.landed_commits(pipeline, limit=self.version - after)
+        """The live batches that were committed after a version, with the versions they made, oldest first. Those that a
+        restore has taken back are not among them."""
+        commits = self.landed_commits(pipeline, limit=self.version - self._since(after, self.version))
         batches = [(commit.table_version, commit.metadata.batch) for commit in commits]
         return [(version, batch) for version, batch in reversed(batches) if not batch.is_chunk]
+
+    def _since(self, version: int, until_version: int) -> int:
+        """The newest version to which a restore of ours has brought the table back between two versions; the first one
+        if none has. Nothing before it counts."""
+        entries = newest_infos(self.uri, until_version, until_version - version)
+        return next((entry["version"] for entry in entries if entry.get("operation") == BROUGHT_BACK), version)
 
     def landed(self, batch: Batch) -> LandedCommit | None:
         """The commit of a batch; None if it never landed, or if log clean-up removed its metadata."""
@@ -240,6 +248,8 @@ class TableLog:
             since_version: None: there is no search.
         """
         found: tuple[int, int | None] | None = None
+        if since_version is not None:
+            since_version = self._since(since_version, until_version)
         while since_version is not None and since_version < until_version:
             restores = (e for e in newest_infos(self.uri, until_version, until_version - since_version) if _restores(e))
             if (entry := next(restores, None)) is None:

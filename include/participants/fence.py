@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from include.lake.delta_tables import OpenedTable, commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
+from include.participants.bringing_back import BringBack
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import FENCE, FORM, app_id, ended_id
 from include.protocol.generations import fence_metadata
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
-from include.protocol.participants import Stamp
+from include.protocol.participants import NEVER, NOWHERE, Position, Stamp, Where
 from include.settings import Settings
 
 Commit = Callable[[OpenedTable, Mapping[str, int], str], bool]
+Pasts = Mapping[str, BringBack]  # by the participant's name
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class Fence:
 
     Args:
         commit_to_target: commits markers and metadata to the target, as the next version after the one that was opened;
-            returns False if another writer was faster. A promotion adds the new table's rows in that same commit.
+            returns False if another writer was faster. A promotion adds the new table's rows in that same commit. A
+            restore brings the rows of every table by its fence.
     """
 
     settings: Settings
@@ -39,33 +43,55 @@ class Fence:
         Args:
             form: of the batches of the generation that ends.
         """
-        if not self._raised(target, self.commit_to_target):
+        pasts = self.pasts(target)  # all of them are there, or nothing is fenced
+        point = Catalog.of(self.pipeline).point
+        if not self._raised(target, pasts.get(point.name, self.commit_to_target)):
             return False
         # An ended generation may not add anything to other tables either. What its attempts have left there, and no
         # batch has landed, the next generation's first batch takes away.
-        self.raise_before(form)
+        self.raise_before(form, pasts)
         return True
 
-    def raise_before(self, form: int) -> None:
-        """Fences the tables before the point."""
+    def raise_before(self, form: int, pasts: Pasts = MappingProxyType({})) -> None:
+        """Fences the tables before the point. Args: pasts: the tables that this brings back, and to what."""
         for participant in Catalog.of(self.pipeline).before:
-            self._raise(participant.uri(self.settings), form)
+            self._raise(participant.uri(self.settings), form, pasts.get(participant.name), participant.name)
 
     def raise_in(self, table: LakeUri, is_point: bool) -> None:
         """Fences a table that has no fence although the generation has begun: it was made since, or the pipeline file
         named it not when the fence was raised."""
         self._raise(table, None if is_point else FORM)
 
-    def _raise(self, table: LakeUri, form: int | None) -> None:
-        """Tries until no other writer is faster. Args: as `_raised`."""
-        while (log := TableLog.open(table)) and not self._raised(log, commit_markers, form):
+    def pasts(self, target: TableLog) -> Pasts:
+        """What a restore brings the tables back to; empty if this is none.
+
+        Raises:
+            TerminalError: it is no longer there.
+        """
+        if not self.started.is_restore:
+            return {}
+        point, found = Catalog.of(self.pipeline).point, {}
+        stood = Position(0, 0, 0, version=self.started.restored_to, identity=self.started.table_id)
+        found[point.name] = BringBack.to(target, stood, Where(self.pipeline.name, point.name))
+        for participant in Catalog.of(self.pipeline).before:
+            if (log := TableLog.open(participant.uri(self.settings))) is not None:
+                position = (self.started.positions or {}).get(participant.name, NOWHERE)
+                where = Where(self.pipeline.name, participant.name)
+                found[participant.name] = BringBack.to(log, position, where)
+        return found
+
+    def _raise(self, table: LakeUri, form: int | None, past: BringBack | None = None, name: str | None = None) -> None:
+        """Tries until no other writer is faster. Args: past: what it brings back. name: the participant's."""
+        while (log := TableLog.open(table)) and not self._raised(log, past or commit_markers, form, name):
             pass
 
-    def _raised(self, log: TableLog, commit: Commit, form: int | None = None) -> bool:
+    def _raised(self, log: TableLog, commit: Commit, form: int | None = None, named: str | None = None) -> bool:
         """Fences every ended generation that has no fence here: a new table in the old one's place has none.
 
         Args:
             form: of the ended generation's batches; the fence then also keeps where the table stood. None: the target.
+            named: the participant's name, if the commit brings it back: it then keeps where the table stands from here
+                on.
         """
         name = self.pipeline.name
         ended = [g for g in range(FIRST_GENERATION, self.started.generation) if log.marker(name, g) != FENCE]
@@ -74,4 +100,15 @@ class Fence:
             for generation in ended:
                 if (number := log.marker(name, generation)) is not None:
                     markers[ended_id(name, generation)] = Stamp.of(number, form).number
+        if markers and named is not None and isinstance(commit, BringBack):
+            markers |= self._stands_from_here_on((self.started.positions or {}).get(named, NOWHERE))
         return not markers or commit(log.table, markers, fence_metadata(name, self.started))
+
+    def _stands_from_here_on(self, position: Position) -> dict[str, int]:
+        """What lets a table that was brought back be at a position, whatever later batches had left there."""
+        later = range(max(FIRST_GENERATION, position.generation), self.started.generation)
+        stamps = {ended_id(self.pipeline.name, generation): Stamp(NEVER).number for generation in later}
+        if position.generation >= FIRST_GENERATION:
+            stamp = Stamp(position.marker, position.revision)
+            stamps[ended_id(self.pipeline.name, position.generation)] = stamp.number
+        return stamps

@@ -147,7 +147,7 @@ def verify_reset_not_purged(
         back_to: the version that a RESTORE since the last commit went back to; None: there was none. What landed after
             that version came after every purge that the table knows about, and is read as if for the first time.
     """
-    if not marks or started.origin.startswith("backfill"):
+    if not marks or started.brings_rows:
         return
     first = state.committed_through + 1 if back_to is None else state.first_after(back_to) or 0
     stands_at = {tp: offset for tp, offset in state.offsets_before(first).items() if tp in started.start_offsets}

@@ -13,9 +13,9 @@ from include.lake.merge.actions import Actions
 from include.lake.merge.fitness import verify_fit, verify_may_remove
 from include.lake.merge.replacing import removed
 from include.lake.merge.snapshot import FileKey, Snapshot
+from include.lake.operations import BROUGHT_BACK
 from include.protocol.json_data import JsonObject
 
-OPERATION = "LAKEMARK RESTORE"
 _OF_IDENTITY = ("id", "createdTime", "name", "description")  # a table keeps these
 
 
@@ -57,7 +57,7 @@ class Restoration:
             "numOfFilesAfterRestore": len(self.files),
             "tableSizeAfterRestore": _size(self.files.values()),
         }
-        return Actions(actions, OPERATION, {}, metrics)
+        return Actions(actions, BROUGHT_BACK, {}, metrics)
 
     def _metadata(self, table: Snapshot) -> JsonObject:
         if self.metadata is None:

@@ -1,0 +1,74 @@
+"""Goes back to a checkpoint: all tables and the offsets together, as one change of generation. Needs no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from include.control.coordinator import Coordinator
+from include.control.generation_change import GenerationChange
+from include.protocol.checkpoints import Checkpoint
+from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.first_offsets import FirstOffsets
+from include.protocol.ledger_events import CHECKPOINT, GenerationStarted
+from include.protocol.ledger_state import LedgerState
+from include.protocol.planning import SourceExtent
+from include.protocol.restoring import go_back
+
+
+@dataclass(frozen=True)
+class Restoring:
+    """Goes back to one checkpoint of a pipeline.
+
+    Args:
+        to: the checkpoint. reason: a person's. started_by: who it is.
+    """
+
+    coordinator: Coordinator
+    to: Checkpoint
+    reason: str
+    started_by: str
+
+    def preview(self) -> GenerationStarted:
+        """How the generation would begin. Writes nothing. Raises as `restore` does."""
+        return self._change.preview(self._decide)
+
+    def restore(self) -> GenerationStarted:
+        """Goes back, and returns how the generation begins. Whoever calls it again after it was killed completes it.
+
+        Raises:
+            TerminalError: a table cannot go back, or a backfill is under way. TopicRecreated, OffsetsExpired: see
+            `go_back`. RetryableError: attempts landed in between, every time; or another change, which was interrupted,
+            was completed first.
+        """
+        started, as_asked = self._change.begin(self._decide)
+        if not as_asked and (started.origin, started.restored_to) != (self._origin, self.to.point.version):
+            raise RetryableError(
+                what="an interrupted change of generation was finished first",
+                where=f"{self.to.pipeline} generation {started.generation}",
+                expected=f"one that begins from {self._origin}",
+                found=f"one that begins from {started.origin}",
+                action="run the same command again",
+            )
+        return started
+
+    def _decide(self, state: LedgerState, source: SourceExtent) -> GenerationStarted:
+        open_ones = [number for number, record in state.backfills.items() if record.outcome is None]
+        if open_ones:
+            raise TerminalError(
+                what="a backfill is under way, and its rows would be taken back in part",
+                where=f"{self.to.pipeline} backfill {open_ones[0]}",
+                expected="backfills that have ended",
+                found="one that has not",
+                action=f"wait for its end, or `lakemark backfill {self.to.pipeline} --cancel {open_ones[0]}`; nothing "
+                "was changed",
+            )
+        first = FirstOffsets.of(self.coordinator.ledger.events(), state)
+        return go_back(state, self.to, source, first, self._origin, reason=self.reason, started_by=self.started_by)
+
+    @property
+    def _origin(self) -> str:
+        return f"{CHECKPOINT}{self.to.name}"
+
+    @property
+    def _change(self) -> GenerationChange:
+        return GenerationChange(self.coordinator, create_target=lambda: None)

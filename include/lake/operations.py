@@ -1,0 +1,5 @@
+"""The operations that commits of our own name, and that somebody looks for."""
+
+from __future__ import annotations
+
+BROUGHT_BACK = "LAKEMARK RESTORE"  # a table is made what it was: what came in between is no part of it any more

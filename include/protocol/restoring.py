@@ -1,0 +1,106 @@
+"""Going back to a checkpoint: tables and offsets together, as one change of generation. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from include.protocol.checkpoints import Checkpoint
+from include.protocol.errors import OffsetsExpired, TerminalError
+from include.protocol.first_offsets import FirstOffsets
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import NOWHERE, Position, Positions
+from include.protocol.planning import SourceExtent, verify_topics
+from include.protocol.ranges import OffsetRange, TopicPartition
+
+
+def go_back(
+    state: LedgerState,
+    to: Checkpoint,
+    source: SourceExtent,
+    first: FirstOffsets,
+    origin: str,
+    reason: str,
+    started_by: str,
+) -> GenerationStarted:
+    """The generation that begins where a checkpoint ended.
+
+    A topic or a partition that the pipeline began to read since then is read again from where that was: nothing of it
+    is in the tables any more.
+
+    Args:
+        state: of the generation that ends. first: where reading began. origin: `CHECKPOINT` or `SAVEPOINT` with its
+            name.
+
+    Raises:
+        TopicRecreated: a topic is another one now. OffsetsExpired: Kafka no longer holds what would have to be read
+            again. TerminalError: the checkpoint does not say where the tables stood.
+    """
+    if to.positions is None or to.point.version is None:
+        raise TerminalError(
+            what="this checkpoint does not say where every table stood, so nobody can go back to it",
+            where=f"{to.pipeline}, {to.in_words}",
+            expected="a commit that names every table",
+            found="a commit of an older Lakemark, or one that log clean-up had removed before it was settled",
+            action=f"choose another one: `lakemark checkpoint list {to.pipeline}`",
+        )
+    verify_topics(to.pipeline, _still_read(to.topic_ids, source), to.cluster_id, source)
+    later = {topic: id_ for topic, id_ in state.topic_ids.items() if topic not in to.topic_ids}
+    verify_topics(to.pipeline, _still_read(later, source), state.cluster_id, source)
+    offsets = {tp: 0 if tp.topic in to.topic_ids else first.offsets.get(tp, 0) for tp in state.next_offsets}
+    offsets = {tp: at for tp, at in {**offsets, **to.next_offsets}.items() if tp.topic in source.topic_ids}
+    _verify_held(to, offsets, source)
+    return GenerationStarted(
+        generation=state.generation + 1,
+        start_offsets=offsets,
+        topic_ids=_still_read({**later, **to.topic_ids}, source),
+        cluster_id=source.cluster_id,
+        origin=origin,
+        reason=reason,
+        started_by=started_by,
+        positions=to.positions,
+        restored_to=to.point.version,
+        table_id=to.point.identity,
+    )
+
+
+def positions_after(to: Positions, tables: Mapping[str, str | None]) -> dict[str, Position]:
+    """Where the tables before the point stand once a generation has gone back.
+
+    Args:
+        to: where they stood. tables: those that batches write now, with their ids; None: there is no such table. One
+            that was not there yet is emptied.
+    """
+    return {**{name: replace(NOWHERE, identity=id_) for name, id_ in tables.items()}, **to}
+
+
+def _still_read(topic_ids: Mapping[str, str], source: SourceExtent) -> dict[str, str]:
+    return {topic: id_ for topic, id_ in topic_ids.items() if topic in source.topic_ids}
+
+
+def _verify_held(to: Checkpoint, offsets: Mapping[TopicPartition, int], source: SourceExtent) -> None:
+    lost: list[OffsetRange] = []
+    for tp, offset in sorted(offsets.items()):
+        extent = source.partitions.get(tp)
+        if extent is None or extent.end_offset < offset:
+            raise OffsetsExpired(
+                what="Kafka has lost records at the end of a partition, so nobody can read on from there",
+                where=f"{to.pipeline}, {to.in_words}, {tp}",
+                expected=f"offsets up to {offset}",
+                found="no such partition" if extent is None else f"the log ends at {extent.end_offset}",
+                action="nothing was changed: restore the partition; or choose an earlier checkpoint "
+                f"(`lakemark checkpoint list {to.pipeline}`)",
+            )
+        if extent.log_start_offset > offset:
+            lost.append(OffsetRange(*tp, offset, extent.log_start_offset))
+    if lost:
+        raise OffsetsExpired(
+            what="Kafka no longer holds the records after this checkpoint, so they would be missing for good",
+            where=f"{to.pipeline}, {to.in_words}",
+            expected=f"{', '.join(map(str, lost))} in Kafka",
+            found="they are gone",
+            action="nothing was changed: choose a later checkpoint (`lakemark checkpoint list "
+            f"{to.pipeline}`); or read the tables as they were (`lakemark query {to.pipeline} --at batch:{to.name} "
+            "...`), and leave the pipeline where it is",
+        )

@@ -1,0 +1,121 @@
+"""All tables and the offsets go back together, and going on from there ends as if nothing had been."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from include.checkpoints.listing import checkpoints_in, listed
+from include.checkpoints.restoring import Restoring
+from include.participants.catalog import Catalog
+from include.pipeline_file import Pipeline
+from include.protocol.checkpoints import named
+from include.protocol.errors import TerminalError
+from tests.support.world import World, read_table
+
+Photo = dict[str, list[dict[str, Any]]]  # by table
+OF_BATCH = ("generation", "batch_id")
+
+
+def with_all_tables(world: World, name: str, topic: str) -> Pipeline:
+    """An archive, a quarantine, a history, a route and a target."""
+    routes = [{"table": f"lake://silver/{name}_odd", "when": "id % 2 = 1"}]
+    target = {"table": f"lake://silver/{name}", "history_table": f"lake://silver/{name}_history", "routes": routes}
+    changes = {"delete_when": "op = 'd'"}
+    return world.pipeline(topic, name, change=changes, target=target, archive=f"lake://bronze/{name}")
+
+
+def records(chance: random.Random, seq: int) -> list[Any]:
+    """Changes of a few keys, in no order; some cannot be decoded."""
+    found: list[Any] = []
+    for n in range(chance.randint(1, 6)):
+        op = "d" if chance.random() < 0.15 else "u"
+        found.append({"id": chance.randrange(7), "seq": seq + chance.randrange(-9, 9), "name": f"n{seq}.{n}", "op": op})
+    return [*found, *([b"no json"] if chance.random() < 0.4 else [])]
+
+
+def photo(world: World, pipeline: Pipeline) -> Photo:
+    """All rows of all tables."""
+    tables = Catalog.of(pipeline).participants
+    return {table.name: read_table(table.uri(world.settings)) for table in tables}
+
+
+def whole(taken: Photo) -> dict[str, list[str]]:
+    return {name: sorted(map(repr, rows)) for name, rows in taken.items()}
+
+
+def without_batches(taken: Photo) -> dict[str, list[str]]:
+    """The same, but for the batches that brought the rows: what is read again comes with others."""
+
+    def plain(row: dict[str, Any]) -> str:
+        return repr({k: v for k, v in {**row, **row.get("_lakemark", {})}.items() if k not in ("_lakemark", *OF_BATCH)})
+
+    return {name: sorted(map(plain, rows)) for name, rows in taken.items()}
+
+
+def go_back(world: World, pipeline: Pipeline, name: str) -> None:
+    to = named(pipeline.name, checkpoints_in(world.settings, pipeline), name)
+    Restoring(world.coordinator(pipeline), to, "a test", "test").restore()
+
+
+def batch_of(world: World, pipeline: Pipeline, values: list[Any]) -> None:
+    world.produce(pipeline.source.topics[0], values, 2)
+    assert world.run_batch(pipeline) is not None
+
+
+def test_tables_and_offsets_go_back_together(world: World) -> None:
+    chance, photos = random.Random(1), {}
+    pipeline = with_all_tables(world, "back", world.topic(2))
+    for number in range(5):
+        batch_of(world, pipeline, records(chance, 10 * number))
+        photos[f"1/{number}"] = photo(world, pipeline)
+    go_back(world, pipeline, "2")
+    assert whole(photo(world, pipeline)) == whole(photos["1/2"])
+    state = world.coordinator(pipeline).ledger.state()
+    third = next(c for c in checkpoints_in(world.settings, pipeline) if c.name == "1/2")
+    assert state.next_offsets == third.next_offsets
+    assert (state.generation, state.generations[-1].origin) == (2, "checkpoint 1/2")
+    assert world.run_batch(pipeline) is not None
+    assert world.run_batch(pipeline) is None, "not even a repair"
+    assert without_batches(photo(world, pipeline)) == without_batches(photos["1/4"])
+    assert world.lakemark("audit", pipeline.name, "--deep").returncode == 0
+
+
+def test_from_any_checkpoint_to_any_other(world: World) -> None:
+    """Also to one of a generation that was left, and forward again."""
+    chance, photos = random.Random(2), {}
+    pipeline = with_all_tables(world, "anywhere", world.topic(2))
+    for number in range(12):
+        if number % 3 == 2:
+            name = chance.choice(sorted(photos))
+            go_back(world, pipeline, name)
+            assert whole(photo(world, pipeline)) == whole(photos[name]), name
+        batch_of(world, pipeline, records(chance, 10 * number))
+        state = world.coordinator(pipeline).ledger.state()
+        assert not state.batches[-1].batch.mends
+        photos[f"{state.generation}/{state.committed_through}"] = photo(world, pipeline)
+    whole_ones = listed(world.settings, pipeline, checkpoints_in(world.settings, pipeline))
+    assert [one.lost for one in whole_ones] == [None] * len(photos)
+    assert sorted(one.checkpoint.name for one in whole_ones) == sorted(photos)
+    audited = world.lakemark("audit", pipeline.name, "--deep")
+    assert audited.returncode == 0, audited.stdout
+
+
+def test_what_a_vacuum_by_hand_has_broken_is_listed_and_refused(world: World) -> None:
+    chance = random.Random(3)
+    pipeline = with_all_tables(world, "broken", world.topic(1))
+    for number in range(4):
+        batch_of(world, pipeline, records(chance, 10 * number))
+    before = photo(world, pipeline)
+    with world.session() as spark:
+        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        spark.sql(f"OPTIMIZE delta.`{world.coordinator(pipeline).tables.target}`").collect()
+        spark.sql(f"VACUUM delta.`{world.coordinator(pipeline).tables.target}` RETAIN 0 HOURS").collect()
+    *earlier, last = listed(world.settings, pipeline, checkpoints_in(world.settings, pipeline))
+    assert all(one.lost is not None and one.lost.startswith("target: ") for one in (*earlier, last))
+    with pytest.raises(TerminalError, match="no longer there"):
+        go_back(world, pipeline, "1")
+    assert whole(photo(world, pipeline)) == whole(before)
+    assert world.coordinator(pipeline).ledger.state().generation == 1
