@@ -63,7 +63,9 @@ class Restoring:
                 "was changed",
             )
         first = FirstOffsets.of(self.coordinator.ledger.events(), state)
-        return go_back(state, self.to, source, first, self._origin, reason=self.reason, started_by=self.started_by)
+        return go_back(
+            state, self.to, source, first=first, origin=self._origin, reason=self.reason, started_by=self.started_by
+        )
 
     @property
     def _origin(self) -> str:

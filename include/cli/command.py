@@ -10,6 +10,7 @@ import sys
 
 from include.cli.backfill import add_backfill_command
 from include.cli.batches import add_batch_commands
+from include.cli.checkpoints import add_checkpoint_command
 from include.cli.lake import add_lake_command
 from include.cli.ledger import add_ledger_commands
 from include.cli.output import say
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         add_batch_commands,
         add_status_commands,
         add_table_commands,
+        add_checkpoint_command,
         add_ledger_commands,
         add_lake_command,
         add_backfill_command,

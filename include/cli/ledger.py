@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from include.cli.output import Commands, add_command, argument, named_pipeline, report, say, who
 from include.control.coordinator import Coordinator
-from include.control.generation_change import DecideStart, GenerationChange
+from include.control.generation_change import DecideStart
+from include.control.rebuilding import LedgerRebuild
 from include.jobs.runner import create_target
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
@@ -119,7 +120,7 @@ def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace,
     return 0 if as_asked else 1
 
 
-def _generation_change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> GenerationChange:
+def _generation_change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace) -> LedgerRebuild:
     names = Catalog.of(pipeline).tables
     if unknown := sorted(set(options.accept) - set(names)):
         raise TerminalError(
@@ -129,7 +130,7 @@ def _generation_change(settings: Settings, pipeline: Pipeline, options: argparse
             found=", ".join(unknown),
             action="nothing was changed: name a table as the error does that speaks of it",
         )
-    return GenerationChange(
+    return LedgerRebuild(
         Coordinator(settings, pipeline),
         create_target=lambda: create_target(settings, pipeline.name, say),
         accepted=frozenset(options.accept),

@@ -1,4 +1,5 @@
-"""Ends a pipeline's generation and begins the next: `lakemark reset`, `ledger skip`, `ledger rebuild`. Needs no Spark.
+"""Ends a pipeline's generation and begins the next: `lakemark reset`, `ledger skip`, and whatever
+else moves offsets. Needs no Spark.
 
 Order: settle, fence the target (compare-and-swap on the marker that was settled), fence the tables beside it, record in
 the ledger. If it is killed anywhere and called again, it reaches the same end: the ledger records what the fence says.
@@ -12,24 +13,21 @@ from dataclasses import dataclass, replace
 
 from include.control.backfill_planner import BackfillPlanner
 from include.control.settling import Settler
-from include.control.targets_word import TargetsWord
 from include.fault_points import fault_point
 from include.lake.delta_tables import commit_markers
 from include.lake.table_log import TableLog
-from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.fence import Commit, Fence
-from include.participants.heads import Logs, heads_after, heads_to_begin_with, logs_before, verify_ledger_not_lost
+from include.participants.heads import Logs, heads_to_begin_with, logs_before, verify_ledger_not_lost
 from include.participants.lacks import lacks_of
 from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
-from include.protocol.batch import FENCE, FORM
-from include.protocol.beginnings import positions_to_begin_with, unnamed_after
-from include.protocol.errors import CountsDisagree, LakemarkError, RetryableError, TerminalError
+from include.protocol.batch import FENCE
+from include.protocol.beginnings import positions_to_begin_with
+from include.protocol.errors import CountsDisagree, RetryableError
 from include.protocol.first_offsets import FirstOffsets
-from include.protocol.generations import no_later_than, rebuild
 from include.protocol.ledger_events import EARLIEST, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.left_out import known, with_left_out
+from include.protocol.left_out import known
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
@@ -38,7 +36,7 @@ from include.protocol.settlement import TargetView, rollback_of, verify_ledger_n
 
 DecideStart = Callable[[LedgerState, SourceExtent], GenerationStarted]
 Then = Callable[[LedgerState, GenerationStarted], list[Event]]
-_RACES_MAX = 20
+RACES_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class GenerationChange:
         if self._target_log() is None:
             self.preview(decide)  # what must not be decided makes no table
             self.create_target()
-        for _ in range(_RACES_MAX):
+        for _ in range(RACES_MAX):
             if not self._is_fenced():
                 self._settle_pending()
             log, state = self._target_log(), self.settler.ledger.state()
@@ -116,70 +114,6 @@ class GenerationChange:
         started = replace(decide(state, self.settler.source(state)), positions=heads)
         self._fence(started).raise_before(state.form)
         self._record(started, then)
-
-    def rebuild(self, reason: str, started_by: str) -> tuple[GenerationStarted, LakeUri | None]:
-        """Rebuilds a lost or damaged ledger from the target's commits, or from its rows if the commits have expired.
-
-        Batches that the target's log still has are recorded as they were. Then a new generation begins, so that no
-        attempt that still works with a plan of the lost ledger can land.
-
-        Returns:
-            How the new generation begins; where the old ledger lies now.
-
-        Raises:
-            TerminalError: the ledger is sound, or there is no target to rebuild from. RetryableError: see `begin`.
-        """
-        log = self._target_log()
-        self._refuse_sound_ledger(log)
-        if log is None:
-            raise TerminalError(
-                what="there is nothing to rebuild the ledger from",
-                where=self._name,
-                expected=f"the target {self.settler.tables.target}",
-                found="no table",
-                action="bring the target back; or, if it is lost too, remove what is left of the ledger "
-                f"({self.settler.tables.ledger}) and run the pipeline: it begins with what Kafka holds",
-            )
-        source = self.settler.source()
-        for _ in range(_RACES_MAX):
-            told = TargetsWord(self.settler.pipeline, log)
-            generation = log.newest_generation(self._name, told.newest_generation_of_rows)
-            stands = told.stands(generation)
-            landed, begun = stands.landed, stands.begun
-            rows = {} if landed or begun else told.offsets_of_rows(stands.generation, source)
-            started = rebuild(
-                generation,
-                landed=landed,
-                begun=begun,
-                offsets_of_rows=rows,
-                source=source,
-                reason=reason,
-                started_by=started_by,
-            )
-            if stands.restored is not None:
-                started = replace(no_later_than(started, stands.newest_offsets), restored_to=stands.restored[1])
-            form = landed.metadata.batch.form if landed is not None else begun.form if begun is not None else FORM
-            logs = self._logs_before()
-            ended = LedgerState(generation=generation, is_whole=False)  # nothing more is known of it
-            unnamed = unnamed_after(generation, log.marker(self._name, generation), stands.newest)
-            heads = heads_after(self._name, logs, generation, stands.newest, unnamed=unnamed, form=form)
-            stood = with_left_out(stands.positions, heads, stands.last)
-            self._verify_accepted(started, ended, [*self._lacks(logs, stood, heads, state=ended)])
-            lacks = self._lacks(logs, stands.newest, heads, state=ended)  # the target may have gone back, these did not
-            positions = positions_to_begin_with(stands.newest, heads, {lack.table for lack in lacks})
-            started = self._above_all(started, log, logs, generation=generation, positions=positions)
-            events = told.events_before(started, generation)  # before anything is fenced or moved aside
-            if self._fence(started).raise_in_all(log, form):
-                break
-            log = self._target_log()
-            assert log is not None
-        else:  # without a fence nothing may be recorded
-            raise self._lost_every_race()
-        fault_point("generation.fenced")
-        aside = self.settler.ledger.set_aside()
-        fault_point("rebuild.set_aside")
-        self.settler.ledger.append(lambda state: events if not state.generations else [])
-        return started, aside
 
     def _decided(self, decide: DecideStart, log: TableLog, state: LedgerState) -> GenerationStarted:
         """The decision, with what the tables say. A ledger that was lost does not know where the pipeline stands:
@@ -251,11 +185,11 @@ class GenerationChange:
         return TableLog.open(self.settler.tables.target)
 
     def _lost_every_race(self) -> RetryableError:
-        """The error when a batch landed before the fence in every one of `_RACES_MAX` tries."""
+        """The error when a batch landed before the fence in every one of `RACES_MAX` tries."""
         return RetryableError(
             what="attempts kept landing while the generation was being ended",
             where=self._name,
-            expected=f"one fence in {_RACES_MAX} tries",
+            expected=f"one fence in {RACES_MAX} tries",
             found="none",
             action="pause the pipeline's DAG and try again",
         )
@@ -289,19 +223,3 @@ class GenerationChange:
             return [started, *(then(state, started) if then is not None else [])]
 
         self.settler.ledger.append(decide)
-
-    def _refuse_sound_ledger(self, log: TableLog | None) -> None:
-        try:
-            self._settle_pending()  # it is not sound if the planned batch has landed with other ranges
-            state = self.settler.ledger.state()
-            verify_ledger_not_behind(self._name, state, log.marker(self._name, state.generation) if log else None)
-            self._verify_not_lost(log, state)
-        except LakemarkError:
-            return
-        raise TerminalError(
-            what="the ledger is sound",
-            where=str(self.settler.tables.ledger),
-            expected="one that is lost, damaged, or behind the target",
-            found=f"generation {state.generation}, batches to {state.committed_through} committed",
-            action=f"nothing was changed; to read offsets again, `lakemark reset {self._name} --reason ...`",
-        )

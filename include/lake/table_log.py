@@ -132,10 +132,9 @@ class TableLog:
 
     def attempt_at(self, version: int) -> str | None:
         """The attempt that made the commit of a version; None if there is no such commit, or no attempt made it."""
-        for entry in newest_infos(self.uri, version, 1):
-            metadata = CommitMetadata.loads(entry.get("userMetadata"))
-            return metadata.attempt_id if metadata is not None else None
-        return None
+        told = (CommitMetadata.loads(entry.get("userMetadata")) for entry in newest_infos(self.uri, version, 1))
+        metadata = next(told, None)
+        return metadata.attempt_id if metadata is not None else None
 
     def reaches_back_to(self, version: int) -> bool:
         """Whether log clean-up has left all commits after a version."""
@@ -149,8 +148,8 @@ class TableLog:
         return [(version, batch) for version, batch in reversed(batches) if not batch.is_chunk]
 
     def _since(self, version: int, until_version: int) -> int:
-        """The newest version to which a restore of ours has brought the table back between two versions; the first one
-        if none has. Nothing before it counts."""
+        """The newest version between two at which a restore of ours brought the table back, so that nothing before it
+        counts; the first one if none did."""
         entries = newest_infos(self.uri, until_version, until_version - version)
         return next((entry["version"] for entry in entries if entry.get("operation") == BROUGHT_BACK), version)
 

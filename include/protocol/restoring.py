@@ -100,7 +100,5 @@ def _verify_held(to: Checkpoint, offsets: Mapping[TopicPartition, int], source: 
             where=f"{to.pipeline}, {to.in_words}",
             expected=f"{', '.join(map(str, lost))} in Kafka",
             found="they are gone",
-            action="nothing was changed: choose a later checkpoint (`lakemark checkpoint list "
-            f"{to.pipeline}`); or read the tables as they were (`lakemark query {to.pipeline} --at batch:{to.name} "
-            "...`), and leave the pipeline where it is",
+            action=f"nothing was changed: choose a later checkpoint (`lakemark checkpoint list {to.pipeline}`)",
         )

@@ -20,6 +20,7 @@ from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.control.quarantine import Chosen
+from include.control.rebuilding import LedgerRebuild
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.batch import FENCE
@@ -67,7 +68,7 @@ def test_i3_a_backfill_of_a_ledger_that_was_made_anew_is_no_earlier_one(coordina
     commit(target, 4)
     clean_log(target)
     coordinator.ledger.set_aside()
-    GenerationChange(coordinator, lambda: None).rebuild("lost", "test")
+    LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
     planned = Backfills(coordinator).plan(request(5, 15), "r3", "", "test")
     assert [chunk.state for chunk in Backfills(coordinator).chunks(planned)] == ["waiting"]
     assert planned.number not in (1, 2), "quarantined records and rows name the backfill that wrote them"
@@ -145,7 +146,7 @@ def test_i10_a_ledger_is_rebuilt_from_a_promotion_if_its_rows_are_there(
         land(target, n + 4, replace(batch(n + 1), generation=2, batch_id=n))
     DeltaTable(target).restore(back_to)
     coordinator.ledger.set_aside()
-    started, _ = GenerationChange(coordinator, lambda: None).rebuild("lost", "test")
+    started, _ = LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
     assert (started.start_offsets, started.restored_to) == ({TopicPartition("t", 0): starts}, back_to)
 
 
@@ -223,5 +224,5 @@ def test_i9_a_rebuild_from_rows_does_not_go_back_behind_what_was_purged(coordina
     commit(target, 2)
     clean_log(target)
     coordinator.ledger.set_aside()
-    started, _ = GenerationChange(coordinator, lambda: None).rebuild("lost", "test")
+    started, _ = LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
     assert (started.origin, started.start_offsets) == ("rows", {TopicPartition("t", 0): 5})

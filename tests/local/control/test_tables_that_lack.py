@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from include.cli.command import main
 from include.control.coordinator import Coordinator
-from include.control.generation_change import GenerationChange
+from include.control.rebuilding import LedgerRebuild
 from include.lake.posix import PosixLogStore
 from include.participants.catalog import Catalog
 from include.protocol.errors import LedgerBehindTarget, RetryableError, TargetBehindLedger
@@ -37,7 +37,7 @@ TP = TopicPartition("t", 0)
 
 def rebuilt(coordinator: Coordinator, *accepted: str) -> GenerationStarted:
     shutil.rmtree(str(coordinator.ledger.uri), ignore_errors=True)
-    change = GenerationChange(coordinator, lambda: None, accepted=frozenset(accepted))
+    change = LedgerRebuild(coordinator, lambda: None, accepted=frozenset(accepted))
     return change.rebuild("lost", "test")[0]
 
 

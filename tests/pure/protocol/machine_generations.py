@@ -260,7 +260,7 @@ class Generations:
         return skip(P, state, self.kafka.extent(), lost, "", "")
 
     def rebuild(self, crash: bool, accept: bool = False) -> bool:
-        """`GenerationChange.rebuild`; the rows' offsets are the highest of each partition, at worst too low."""
+        """`LedgerRebuild.rebuild`; the rows' offsets are the highest of each partition, at worst too low."""
         try:
             with suppress(CountsDisagree):
                 self.settle_pending()
