@@ -28,7 +28,8 @@ FaultPoint = Literal[
     "settle.begins",
     "settle.decided",  # half done: the log is read, and nothing is recorded
     "settle.recorded",
-    "generation.fenced",  # reset, skip or rebuild half done: the fence has landed, and the ledger does not know it
+    "generation.part_fenced",  # a fence (with @N: the Nth) has landed: the target's, which decides, is the first
+    "generation.fenced",  # all of them have, and the ledger does not know it
     "rebuild.set_aside",  # the old ledger is moved away, and the new one is not written
 ]
 FAULT_POINTS: tuple[FaultPoint, ...] = get_args(FaultPoint)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from include.fault_points import fault_point
 from include.lake.delta_tables import OpenedTable, commit_markers
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -102,7 +103,12 @@ class Fence:
                     markers[ended_id(name, generation)] = Stamp.of(number, form).number
         if markers and named is not None and isinstance(commit, BringBack):
             markers |= self._stands_from_here_on((self.started.positions or {}).get(named, NOWHERE))
-        return not markers or commit(log.table, markers, fence_metadata(name, self.started))
+        if not markers:
+            return True
+        if not commit(log.table, markers, fence_metadata(name, self.started)):
+            return False
+        fault_point("generation.part_fenced")
+        return True
 
     def _stands_from_here_on(self, position: Position) -> dict[str, int]:
         """What lets a table that was brought back be at a position, whatever later batches had left there."""

@@ -50,11 +50,11 @@ def killed_between_tables(nth: int, case: Case) -> None:
     _kill_a_run(case, "attempt.part_landed", nth)
 
 
-def killed_while_a_generation_begins(case: Case) -> None:
+def killed_while_a_generation_begins(point: str, case: Case) -> None:
     """What is half done, the same command ends as it was begun."""
     case.change()
     reset = ("reset", case.name, "--from", "earliest", "--reason", "matrix")
-    done = case.world.lakemark(*reset, LAKEMARK_TEST_FAULT="generation.fenced=kill")
+    done = case.world.lakemark(*reset, LAKEMARK_TEST_FAULT=f"{point}=kill")
     assert was_killed(done.returncode, done.stderr), done.stderr
     assert "finished as it had been" in case.world.lakemark(*reset).stderr
 
@@ -259,11 +259,11 @@ def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
         end(process)
 
 
-_BY_COMMAND = ("generation.fenced", "rebuild.set_aside")
+_BY_COMMAND = ("generation.part_fenced", "generation.fenced", "rebuild.set_aside")
 SCENARIOS: dict[str, Scenario] = {
     **{f"killed at {p}": partial(killed, p) for p in FAULT_POINTS if p not in (*_BY_COMMAND, "attempt.part_landed")},
     **{f"killed at part {nth}": partial(killed_between_tables, nth) for nth in range(1, 5)},
-    "killed while a generation begins": killed_while_a_generation_begins,
+    **{f"killed at {p}": partial(killed_while_a_generation_begins, p) for p in _BY_COMMAND[:2]},
     "killed while the ledger is rebuilt": killed_while_the_ledger_is_rebuilt,
     **{
         f"killed inside the commit, {p}": partial(killed_inside_deltas_commit, p)

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 def killed_at(point: str, victim: Victim) -> bool:
     if point == "rebuild.set_aside":
         return ledger_lost("torn", victim, LAKEMARK_TEST_FAULT=f"{point}=kill")
-    if point == "generation.fenced":
+    if point.startswith("generation."):
         process = victim.start("reset", victim.pipeline.name, "--reason", "soak", LAKEMARK_TEST_FAULT=f"{point}=kill")
         process.communicate(timeout=RUN_SECONDS_MAX)
         victim.command("reset", victim.pipeline.name, "--reason", "soak", code=1)  # ended as it was begun

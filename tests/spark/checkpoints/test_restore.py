@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.checkpoints import named
 from include.protocol.errors import TerminalError
+from include.protocol.planning import NewBatch
+from tests.support.stopped import asleep, was_killed
+from tests.support.waiting import wait_until
 from tests.support.world import World, read_table
 
 Photo = dict[str, list[dict[str, Any]]]  # by table
@@ -119,3 +123,59 @@ def test_what_a_vacuum_by_hand_has_broken_is_listed_and_refused(world: World) ->
         go_back(world, pipeline, "1")
     assert whole(photo(world, pipeline)) == whole(before)
     assert world.coordinator(pipeline).ledger.state().generation == 1
+
+
+@pytest.mark.parametrize("fault", ["part_fenced=kill@1", "part_fenced=kill@2", "part_fenced=kill@4", "fenced=kill"])
+def test_whoever_is_killed_in_the_middle_is_ended_by_the_same_command(world: World, fault: str) -> None:
+    chance, photos = random.Random(4), []
+    pipeline = with_all_tables(world, "killed", world.topic(2))
+    for number in range(3):
+        batch_of(world, pipeline, records(chance, 10 * number))
+        photos.append(photo(world, pipeline))
+    restore = ("checkpoint", "restore", pipeline.name, "1/0", "--reason", "test")
+    killed = world.lakemark(*restore, LAKEMARK_TEST_FAULT=f"generation.{fault}")
+    assert was_killed(killed.returncode, killed.stderr), killed.stderr
+    refused = world.lakemark("plan", pipeline.name)
+    assert refused.returncode == 1
+    assert "completes it as it was decided" in refused.stderr
+    ended = world.lakemark(*restore)
+    assert ended.returncode == 0, ended.stderr
+    assert whole(photo(world, pipeline)) == whole(photos[0])
+    assert world.drain(pipeline) == 1
+    assert without_batches(photo(world, pipeline)) == without_batches(photos[2])
+    assert len(world.coordinator(pipeline).ledger.state().generations) == 1
+
+
+def test_a_reset_ends_it_too_and_the_next_batch_mends_what_has_no_rows_yet(world: World) -> None:
+    chance, photos = random.Random(5), []
+    pipeline = with_all_tables(world, "ended", world.topic(1))
+    for number in range(3):
+        batch_of(world, pipeline, records(chance, 10 * number))
+        photos.append(photo(world, pipeline))
+    restore = ("checkpoint", "restore", pipeline.name, "0", "--reason", "test")
+    killed = world.lakemark(*restore, LAKEMARK_TEST_FAULT="generation.part_fenced=kill@1")
+    assert was_killed(killed.returncode, killed.stderr), killed.stderr
+    assert "finished as it had been" in world.lakemark("reset", pipeline.name, "--reason", "test").stderr
+    assert whole(photo(world, pipeline)) == whole(photos[0])
+
+
+def test_i5_a_zombie_of_the_generation_before_never_lands(world: World, zombies: list[subprocess.Popen]) -> None:
+    chance = random.Random(6)
+    pipeline = with_all_tables(world, "zombie", world.topic(1))
+    for number in range(2):
+        batch_of(world, pipeline, records(chance, 10 * number))
+    first = photo(world, pipeline)
+    batch_of(world, pipeline, records(chance, 30))
+    world.produce(pipeline.source.topics[0], records(chance, 40), 1)
+    planned = world.coordinator(pipeline).plan()
+    assert isinstance(planned, NewBatch)
+    job = world.job(pipeline, planned.batch.key, LAKEMARK_TEST_FAULT="attempt.part_landed=stop@2")
+    zombies.append(job)
+    sleeper = wait_until(lambda: asleep(job), 120)
+    go_back(world, pipeline, "1")
+    assert whole(photo(world, pipeline)) == whole(first)
+    sleeper.resume()
+    said, _ = job.communicate(timeout=120)
+    assert "FencedGeneration" in said
+    assert whole(photo(world, pipeline)) == whole(first)
+    assert world.drain(pipeline) == 1
