@@ -15,18 +15,18 @@ from include.pipeline_file import Pipeline
 from include.protocol.checkpoints import named
 from include.protocol.errors import TerminalError
 from include.protocol.planning import NewBatch
-from tests.support.stopped import asleep, was_killed
-from tests.support.waiting import wait_until
+from tests.support.stopped import resumed, stopped, was_killed
 from tests.support.world import World, read_table
 
 Photo = dict[str, list[dict[str, Any]]]  # by table
 OF_BATCH = ("generation", "batch_id")
 
 
-def with_all_tables(world: World, name: str, topic: str) -> Pipeline:
-    """An archive, a quarantine, a history, a route and a target."""
+def with_tables(world: World, name: str, topic: str, beside: str = "history") -> Pipeline:
+    """An archive, a quarantine, a target, and a history or a route beside it."""
     routes = [{"table": f"lake://silver/{name}_odd", "when": "id % 2 = 1"}]
-    target = {"table": f"lake://silver/{name}", "history_table": f"lake://silver/{name}_history", "routes": routes}
+    others = {"history": {"history_table": f"lake://silver/{name}_history"}, "routes": {"routes": routes}}
+    target = {"table": f"lake://silver/{name}", **others[beside]}
     changes = {"delete_when": "op = 'd'"}
     return world.pipeline(topic, name, change=changes, target=target, archive=f"lake://bronze/{name}")
 
@@ -71,7 +71,7 @@ def batch_of(world: World, pipeline: Pipeline, values: list[Any]) -> None:
 
 def test_tables_and_offsets_go_back_together(world: World) -> None:
     chance, photos = random.Random(1), {}
-    pipeline = with_all_tables(world, "back", world.topic(2))
+    pipeline = with_tables(world, "back", world.topic(2))
     for number in range(5):
         batch_of(world, pipeline, records(chance, 10 * number))
         photos[f"1/{number}"] = photo(world, pipeline)
@@ -87,10 +87,11 @@ def test_tables_and_offsets_go_back_together(world: World) -> None:
     assert world.lakemark("audit", pipeline.name, "--deep").returncode == 0
 
 
-def test_from_any_checkpoint_to_any_other(world: World) -> None:
+@pytest.mark.parametrize("beside", ["history", "routes"])
+def test_from_any_checkpoint_to_any_other(world: World, beside: str) -> None:
     """Also to one of a generation that was left, and forward again."""
     chance, photos = random.Random(2), {}
-    pipeline = with_all_tables(world, "anywhere", world.topic(2))
+    pipeline = with_tables(world, "anywhere", world.topic(2), beside)
     for number in range(12):
         if number % 3 == 2:
             name = chance.choice(sorted(photos))
@@ -109,7 +110,7 @@ def test_from_any_checkpoint_to_any_other(world: World) -> None:
 
 def test_what_a_vacuum_by_hand_has_broken_is_listed_and_refused(world: World) -> None:
     chance = random.Random(3)
-    pipeline = with_all_tables(world, "broken", world.topic(1))
+    pipeline = with_tables(world, "broken", world.topic(1))
     for number in range(4):
         batch_of(world, pipeline, records(chance, 10 * number))
     before = photo(world, pipeline)
@@ -128,7 +129,7 @@ def test_what_a_vacuum_by_hand_has_broken_is_listed_and_refused(world: World) ->
 @pytest.mark.parametrize("fault", ["part_fenced=kill@1", "part_fenced=kill@2", "part_fenced=kill@4", "fenced=kill"])
 def test_whoever_is_killed_in_the_middle_is_ended_by_the_same_command(world: World, fault: str) -> None:
     chance, photos = random.Random(4), []
-    pipeline = with_all_tables(world, "killed", world.topic(2))
+    pipeline = with_tables(world, "killed", world.topic(2))
     for number in range(3):
         batch_of(world, pipeline, records(chance, 10 * number))
         photos.append(photo(world, pipeline))
@@ -148,7 +149,7 @@ def test_whoever_is_killed_in_the_middle_is_ended_by_the_same_command(world: Wor
 
 def test_a_reset_ends_it_too_and_the_next_batch_mends_what_has_no_rows_yet(world: World) -> None:
     chance, photos = random.Random(5), []
-    pipeline = with_all_tables(world, "ended", world.topic(1))
+    pipeline = with_tables(world, "ended", world.topic(1))
     for number in range(3):
         batch_of(world, pipeline, records(chance, 10 * number))
         photos.append(photo(world, pipeline))
@@ -161,7 +162,7 @@ def test_a_reset_ends_it_too_and_the_next_batch_mends_what_has_no_rows_yet(world
 
 def test_i5_a_zombie_of_the_generation_before_never_lands(world: World, zombies: list[subprocess.Popen]) -> None:
     chance = random.Random(6)
-    pipeline = with_all_tables(world, "zombie", world.topic(1))
+    pipeline = with_tables(world, "zombie", world.topic(1))
     for number in range(2):
         batch_of(world, pipeline, records(chance, 10 * number))
     first = photo(world, pipeline)
@@ -171,11 +172,10 @@ def test_i5_a_zombie_of_the_generation_before_never_lands(world: World, zombies:
     assert isinstance(planned, NewBatch)
     job = world.job(pipeline, planned.batch.key, LAKEMARK_TEST_FAULT="attempt.part_landed=stop@2")
     zombies.append(job)
-    sleeper = wait_until(lambda: asleep(job), 120)
+    sleeper = stopped(job)
     go_back(world, pipeline, "1")
     assert whole(photo(world, pipeline)) == whole(first)
-    sleeper.resume()
-    said, _ = job.communicate(timeout=120)
+    _, said = resumed(job, sleeper)
     assert "FencedGeneration" in said
     assert whole(photo(world, pipeline)) == whole(first)
     assert world.drain(pipeline) == 1
