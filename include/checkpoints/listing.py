@@ -96,7 +96,7 @@ class _OfTable:
 
 def _thens(settings: Settings, participant: Participant, checkpoints: Sequence[Checkpoint]) -> _OfTable:
     uri = participant.uri(settings)
-    positions = [_position(checkpoint, participant) for checkpoint in checkpoints]
+    positions = [position_at(checkpoint, participant) for checkpoint in checkpoints]
     log = TableLog.open(uri)
     id_, head = (None, -1) if log is None else (log.table_id, log.version)
     versions = [p.version for p in positions if p.version is not None and p.identity in (None, id_)]
@@ -115,12 +115,6 @@ def _held_until(pasts: Sequence[Past], now: Past) -> list[int | None]:
     return [min(places, default=None) for places in gone]
 
 
-def _position(checkpoint: Checkpoint, participant: Participant) -> Position:
-    if participant.place == "point":
-        return checkpoint.point
-    return (checkpoint.positions or {}).get(participant.name, Position(0, -1, 0))
-
-
 def _past(position: Position, table_id: str | None, found: Past | None) -> Past:
     if position.version is None:
         return _NEVER_THERE
@@ -128,3 +122,10 @@ def _past(position: Position, table_id: str | None, found: Past | None) -> Past:
         other = "no table" if table_id is None else f"table id {table_id}"
         return Past(position.version, {}, f"the table is another one now: {other}, and not {position.identity}")
     return found
+
+
+def position_at(checkpoint: Checkpoint, participant: Participant) -> Position:
+    """Where a table stood; version None: it was not there."""
+    if participant.place == "point":
+        return checkpoint.point
+    return (checkpoint.positions or {}).get(participant.name, Position(0, -1, 0))

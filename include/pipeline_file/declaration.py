@@ -17,7 +17,7 @@ from include.pipeline_file.schedule import ALLOWED, Schedule
 from include.pipeline_file.schema_ddl import Column, type_at
 from include.pipeline_file.section import HOURS_MAX, LINEAGE, NAME, RESCUED, TABLE, VALID_FROM, Section, refuse_climbing
 from include.pipeline_file.source import Source
-from include.pipeline_file.target import Target, Upkeep
+from include.pipeline_file.target import Checkpoints, Target, Upkeep
 from include.pipeline_file.transform import Transform
 
 KAFKA_POSITION = {"kafka_topic": "topic", "kafka_partition": "partition", "kafka_offset": "offset"}
@@ -53,6 +53,7 @@ class Declaration(Section):
     )
     quality: Quality = Quality()
     maintenance: Upkeep = Upkeep()
+    checkpoints: Checkpoints = Checkpoints()
 
     _inside = field_validator("archive")(refuse_climbing)
 

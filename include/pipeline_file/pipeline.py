@@ -10,7 +10,7 @@ from include.pipeline_file.quality import Quality
 from include.pipeline_file.schema_ddl import FLOATS
 from include.pipeline_file.section import LANDING, refused_all
 from include.pipeline_file.section_checks import problems_between
-from include.pipeline_file.target import Target
+from include.pipeline_file.target import Checkpoints, Target
 from include.pipeline_file.variables import as_shown
 from include.protocol.json_data import JsonMapping
 
@@ -46,6 +46,7 @@ class Pipeline(Declaration):
         own = {
             "name": self.landing_name,
             "target": Target(table=self.archive),
+            "checkpoints": Checkpoints(),
             "maintenance": self.maintenance.model_copy(update={"purge_tombstones_after_days": None}),
         }
         none = ("schedule", "stale_after_minutes", "transform", "archive", "merge_every")

@@ -1,11 +1,14 @@
-"""Sections `target` and `maintenance`: the table, and how it is maintained."""
+"""Sections `target`, `maintenance` and `checkpoints`: the table, how it is maintained, and what it can go back to."""
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from include.pipeline_file.apart import ROUTES_MAX
 from include.pipeline_file.section import HOURS_MAX, TABLE, Condition, Section, refuse_climbing
+
+_RETAIN_HOURS_MAX = 24 * 90
 
 
 class Route(Section):
@@ -66,3 +69,24 @@ class Upkeep(Section):
         le=HOURS_MAX,
         description="Results of suites that are older than this many days are removed; null: none are.",
     )
+
+
+class Checkpoints(Section):
+    """Which checkpoints maintenance keeps whole (docs/checkpoints.md). Others stay so for as long as VACUUM leaves old
+    files there."""
+
+    retain: int | None = Field(
+        default=None, ge=1, le=1000, description="So many of the newest; null: see retain_hours."
+    )
+    retain_hours: float | None = Field(
+        default=None,
+        gt=0,
+        le=_RETAIN_HOURS_MAX,
+        description="Those of so many hours, and the state at their beginning; null: see retain.",
+    )
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Checkpoints:
+        if self.retain is not None and self.retain_hours is not None:
+            raise PydanticCustomError("checkpoints", "either `retain` or `retain_hours`")
+        return self

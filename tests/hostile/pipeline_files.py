@@ -48,6 +48,7 @@ FULL: dict[str, Any] = {
     "merge_every": 5,
     "quality": {"suite": "hostile", "on_fail": "warn", "table": {"suite": "hostile", "schedule": "0 6 * * *"}},
     "maintenance": {"small_files_max": 20, "vacuum_after_hours": 168},
+    "checkpoints": {"retain": 20},
 }
 Make = Callable[[random.Random, Path], None]
 

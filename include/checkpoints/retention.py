@@ -1,0 +1,75 @@
+"""What maintenance must leave in place: the files and logs of retained checkpoints, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from include.checkpoints.listing import checkpoints_in, position_at
+from include.lake.merge.past import past_of
+from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
+from include.participants.participant import Participant
+from include.pipeline_file import Pipeline
+from include.protocol.checkpoints import Checkpoint, retained
+from include.protocol.json_data import JsonObject
+from include.settings import Settings
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What of a table's folder has to stay though the newest version does not need it."""
+
+    names: Mapping[str, int]  # of the files, relative to the table, with their sizes in bytes
+    versions: int  # how many versions need them
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.names.values())
+
+    def to_json(self) -> JsonObject:
+        return {"versions": self.versions, "files": len(self.names), "bytes": self.bytes}
+
+
+def retained_in(settings: Settings, pipeline: Pipeline) -> Sequence[Checkpoint]:
+    """The checkpoints that the pipeline file keeps, oldest first."""
+    rule = pipeline.checkpoints
+    if rule.retain is None and rule.retain_hours is None:
+        return ()
+    hours = timedelta(hours=rule.retain_hours or 0)
+    since = None if rule.retain_hours is None else (datetime.now(UTC) - hours).isoformat()
+    return retained(checkpoints_in(settings, pipeline), rule.retain, since)
+
+
+def kept_in(settings: Settings, pipeline: Pipeline) -> dict[str, Kept]:
+    """What retained checkpoints need of each table, by the participant's name. A version that is broken needs nothing
+    any more.
+
+    Raises:
+        TableDamaged: the newest version of a table cannot be read.
+    """
+    checkpoints = retained_in(settings, pipeline)
+    found = {}
+    for participant in Catalog.of(pipeline).participants:
+        uri, log = participant.uri(settings), TableLog.open(participant.uri(settings))
+        versions = _versions(participant, checkpoints, log)
+        if log is None or not versions:
+            continue
+        looks = past_of(uri, [*versions, log.version])
+        names: dict[str, int] = {}
+        for version in versions:
+            if looks[version].lost is None:
+                names |= looks[version].names
+        only = {name: size for name, size in names.items() if name not in looks[log.version].names}
+        found[participant.name] = Kept(only, len(versions))
+    return found
+
+
+def _versions(participant: Participant, checkpoints: Sequence[Checkpoint], log: TableLog | None) -> list[int]:
+    """The versions of a table that checkpoints need, if it is still the same one."""
+    if log is None:
+        return []
+    stood = [position_at(checkpoint, participant) for checkpoint in checkpoints]
+    same = (p for p in stood if p.identity in (None, log.table_id))
+    return sorted({p.version for p in same if p.version is not None})
