@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from include.lake.ledger import Ledger
 from include.lake.merge.past import Past, past_of
@@ -73,7 +74,8 @@ def listed(settings: Settings, pipeline: Pipeline, checkpoints: Sequence[Checkpo
     Raises:
         TableDamaged: the newest version of a table cannot be read. OSError: the store does not answer.
     """
-    tables = [_thens(settings, participant, checkpoints) for participant in Catalog.of(pipeline).participants]
+    participants = Catalog.of(pipeline).participants
+    tables = [_thens(settings, pipeline, participant, checkpoints) for participant in participants]
     hours = timedelta(hours=pipeline.maintenance.vacuum_after_hours)
     found = []
     for place, checkpoint in enumerate(checkpoints):
@@ -94,13 +96,16 @@ class _OfTable:
     held_until: Sequence[int | None]
 
 
-def _thens(settings: Settings, participant: Participant, checkpoints: Sequence[Checkpoint]) -> _OfTable:
+def _thens(
+    settings: Settings, pipeline: Pipeline, participant: Participant, checkpoints: Sequence[Checkpoint]
+) -> _OfTable:
     uri = participant.uri(settings)
     positions = [position_at(checkpoint, participant) for checkpoint in checkpoints]
     log = TableLog.open(uri)
     id_, head = (None, -1) if log is None else (log.table_id, log.version)
     versions = [p.version for p in positions if p.version is not None and p.identity in (None, id_)]
-    looks = past_of(uri, [*versions, head] if versions else [])
+    frozen = partial(Tables.of(settings, pipeline).frozen, id_)
+    looks = past_of(uri, [*versions, head] if versions else [], frozen)
     pasts = [_past(p, id_, looks.get(-1 if p.version is None else p.version)) for p in positions]
     return _OfTable(
         [TableThen(participant.name, p, past) for p, past in zip(positions, pasts, strict=True)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
 
@@ -26,11 +26,12 @@ _APPENDED_FILES_MAX = 20
 _UNFINISHED_HOURS = 48.0  # what somebody has begun to write and has not ended by then, nobody will
 
 
-def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
+def shape_of(uri: LakeUri, keep_hours: float, spared: Collection[str] = ()) -> TableShape | None:
     """Measures a table as it is now; None if there is none.
 
     Args:
-        keep_hours: how long files that the newest version does not need are kept.
+        keep_hours: how long files that the newest version does not need are kept. spared: files, relative to the table,
+            that are kept for longer.
 
     Raises:
         TableDamaged: see `open_table`.
@@ -54,6 +55,7 @@ def shape_of(uri: LakeUri, keep_hours: float) -> TableShape | None:
         removable_files=sum(
             file.name.endswith(kinds) and PurePosixPath(file.name).name not in needed and file.modified_at < too_old
             for file in on_disk
+            if file.name not in spared
         ),
         log_files=log_store_of(uri).entries(),
         records=records,

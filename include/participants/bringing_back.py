@@ -10,7 +10,7 @@ from include.lake.delta_tables import OpenedTable, uri_of
 from include.lake.log_store import succession
 from include.lake.merge.frozen import names_of
 from include.lake.merge.landing import Marker, MarkerIsThereError, OvertakenError, land
-from include.lake.merge.past import version_at
+from include.lake.merge.past import Frozen, version_at
 from include.lake.merge.restoring import Restoration
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
@@ -33,11 +33,11 @@ class BringBack:
     where: Where
 
     @classmethod
-    def to(cls, log: TableLog, position: Position, where: Where, frozen: LakeUri | None = None) -> BringBack:
+    def to(cls, log: TableLog, position: Position, where: Where, frozen: Frozen) -> BringBack:
         """Finds the version in the table's log, and looks whether its files are there.
 
         Args:
-            log: of the table as it is now. frozen: where the version is frozen, if it is.
+            log: of the table as it is now. frozen: where its versions are frozen, if they are.
 
         Raises:
             TerminalError: it is gone, or the table is another one now.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from include.fault_points import fault_point
@@ -13,6 +14,7 @@ from include.lake.uri import LakeUri
 from include.participants.bringing_back import BringBack
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE, FORM, app_id, ended_id
 from include.protocol.generations import fence_metadata
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
@@ -73,12 +75,15 @@ class Fence:
             return {}
         point, found = Catalog.of(self.pipeline).point, {}
         stood = Position(0, 0, 0, version=self.started.restored_to, identity=self.started.table_id)
-        found[point.name] = BringBack.to(target, stood, Where(self.pipeline.name, point.name))
+        places = Tables.of(self.settings, self.pipeline)
+        where, frozen = Where(self.pipeline.name, point.name), partial(places.frozen, target.table_id)
+        found[point.name] = BringBack.to(target, stood, where, frozen=frozen)
         for participant in Catalog.of(self.pipeline).before:
             if (log := TableLog.open(participant.uri(self.settings))) is not None:
                 position = (self.started.positions or {}).get(participant.name, NOWHERE)
                 where = Where(self.pipeline.name, participant.name)
-                found[participant.name] = BringBack.to(log, position, where)
+                frozen = partial(places.frozen, log.table_id)
+                found[participant.name] = BringBack.to(log, position, where, frozen=frozen)
         return found
 
     def _raise(self, table: LakeUri, form: int | None, past: BringBack | None = None, name: str | None = None) -> None:

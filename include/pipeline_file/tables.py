@@ -24,6 +24,7 @@ class Tables:
     resolutions: LakeUri  # what happened to quarantined records: replayed or discarded
     quality: LakeUri  # the results of suites
     backfills: LakeUri  # folder for the new tables that will take the target's place
+    checkpoints: LakeUri  # folder for frozen versions, whose logs outlive log clean-up
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
@@ -37,12 +38,17 @@ class Tables:
             resolutions=own / f"resolutions/{pipeline.name}",
             quality=own / f"quality/{pipeline.name}",
             backfills=own / f"backfill/{pipeline.name}",
+            checkpoints=own / f"checkpoints/{pipeline.name}",
         )
 
     @property
     def own(self) -> tuple[LakeUri, ...]:
         """The tables and folders that no pipeline file names."""
-        return (self.quarantine, self.ledger, self.resolutions, self.quality, self.backfills)
+        return (self.quarantine, self.ledger, self.resolutions, self.quality, self.backfills, self.checkpoints)
+
+    def frozen(self, table_id: str | None, version: int) -> LakeUri:
+        """Where a version of a table is frozen, if it is."""
+        return self.checkpoints / f"{table_id}/{version}"
 
     def records_of(self, backfill: Backfill) -> LakeUri | None:
         """Where the records of a replay are; None for a backfill that reads Kafka."""

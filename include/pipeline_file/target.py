@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from include.pipeline_file.apart import ROUTES_MAX
 from include.pipeline_file.section import HOURS_MAX, TABLE, Condition, Section, refuse_climbing
 
-_RETAIN_HOURS_MAX = 24 * 90
+_RETAIN_HOURS_MAX = 24 * 14
 
 
 class Route(Section):

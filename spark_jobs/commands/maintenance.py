@@ -11,12 +11,13 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
+from include.checkpoints.retention import Kept, kept_in
 from include.control import older_files
 from include.control.spent_tables import remove_spent_tables
 from include.control.turns import turn
@@ -24,33 +25,24 @@ from include.lake.data_files import file_of_int96
 from include.lake.delta_tables import open_table, verify_alone
 from include.lake.ledger import Ledger
 from include.lake.log_cleaning import clean_log
-from include.lake.sql import spark_name, spark_table, spark_text
+from include.lake.sql import spark_name, spark_table
 from include.lake.stores import files_at
-from include.lake.table_log import TableLog
 from include.lake.upkeep import forget_unfinished, keep_appended, shape_of
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.pipeline_file import LINEAGE, Pipeline, Upkeep
+from include.pipeline_file import Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
-from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
 from include.protocol.json_data import JsonObject
-from include.protocol.ledger_fold import fold
-from include.protocol.ledger_rows import from_row
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import (
-    PURGED,
-    Purgeable,
-    PurgeMark,
     TableShape,
-    purgeable,
-    purged_from,
-    purged_to_text,
-    raised,
     wants_optimize,
 )
 from include.quality.evidence import forget
 from include.settings import Settings
+from spark_jobs.commands.purge import Purge
+from spark_jobs.commands.vacuum import inventory
 from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.failures import classed, is_conflict
 from spark_jobs.engine.marking import settings_of, with_metadata
@@ -60,14 +52,6 @@ _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written with
 # VACUUM lists folders in this many Spark tasks, even if there are few folders. Its default of 10,000 costs half a
 # minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-_VIEW = "lakemark_purged"
-_IS_OLD = (
-    f"target.{LINEAGE}.deleted AND target.{LINEAGE}.topic = old.topic AND target.{LINEAGE}.partition = old.partition "
-    f"AND target.{LINEAGE}.offset < old.below AND (target.{LINEAGE}.generation BETWEEN 1 AND old.newest "
-    f"OR array_contains(old.backfills, target.{LINEAGE}.generation))"
-)
-_MARKS = "marks of purged tombstones"
-_LEFT = "left the tombstones: a backfill is under way, or a reset"
 _REWRITTEN = "rewrote INT96"
 # By default, Delta sorts only by a column that has statistics, and does not touch clusters that have reached 100 GB.
 _ANY_COLUMN = {"spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false"}
@@ -89,7 +73,8 @@ class Maintenance:
 
     def run(self) -> JsonObject:
         """Does what is due, and returns what has changed, as data: maintained (the pipeline), tables (by role: did,
-        before, after; see `TableShape`), removed (tables that nobody needs), keeps_versions (see `Files`), seconds.
+        before, after; see `TableShape`), removed (tables that nobody needs), kept (by role, what
+        checkpoints need and the newest version does not: see `Kept`), keeps_versions (see `Files`), seconds.
 
         Raises:
             TableDamaged: see there. OutcomeUnknownError: the disk is full, or an answer was lost; the next run does
@@ -101,7 +86,7 @@ class Maintenance:
         before = {role: self._shape(role) for role in self._places}
         forgot = self._forget_judgements()
         did = {
-            "target": [*self._purge(), *self._keep("target")],
+            "target": [*self._purge.run(), *self._keep("target")],
             **{p.name: self._keep(p.name) for p in self._catalog.before},
             **{role: keep_appended(self._places[role], self._rules.vacuum_after_hours) for role in _APPENDED},
         }
@@ -116,6 +101,7 @@ class Maintenance:
                 if shape is not None
             },
             "removed": list(map(str, remove_spent_tables(self._tables, self._state()))),
+            "kept": {role: kept.to_json() for role, kept in self._kept.items()},
             "keeps_versions": files_at(self.settings.lake).keeps_versions(self.settings.lake),
             "seconds": round(time.monotonic() - began, 1),
         }
@@ -167,77 +153,16 @@ class Maintenance:
         return self._commit(role, "OPTIMIZE", f"OPTIMIZE {spark_table(self._places[role])}")
 
     def _vacuum(self, role: str) -> list[str]:
-        shape = self._shape(role)
+        kept = self._kept[role].names if role in self._kept else {}
+        shape = shape_of(self._places[role], self._rules.vacuum_after_hours, kept)
         if shape is None or not shape.removable_files:
             return []
         if older_files.are_needed(self.settings, self.pipeline, role):
             return ["left VACUUM: the next batch or delivery may need older files"]
         verify_alone(self._places[role])  # another table in this folder is not ours to remove
         table, hours = spark_table(self._places[role]), self._rules.vacuum_after_hours
-        return self._commit(role, "VACUUM", f"VACUUM {table} RETAIN {hours:g} HOURS")
-
-    def _purge(self) -> list[str]:
-        """Purges old tombstones. Before that, it records what it is about to purge.
-
-        A backfill or a reset reads records again. If somebody decided on it before, this method sees it, and the
-        tombstones stay. Otherwise the backfill or the reset sees the record: a backfill when it is recorded; a reset by
-        its fence, which lands only on the version of the target that the reset was decided on.
-        """
-        days = self._rules.purge_tombstones_after_days
-        if days is None or open_table(self._tables.target) is None:
-            return []
-        before = datetime.now(UTC) - timedelta(days=days)
-        due = self._due(before)
-        marks = self._marks(due or [])
-        if not marks:
-            return [_LEFT] if due is None else []
-        known = purged_from(self._target_log().table.metadata().configuration)
-        if (wanted := raised(known, marks)) != known:
-            text = spark_text(purged_to_text(wanted))
-            target = spark_table(self._tables.target)
-            did = self._commit("target", _MARKS, f"ALTER TABLE {target} SET TBLPROPERTIES ('{PURGED}' = {text})")
-            if did != [_MARKS]:
-                return did
-        if self._due(before) != due:
-            return [_LEFT]
-        return self._commit("target", "purged tombstones", self._purge_statement(due or [], marks))
-
-    def _due(self, before: datetime) -> list[Purgeable] | None:
-        """The tombstones that may be purged now; None if records are being read again, or are about to be."""
-        rows = [(row["recorded_at"], from_row(row)) for row in Ledger(self._tables.ledger).rows()]
-        state = fold(event for _, event in rows)
-        is_fenced = self._target_log().marker(self.pipeline.name, state.generation) == FENCE
-        if is_fenced or any(record.outcome is None for record in state.backfills.values()):
-            return None
-        return purgeable(rows, before)
-
-    def _marks(self, due: Sequence[Purgeable]) -> list[PurgeMark]:
-        """Up to which offsets there is something to purge. A partition without anything to purge gets no mark."""
-        if not due:
-            return []
-        rows = self.spark.table(spark_table(self._tables.target)).alias("target")
-        found = (
-            rows.join(F.broadcast(self._positions(due).alias("old")), F.expr(_IS_OLD))
-            .groupBy("old.place")
-            .agg((F.max(f"target.{LINEAGE}.offset") + 1).alias("below"))
-        )
-        return [due[row["place"]].to(row["below"]) for row in found.collect()]
-
-    def _purge_statement(self, due: Sequence[Purgeable], marks: Sequence[PurgeMark]) -> str:
-        """The statement that deletes the tombstones below these marks. It is a MERGE, so that names of topics are data:
-        Delta takes no parameters in a DELETE, and not every Spark Connect server has its builder."""
-        of = {(mark.topic, mark.partition): mark for mark in marks}
-        purged = [replace(p, offset=of[key].offset) for p in due if (key := (p.topic, p.partition)) in of]
-        self._positions(purged).createOrReplaceTempView(_VIEW)
-        return (
-            f"MERGE INTO {spark_table(self._tables.target)} AS target USING {_VIEW} AS old ON {_IS_OLD} "
-            "WHEN MATCHED THEN DELETE"
-        )
-
-    def _positions(self, due: Sequence[Purgeable]) -> DataFrame:
-        rows = [(n, p.topic, p.partition, p.offset, p.last_generation, list(p.backfills)) for n, p in enumerate(due)]
-        schema = "place INT, topic STRING, partition INT, below BIGINT, newest INT, backfills ARRAY<INT>"
-        return self.spark.createDataFrame(rows, schema)
+        spares = f"USING INVENTORY {inventory(self.spark, self._places[role], kept)} " if kept else ""
+        return self._commit(role, "VACUUM", f"VACUUM {table} {spares}RETAIN {hours:g} HOURS")
 
     def _forget_judgements(self) -> list[str]:
         days = self._rules.keep_judgements_days
@@ -274,13 +199,17 @@ class Maintenance:
         uri = self._places.get(role)
         return None if uri is None else shape_of(uri, self._rules.vacuum_after_hours)
 
-    def _target_log(self) -> TableLog:
-        log = TableLog.open(self._tables.target)
-        assert log is not None, "it was there a moment ago"
-        return log
-
     def _state(self) -> LedgerState:
         return Ledger(self._tables.ledger).state()
+
+    @property
+    def _purge(self) -> Purge:
+        return Purge(self.spark, self.settings, self.pipeline, partial(self._commit, "target"))
+
+    @cached_property
+    def _kept(self) -> Mapping[str, Kept]:
+        """What retained checkpoints need, by table."""
+        return kept_in(self.settings, self.pipeline)
 
     @property
     def _rules(self) -> Upkeep:

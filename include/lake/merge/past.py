@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from include.lake.damage import on_one_line
@@ -12,6 +13,8 @@ from include.lake.merge.unfit import NoLogError, UnfitError
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
+
+Frozen = Callable[[int], LakeUri]  # where a version of the table is frozen, if it is
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,11 @@ class Past:
         return sum(self.names.values())
 
 
-def past_of(uri: LakeUri, versions: Iterable[int], frozen: Mapping[int, LakeUri] | None = None) -> dict[int, Past]:
+def past_of(uri: LakeUri, versions: Iterable[int], frozen: Frozen | None = None) -> dict[int, Past]:
     """Looks at versions of a table. It reads no data file.
 
     Args:
-        frozen: where some of them are frozen: their own logs are asked where the table's no longer reaches back.
+        frozen: where a version is frozen, if it is: asked where the table's log no longer reaches back.
 
     Raises:
         OSError: the store does not answer.
@@ -43,7 +46,7 @@ def past_of(uri: LakeUri, versions: Iterable[int], frozen: Mapping[int, LakeUri]
         try:
             if table is None or not table.brought_to(version):
                 table = Snapshot.at(uri, version)
-            of_one = table if table is not None else _frozen(uri, version, frozen or {})
+            of_one = table if table is not None else _thawed(uri, version, frozen)
             names = names_of(of_one) if of_one is not None else None
         except (UnfitError, TableDamaged) as error:
             table = None
@@ -56,14 +59,15 @@ def past_of(uri: LakeUri, versions: Iterable[int], frozen: Mapping[int, LakeUri]
     return found
 
 
-def version_at(uri: LakeUri, version: int, frozen: LakeUri | None = None) -> Snapshot | None:
+def version_at(uri: LakeUri, version: int, frozen: Frozen | None = None) -> Snapshot | None:
     """An earlier version, from the table's log or from where it is frozen; None if neither has it. Raises as
     `Snapshot.at`."""
-    return Snapshot.at(uri, version) or _frozen(uri, version, {} if frozen is None else {version: frozen})
+    return Snapshot.at(uri, version) or _thawed(uri, version, frozen)
 
 
-def _frozen(uri: LakeUri, version: int, frozen: Mapping[int, LakeUri]) -> Snapshot | None:
-    try:
-        return replace(thawed(frozen[version], uri), version=version) if version in frozen else None
-    except NoLogError:
+def _thawed(uri: LakeUri, version: int, frozen: Frozen | None) -> Snapshot | None:
+    if frozen is None:
         return None
+    with suppress(NoLogError):
+        return replace(thawed(frozen(version), uri), version=version)
+    return None

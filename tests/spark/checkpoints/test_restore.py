@@ -110,7 +110,7 @@ def test_from_any_checkpoint_to_any_other(world: World, beside: str) -> None:
 
 def test_what_a_vacuum_by_hand_has_broken_is_listed_and_refused(world: World) -> None:
     chance = random.Random(3)
-    pipeline = with_tables(world, "broken", world.topic(1))
+    pipeline = with_tables(world, "broken", world.topic(2))
     for number in range(4):
         batch_of(world, pipeline, records(chance, 10 * number))
     before = photo(world, pipeline)
@@ -149,7 +149,7 @@ def test_whoever_is_killed_in_the_middle_is_ended_by_the_same_command(world: Wor
 
 def test_a_reset_ends_it_too_and_the_next_batch_mends_what_has_no_rows_yet(world: World) -> None:
     chance, photos = random.Random(5), []
-    pipeline = with_tables(world, "ended", world.topic(1))
+    pipeline = with_tables(world, "ended", world.topic(2))
     for number in range(3):
         batch_of(world, pipeline, records(chance, 10 * number))
         photos.append(photo(world, pipeline))
@@ -162,12 +162,12 @@ def test_a_reset_ends_it_too_and_the_next_batch_mends_what_has_no_rows_yet(world
 
 def test_i5_a_zombie_of_the_generation_before_never_lands(world: World, zombies: list[subprocess.Popen]) -> None:
     chance = random.Random(6)
-    pipeline = with_tables(world, "zombie", world.topic(1))
+    pipeline = with_tables(world, "zombie", world.topic(2))
     for number in range(2):
         batch_of(world, pipeline, records(chance, 10 * number))
     first = photo(world, pipeline)
     batch_of(world, pipeline, records(chance, 30))
-    world.produce(pipeline.source.topics[0], records(chance, 40), 1)
+    world.produce(pipeline.source.topics[0], records(chance, 40), 2)
     planned = world.coordinator(pipeline).plan()
     assert isinstance(planned, NewBatch)
     job = world.job(pipeline, planned.batch.key, LAKEMARK_TEST_FAULT="attempt.part_landed=stop@2")
