@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from include.checkpoints.listing import checkpoints_in, position_at
+from include.lake.log_cleaning import log_retention
+from include.lake.log_store import LOG
+from include.lake.merge.frozen import freeze
 from include.lake.merge.past import past_of
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.unfit import UnfitError
+from include.lake.stores import files_at
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, retained
+from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -56,7 +67,8 @@ def kept_in(settings: Settings, pipeline: Pipeline) -> dict[str, Kept]:
         versions = _versions(participant, checkpoints, log)
         if log is None or not versions:
             continue
-        looks = past_of(uri, [*versions, log.version])
+        frozen = partial(Tables.of(settings, pipeline).frozen, log.table_id)
+        looks = past_of(uri, [*versions, log.version], frozen)
         names: dict[str, int] = {}
         for version in versions:
             if looks[version].lost is None:
@@ -64,6 +76,34 @@ def kept_in(settings: Settings, pipeline: Pipeline) -> dict[str, Kept]:
         only = {name: size for name, size in names.items() if name not in looks[log.version].names}
         found[participant.name] = Kept(only, len(versions))
     return found
+
+
+def freeze_due(settings: Settings, pipeline: Pipeline) -> int:
+    """Freezes versions of retained checkpoints before log clean-up removes what they are read from, and removes frozen
+    ones that no retained checkpoint needs any more. Returns how many it has frozen.
+
+    Raises:
+        TableDamaged: see `kept_in`. OSError: the store does not answer.
+    """
+    checkpoints, places = retained_in(settings, pipeline), Tables.of(settings, pipeline)
+    wanted: dict[LakeUri, tuple[LakeUri, int]] = {}
+    count = 0
+    for participant in Catalog.of(pipeline).participants:
+        if (log := TableLog.open(participant.uri(settings))) is None:
+            continue
+        before = (datetime.now(UTC) - log_retention(log.configuration) / 2).isoformat()
+        old = [c for c in checkpoints if c.committed_at is not None and c.committed_at < before]
+        wanted |= {places.frozen(log.table_id, v): (log.uri, v) for v in _versions(participant, old, log)}
+    there = {file.name.partition(f"/{LOG}/")[0] for file in files_at(places.checkpoints).list(places.checkpoints)}
+    for place, (uri, version) in wanted.items():
+        with suppress(UnfitError, TableDamaged):  # it is broken, and listed so
+            if str(place).removeprefix(f"{places.checkpoints}/") not in there and (past := Snapshot.at(uri, version)):
+                freeze(past, place)
+                count += 1
+    for name in there:
+        if places.checkpoints / name not in wanted:
+            files_at(places.checkpoints).delete(places.checkpoints / name)
+    return count
 
 
 def _versions(participant: Participant, checkpoints: Sequence[Checkpoint], log: TableLog | None) -> list[int]:

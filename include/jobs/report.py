@@ -115,6 +115,11 @@ def maintenance_lines(report: JsonObject) -> Iterator[str]:
             f"files {before['files']:,} to {after['files']:,}, on disk {_size(before['disk_bytes'])} to "
             f"{_size(after['disk_bytes'])}, hidden rows {before['deleted']:,} to {after['deleted']:,}"
         )
+    for role, kept in report["kept"].items():
+        yield (
+            f"{report['maintained']} {role}: checkpoints keep {kept['versions']:,} versions, which need "
+            f"{_size(kept['bytes'])} in {kept['files']:,} files that the newest does not"
+        )
     yield from (f"removed {path}" for path in report["removed"])
     if report["keeps_versions"]:
         yield (

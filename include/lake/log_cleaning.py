@@ -7,9 +7,11 @@ one of every hundred versions is enough.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 
 from deltalake.exceptions import DeltaError
 
@@ -21,6 +23,16 @@ from include.lake.uri import LakeUri
 _YOUNG = 3600.0  # seconds: whoever reads the table now may have just been told of it
 _LEFT = 86_400.0  # seconds: a writer that still needs a file that it has not named by then finds that it is gone
 _SPACING = 100  # versions
+_DEFAULT_RETENTION = "interval 30 days"
+_UNITS = {name: timedelta(**{f"{name}s": 1}) for name in ("week", "day", "hour", "minute", "second")}
+
+
+def log_retention(configuration: Mapping[str, str]) -> timedelta:
+    """How long the commits of a table are kept, by its properties (`interval 30 days`, in Delta's words). Zero if it
+    cannot be read."""
+    text = configuration.get("delta.logRetentionDuration", _DEFAULT_RETENTION)
+    match = re.fullmatch(r"(?:interval\s+)?(\d{1,6})\s+([a-z]+?)s?", text.strip().lower())
+    return int(match[1]) * _UNITS.get(match[2], timedelta()) if match else timedelta()
 
 
 def clean_log(uri: LakeUri) -> int:

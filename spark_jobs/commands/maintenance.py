@@ -17,7 +17,7 @@ from functools import cached_property, partial
 
 from pyspark.sql import SparkSession
 
-from include.checkpoints.retention import Kept, kept_in
+from include.checkpoints.retention import Kept, freeze_due, kept_in
 from include.control import older_files
 from include.control.spent_tables import remove_spent_tables
 from include.control.turns import turn
@@ -83,6 +83,7 @@ class Maintenance:
         began = time.monotonic()
         self.spark.conf.set(_LISTING, os.cpu_count() or 1)
         self.spark.conf.set("spark.databricks.delta.vacuum.parallelDelete.enabled", "true")  # in as many tasks
+        freeze_due(self.settings, self.pipeline)  # before any log is cleaned up
         before = {role: self._shape(role) for role in self._places}
         forgot = self._forget_judgements()
         did = {
