@@ -26,7 +26,6 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from include.control.coordinator import Coordinator
 from include.lake.stores import lines_at, requests_sent
@@ -46,13 +45,11 @@ from spark_jobs.commands.answers import answer
 from spark_jobs.commands.checks import TableCheck
 from spark_jobs.commands.maintenance import Maintenance
 from spark_jobs.commands.promote import promote
-from spark_jobs.commands.unmerged import VIEW, as_if_merged
+from spark_jobs.commands.unmerged import answer_fresh
 from spark_jobs.commands.validation import problems_for_spark
 from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.session import open_session
 from spark_jobs.tables.writers import writer_of
-
-_ROWS_MAX = 10_000  # of an answer to `--query`
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,9 +76,7 @@ def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
                 say({"result": Maintenance(spark, settings, pipeline, say).run()})
         elif options.query is not None:
             with _session(settings, options) as spark:
-                as_if_merged(spark, settings, pipeline).createOrReplaceTempView(VIEW)
-                rows = spark.sql(options.query).select(F.to_json(F.struct("*"))).limit(_ROWS_MAX).collect()
-                say({"result": {"rows": [json.loads(row[0]) for row in rows]}})
+                say({"result": {"rows": answer_fresh(spark, settings, pipeline, options.query)}})
         elif options.validate:
             with _session(settings, options) as spark:
                 problems = problems_for_spark(spark, settings, pipeline)

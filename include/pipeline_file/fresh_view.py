@@ -5,6 +5,8 @@ from __future__ import annotations
 from include.pipeline_file.pipeline import Pipeline
 from include.protocol.errors import TerminalError
 
+FRESH = "fresh"  # the view's name
+
 
 def verify_has_view(pipeline: Pipeline) -> None:
     """Checks that a pipeline has the view.
