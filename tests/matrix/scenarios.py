@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from include.checkpoints.listing import checkpoints_in
 from include.fault_points import FAULT_POINTS
 from include.installation.stack import Stack
 from include.participants.catalog import Catalog
@@ -220,6 +221,17 @@ def reset(case: Case) -> None:
     _done(case, "reset", case.name, "--from", "earliest", "--reason", "matrix")
 
 
+def gone_back(case: Case) -> None:
+    """All tables go back to the first batch, while a batch has landed in every table but the target."""
+    case.change()
+    case.run()
+    case.change()
+    case.land()
+    _kill_a_run(case, "attempt.before_merge")
+    first = checkpoints_in(case.world.settings, case.pipeline)[0].name
+    _done(case, "checkpoint", "restore", case.name, first, "--reason", "matrix")
+
+
 def rebuilt(case: Case) -> None:
     """The ledger is lost, while a batch has landed in every table but the target."""
     case.change()
@@ -285,6 +297,7 @@ SCENARIOS: dict[str, Scenario] = {
     "point lost": partial(lost, "point"),
     "tables before lost": partial(lost, "before"),
     "reset": reset,
+    "gone back": gone_back,
     "rebuilt": rebuilt,
     "backfilled": backfilled,
 }

@@ -68,6 +68,29 @@ def rows_taken_out(role: str, victim: Victim) -> bool:
     return True
 
 
+def gone_back(victim: Victim, fault: str | None = None) -> bool:
+    """All tables and the offsets go back to a batch that has landed, of any generation."""
+    victim.drain()
+    name = victim.pipeline.name
+    known = json.loads(victim.command("checkpoint", "list", name, "--last", "30", "--json"))
+    whole = [checkpoint["name"] for checkpoint in known if checkpoint["lost"] is None]
+    if not whole:
+        return False
+    restore = ("checkpoint", "restore", name, victim.chance.choice(whole), "--reason", "soak")
+    if fault is not None:
+        process = victim.start(*restore, LAKEMARK_TEST_FAULT=fault)
+        process.communicate(timeout=RUN_SECONDS_MAX)
+        if process.returncode != -signal.SIGKILL:
+            return False
+    said = victim.command(*restore, code=None)
+    if "OffsetsExpired" in said or "TopicRecreated" in said or "a backfill is under way" in said:
+        assert fault is None, said  # what is refused is refused before anything is fenced
+        return False
+    assert " begins (checkpoint " in said, said
+    victim.send(_FEW)
+    return True
+
+
 def suite_changed(victim: Victim) -> bool:
     """The suite is changed between two attempts at one batch: it sets more aside from then on, or less. The first
     attempt is killed, or wakes up when the second one has landed."""

@@ -40,6 +40,8 @@ KINDS: dict[str, Fault] = {
         for role in ROLES
     },
     **{f"rows taken out of {role}": partial(by_hand.rows_taken_out, role) for role in ROLES},
+    "gone back": by_hand.gone_back,
+    "killed while going back": partial(by_hand.gone_back, fault="generation.part_fenced=kill@2"),
     "target lost after a reset": by_hand.target_lost_after_reset,
     "suite changed between attempts": by_hand.suite_changed,
 }
