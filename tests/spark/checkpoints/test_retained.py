@@ -1,0 +1,43 @@
+"""Maintenance removes what no retained checkpoint needs, and nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from include.checkpoints.listing import checkpoints_in, listed
+from include.pipeline_file.target import Checkpoints
+from spark_jobs.commands.maintenance import Maintenance
+from tests.spark.checkpoints.test_restore import batch_of, go_back, photo, records, whole, with_tables
+from tests.support.world import World
+
+CARELESS = "spark.databricks.delta.retentionDurationCheck.enabled"
+RETAINED = 3
+
+
+@pytest.mark.on_both_lakes
+def test_vacuum_spares_retained_checkpoints(world: World) -> None:
+    chance, photos = random.Random(7), []
+    pipeline = with_tables(world, "spared", world.topic(2))
+    for number in range(6):
+        batch_of(world, pipeline, records(chance, 10 * number))
+        photos.append(photo(world, pipeline))
+    at_once = pipeline.maintenance.model_copy(update={"vacuum_after_hours": 0.0, "small_files_max": 1})
+    rules = {"maintenance": at_once, "checkpoints": Checkpoints(retain=RETAINED)}
+    with world.session() as spark:
+        spark.conf.set(CARELESS, "false")
+        try:
+            report = Maintenance(spark, world.settings, pipeline.model_copy(update=rules), lambda fact: None).run()
+        finally:
+            spark.conf.unset(CARELESS)
+    assert "VACUUM" in report["tables"]["target"]["did"]
+    kept = report["kept"]["target"]
+    assert (kept["versions"], kept["files"] > 0, kept["bytes"] > 0) == (RETAINED, True, True)
+    lost = [one.lost for one in listed(world.settings, pipeline, checkpoints_in(world.settings, pipeline))]
+    assert lost[-RETAINED:] == [None] * RETAINED
+    assert None not in lost[: 6 - RETAINED], "nobody needs them any more"
+    for number in (3, 5, 4):
+        go_back(world, pipeline, f"1/{number}")
+        assert whole(photo(world, pipeline)) == whole(photos[number])
+    assert world.drain(pipeline) == 1
