@@ -30,17 +30,14 @@ from include.settings import Settings
 
 @dataclass(frozen=True)
 class Kept:
-    """What of a table's folder has to stay though the newest version does not need it."""
+    """What retained checkpoints need of a table."""
 
-    names: Mapping[str, int]  # of the files, relative to the table, with their sizes in bytes
-    versions: int  # how many versions need them
-
-    @property
-    def bytes(self) -> int:
-        return sum(self.names.values())
+    versions: int  # how many
+    names: Mapping[str, int]  # all files of these versions, relative to the table, with their sizes in bytes
+    older: Mapping[str, int]  # those of them that the newest version does not need
 
     def to_json(self) -> JsonObject:
-        return {"versions": self.versions, "files": len(self.names), "bytes": self.bytes}
+        return {"versions": self.versions, "files": len(self.older), "bytes": sum(self.older.values())}
 
 
 def retained_in(settings: Settings, pipeline: Pipeline) -> Sequence[Checkpoint]:
@@ -53,29 +50,30 @@ def retained_in(settings: Settings, pipeline: Pipeline) -> Sequence[Checkpoint]:
     return retained(checkpoints_in(settings, pipeline), rule.retain, since)
 
 
-def kept_in(settings: Settings, pipeline: Pipeline) -> dict[str, Kept]:
-    """What retained checkpoints need of each table, by the participant's name. A version that is broken needs nothing
-    any more.
+def kept_of(settings: Settings, pipeline: Pipeline, participant: Participant) -> Kept | None:
+    """What retained checkpoints need of a table, as it is now; None: nothing. One that is broken needs nothing.
 
     Raises:
-        TableDamaged: the newest version of a table cannot be read.
+        TableDamaged: its newest version cannot be read.
     """
-    checkpoints = retained_in(settings, pipeline)
-    found = {}
-    for participant in Catalog.of(pipeline).participants:
-        uri, log = participant.uri(settings), TableLog.open(participant.uri(settings))
-        versions = _versions(participant, checkpoints, log)
-        if log is None or not versions:
-            continue
-        frozen = partial(Tables.of(settings, pipeline).frozen, log.table_id)
-        looks = past_of(uri, [*versions, log.version], frozen)
-        names: dict[str, int] = {}
-        for version in versions:
-            if looks[version].lost is None:
-                names |= looks[version].names
-        only = {name: size for name, size in names.items() if name not in looks[log.version].names}
-        found[participant.name] = Kept(only, len(versions))
-    return found
+    log = TableLog.open(participant.uri(settings))
+    versions = _versions(participant, retained_in(settings, pipeline), log)
+    if log is None or not versions:
+        return None
+    frozen = partial(Tables.of(settings, pipeline).frozen, log.table_id)
+    looks = past_of(log.uri, [*versions, log.version], frozen)
+    names: dict[str, int] = {}
+    for version in versions:
+        if looks[version].lost is None:
+            names |= looks[version].names
+    older = {name: size for name, size in names.items() if name not in looks[log.version].names}
+    return Kept(len(versions), names, older)
+
+
+def kept_in(settings: Settings, pipeline: Pipeline) -> dict[str, Kept]:
+    """The same of all tables, by the participant's name. Raises as `kept_of`."""
+    found = ((one.name, kept_of(settings, pipeline, one)) for one in Catalog.of(pipeline).participants)
+    return {name: kept for name, kept in found if kept is not None}
 
 
 def freeze_due(settings: Settings, pipeline: Pipeline) -> int:

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import partial
 
 from pyspark.sql import SparkSession
 
-from include.checkpoints.retention import Kept, freeze_due, kept_in
+from include.checkpoints.retention import freeze_due, kept_in, kept_of
 from include.control import older_files
 from include.control.spent_tables import remove_spent_tables
 from include.control.turns import turn
@@ -102,7 +102,7 @@ class Maintenance:
                 if shape is not None
             },
             "removed": list(map(str, remove_spent_tables(self._tables, self._state()))),
-            "kept": {role: kept.to_json() for role, kept in self._kept.items()},
+            "kept": {role: kept.to_json() for role, kept in kept_in(self.settings, self.pipeline).items()},
             "keeps_versions": files_at(self.settings.lake).keeps_versions(self.settings.lake),
             "seconds": round(time.monotonic() - began, 1),
         }
@@ -154,7 +154,9 @@ class Maintenance:
         return self._commit(role, "OPTIMIZE", f"OPTIMIZE {spark_table(self._places[role])}")
 
     def _vacuum(self, role: str) -> list[str]:
-        kept = self._kept[role].names if role in self._kept else {}
+        [participant] = (p for p in self._catalog.participants if p.name == role)
+        found = kept_of(self.settings, self.pipeline, participant)  # OPTIMIZE has just made others of some files
+        kept = found.names if found is not None else {}
         shape = shape_of(self._places[role], self._rules.vacuum_after_hours, kept)
         if shape is None or not shape.removable_files:
             return []
@@ -206,11 +208,6 @@ class Maintenance:
     @property
     def _purge(self) -> Purge:
         return Purge(self.spark, self.settings, self.pipeline, partial(self._commit, "target"))
-
-    @cached_property
-    def _kept(self) -> Mapping[str, Kept]:
-        """What retained checkpoints need, by table."""
-        return kept_in(self.settings, self.pipeline)
 
     @property
     def _rules(self) -> Upkeep:

@@ -14,8 +14,8 @@ _VIEW = "lakemark_inventory"
 
 
 def inventory(spark: SparkSession, table: LakeUri, spared: Collection[str]) -> str:
-    """A view of all files that VACUUM may look at, for `VACUUM ... USING INVENTORY`. Of a file that is not among them
-    it knows nothing. Returns the view's name.
+    """A query of all files that VACUUM may look at, for `VACUUM ... USING INVENTORY`. Of a file that is not among them
+    it knows nothing.
 
     Args:
         spared: the files to leave out, relative to the table.
@@ -25,4 +25,4 @@ def inventory(spark: SparkSession, table: LakeUri, spared: Collection[str]) -> s
     rows = [(f"{root}/{f.name}", f.size, False, int(f.modified_at * 1000)) for f in files if f.name not in spared]
     schema = "path STRING, length LONG, isDir BOOLEAN, modificationTime LONG"
     spark.createDataFrame(rows, schema).createOrReplaceTempView(_VIEW)
-    return _VIEW
+    return f"(SELECT path, length, isDir, modificationTime FROM {_VIEW})"

@@ -100,7 +100,8 @@ def test_what_retained_checkpoints_need_is_kept_and_nothing_else(tmp_path: Path)
     assert kept_in(coordinator.settings, coordinator.pipeline) == {}, "no rule, nothing is kept"
     for count in (1, 2, BATCHES, 99):
         kept = kept_in(coordinator.settings, keeping(coordinator, retain=count))["target"]
-        assert set(kept.names) == set.union(*needs[-count:]) - needs[-1]
+        assert set(kept.names) == set.union(*needs[-count:])
+        assert set(kept.older) == set.union(*needs[-count:]) - needs[-1]
         assert kept.versions == min(count, BATCHES)
         there = {file.name: file.size for file in files_at(coordinator.tables.target).list(coordinator.tables.target)}
         assert all(size <= there[name] for name, size in kept.names.items())

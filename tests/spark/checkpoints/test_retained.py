@@ -36,7 +36,7 @@ def test_vacuum_spares_retained_checkpoints(world: World) -> None:
     assert (kept["versions"], kept["files"] > 0, kept["bytes"] > 0) == (RETAINED, True, True)
     lost = [one.lost for one in listed(world.settings, pipeline, checkpoints_in(world.settings, pipeline))]
     assert lost[-RETAINED:] == [None] * RETAINED
-    assert None not in lost[: 6 - RETAINED], "nobody needs them any more"
+    assert lost[0] is not None, "nobody needs what it alone has"
     for number in (3, 5, 4):
         go_back(world, pipeline, f"1/{number}")
         assert whole(photo(world, pipeline)) == whole(photos[number])
