@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from include.checkpoints.listing import checkpoints_in, position_at
 from include.lake.delta_tables import OpenedTable, open_table
+from include.lake.ledger import Ledger
 from include.lake.several_tables import NamedTable, query_tables
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -17,8 +18,9 @@ from include.participants.catalog import Catalog
 from include.participants.participant import Participant
 from include.pipeline_file import LINEAGE, VALID_FROM, Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.checkpoints import Checkpoint, at_time, named
+from include.protocol.checkpoints import Checkpoint, named, standing_at
 from include.protocol.errors import TableDamaged, TerminalError
+from include.protocol.ledger_rows import from_row
 from include.settings import Settings
 
 _BATCH = "batch:"
@@ -38,17 +40,19 @@ class Cut:
 
         Args:
             when: `batch:BATCH`, `batch:GENERATION/BATCH`, or a time (ISO 8601, UTC unless it says otherwise), for the
-                newest batch that was committed by then; None: the newest.
+                newest batch that was committed by then, or the one that the tables had gone back to; None: now.
 
         Raises:
             TerminalError: there is none.
         """
-        known = checkpoints_in(settings, pipeline)
         if when is not None and when.startswith(_BATCH):
+            known = checkpoints_in(settings, pipeline)
             return cls(settings, pipeline, named(pipeline.name, known, when.removeprefix(_BATCH)))
-        moment = datetime.now(UTC) if when is None else _moment(when)
-        found = known[-1] if when is None and known else at_time(known, moment.isoformat())
+        rows = Ledger(Tables.of(settings, pipeline).ledger).rows()
+        told = ((row["recorded_at"].isoformat(), from_row(row)) for row in rows)
+        found = standing_at(pipeline.name, told, None if when is None else _moment(when).isoformat())
         if found is None:
+            known = checkpoints_in(settings, pipeline)
             raise TerminalError(
                 what="nothing had landed by then",
                 where=pipeline.name,

@@ -92,7 +92,7 @@ class GenerationChange:
             marker = log.marker(self._name, state.generation)
             if marker == FENCE:
                 begun = log.begun_after(self._name, state.generation)
-                if begun is not None and self._fence(begun).raise_in_all(log, state.form):
+                if begun is not None and self._fence(begun).raise_in_all(log, state.form, is_decided=True):
                     self._record(begun, then)
                     return begun, False
                 # Else the fence's metadata has expired: decide again; the fence stays.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -13,9 +14,11 @@ from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.bringing_back import BringBack
 from include.participants.catalog import Catalog
+from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE, FORM, app_id, ended_id
+from include.protocol.errors import TerminalError
 from include.protocol.generations import fence_metadata
 from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
 from include.protocol.participants import NEVER, NOWHERE, Position, Stamp, Where
@@ -40,13 +43,17 @@ class Fence:
     started: GenerationStarted  # the one that begins; its decision is the metadata of every fence
     commit_to_target: Commit = commit_markers
 
-    def raise_in_all(self, target: TableLog, form: int) -> bool:
+    def raise_in_all(self, target: TableLog, form: int, is_decided: bool = False) -> bool:
         """Fences all tables; False if a batch of the ended generation landed in the target after it was opened.
 
         Args:
-            form: of the batches of the generation that ends.
+            form: of the batches of the generation that ends. is_decided: the target has its fence: the change is only
+                to be ended.
+
+        Raises:
+            TerminalError: a table cannot be brought back to where a restore goes. Nothing is fenced then.
         """
-        pasts = self.pasts(target)  # all of them are there, or nothing is fenced
+        pasts = self._pasts_left() if is_decided else self.pasts(target)
         point = Catalog.of(self.pipeline).point
         if not self._raised(target, pasts.get(point.name, self.commit_to_target)):
             return False
@@ -73,18 +80,33 @@ class Fence:
         """
         if not self.started.is_restore:
             return {}
-        point, found = Catalog.of(self.pipeline).point, {}
+        point = Catalog.of(self.pipeline).point
         stood = Position(0, 0, 0, version=self.started.restored_to, identity=self.started.table_id)
         places = Tables.of(self.settings, self.pipeline)
         where, frozen = Where(self.pipeline.name, point.name), partial(places.frozen, target.table_id)
-        found[point.name] = BringBack.to(target, stood, where, frozen=frozen)
+        found = {point.name: BringBack.to(target, stood, where, frozen=frozen)}
         for participant in Catalog.of(self.pipeline).before:
-            if (log := TableLog.open(participant.uri(self.settings))) is not None:
-                position = (self.started.positions or {}).get(participant.name, NOWHERE)
-                where = Where(self.pipeline.name, participant.name)
-                frozen = partial(places.frozen, log.table_id)
-                found[participant.name] = BringBack.to(log, position, where, frozen=frozen)
+            if (past := self._past_of(participant)) is not None:
+                found[participant.name] = past
         return found
+
+    def _pasts_left(self) -> Pasts:
+        """The same once the target was brought back. What has gone since then is left as it is, or the change could
+        never be ended: that table is not at its position, and the next batch says so."""
+        found = {}
+        for participant in Catalog.of(self.pipeline).before if self.started.is_restore else ():
+            with suppress(TerminalError):
+                if (past := self._past_of(participant)) is not None:
+                    found[participant.name] = past
+        return found
+
+    def _past_of(self, participant: Participant) -> BringBack | None:
+        """What a table before the point is brought back to; None: there is no such table."""
+        if (log := TableLog.open(participant.uri(self.settings))) is None:
+            return None
+        position = (self.started.positions or {}).get(participant.name, NOWHERE)
+        where, places = Where(self.pipeline.name, participant.name), Tables.of(self.settings, self.pipeline)
+        return BringBack.to(log, position, where, frozen=partial(places.frozen, log.table_id))
 
     def _raise(self, table: LakeUri, form: int | None, past: BringBack | None = None, name: str | None = None) -> None:
         """Tries until no other writer is faster. Args: past: what it brings back. name: the participant's."""

@@ -16,6 +16,7 @@ from include.protocol.counts import BatchCounts
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_events import (
+    CHECKPOINT,
     FIRST_GENERATION,
     BatchCommitted,
     BatchPlanned,
@@ -171,10 +172,24 @@ def named(pipeline: str, checkpoints: Sequence[Checkpoint], name: str) -> Checkp
     return found
 
 
-def at_time(checkpoints: Sequence[Checkpoint], moment: str) -> Checkpoint | None:
-    """The newest checkpoint that was committed by then; None if there is none. Args: moment: ISO 8601, UTC, in the form
-    of `committed_at`."""
-    return next((c for c in reversed(checkpoints) if c.committed_at is not None and c.committed_at <= moment), None)
+def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | None) -> Checkpoint | None:
+    """The checkpoint that the tables stood at: the newest that was committed by then, unless they went back to another
+    one since; None if there was none.
+
+    Args:
+        told: all events of the ledger, each with when it was recorded (ISO 8601, UTC). moment: in the same form; None:
+            now.
+    """
+    standing, known, found = _Standing(), dict[str, Checkpoint](), None
+    for recorded_at, event in told:
+        if (checkpoint := standing.after(pipeline, event)) is not None:
+            known[checkpoint.name] = checkpoint
+            at = checkpoint.committed_at or recorded_at
+        elif isinstance(event, GenerationStarted) and event.is_restore:
+            checkpoint, at = known.get(event.origin.removeprefix(CHECKPOINT)), recorded_at
+        if checkpoint is not None and (moment is None or at <= moment):
+            found = checkpoint
+    return found
 
 
 def _spans(checkpoints: Sequence[Checkpoint]) -> str:

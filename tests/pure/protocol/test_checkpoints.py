@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from include.protocol.batch import BatchKey
-from include.protocol.checkpoints import Checkpoint, at_time, checkpoints_of, named, retained
+from include.protocol.checkpoints import Checkpoint, checkpoints_of, named, retained, standing_at
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_fold import fold
@@ -90,14 +89,27 @@ def test_without_any_that_is_said() -> None:
         named("p", [], "0")
 
 
-def test_a_moment_has_the_one_that_was_committed_by_then() -> None:
-    def at(moment: str) -> BatchKey | None:
-        found = at_time(CHECKPOINTS, moment)
-        return found and found.key
+TOLD = [(f"2026-01-0{n}T12:00:00+00:00", event) for n, event in zip((1, 1, 1, 2, 2, 2, 3, 3), EVENTS, strict=True)]
 
+
+def at(moment: str | None, *more: tuple[str, Event]) -> str | None:
+    found = standing_at("p", [*TOLD, *more], moment)
+    return found and found.name
+
+
+def test_a_moment_has_the_one_that_was_committed_by_then() -> None:
     assert at("2025-12-31T23:59:59+00:00") is None
-    assert at("2026-01-02T00:00:00+00:00") == (1, 1)
-    assert at("2027-01-01T00:00:00+00:00") == (2, 0)
+    assert at("2026-01-02T00:00:00+00:00") == "1/1"
+    assert at("2027-01-01T00:00:00+00:00") == at(None) == "2/0"
+
+
+def test_since_a_restore_it_is_the_one_that_the_tables_went_back_to() -> None:
+    back = GenerationStarted(3, {}, {}, None, "checkpoint 1/0", "why", "who", restored_to=1)
+    restored = ("2026-01-04T00:00:00+00:00", back)
+    assert at("2026-01-03T23:00:00+00:00", restored) == "2/0"
+    assert at("2026-01-04T00:00:00+00:00", restored) == at(None, restored) == "1/0"
+    reset = ("2026-01-05T00:00:00+00:00", replace(back, generation=4, origin="committed", restored_to=None))
+    assert at(None, restored, reset) == "1/0"
 
 
 def test_so_many_are_kept_or_those_since_a_moment_and_the_state_at_that_moment() -> None:

@@ -9,17 +9,22 @@ from typing import Any
 import pytest
 
 from include.checkpoints.listing import checkpoints_in, listed
+from include.checkpoints.reading import Cut
 from include.checkpoints.restoring import Restoring
+from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.checkpoints import named
 from include.protocol.errors import TerminalError
 from include.protocol.planning import NewBatch
+from tests.support.advice import follow
 from tests.support.stopped import resumed, stopped, was_killed
 from tests.support.world import World, read_table
 
 Photo = dict[str, list[dict[str, Any]]]  # by table
 OF_BATCH = ("generation", "batch_id")
+_OTHER_POINTS = ("part_fenced", "fenced")
+_CARELESS = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 def with_tables(world: World, name: str, topic: str, beside: str = "history") -> Pipeline:
@@ -69,6 +74,17 @@ def batch_of(world: World, pipeline: Pipeline, values: list[Any]) -> None:
     assert world.run_batch(pipeline) is not None
 
 
+def vacuumed(world: World, table: LakeUri) -> None:
+    """By hand: nothing but the newest version is left."""
+    with world.session() as spark:
+        spark.conf.set(_CARELESS, "false")
+        try:
+            spark.sql(f"OPTIMIZE delta.`{table}`").collect()
+            spark.sql(f"VACUUM delta.`{table}` RETAIN 0 HOURS").collect()
+        finally:
+            spark.conf.unset(_CARELESS)
+
+
 def test_tables_and_offsets_go_back_together(world: World) -> None:
     chance, photos = random.Random(1), {}
     pipeline = with_tables(world, "back", world.topic(2))
@@ -81,13 +97,14 @@ def test_tables_and_offsets_go_back_together(world: World) -> None:
     third = next(c for c in checkpoints_in(world.settings, pipeline) if c.name == "1/2")
     assert state.next_offsets == third.next_offsets
     assert (state.generation, state.generations[-1].origin) == (2, "checkpoint 1/2")
+    assert Cut.at(world.settings, pipeline, None).checkpoint == third, "the batches since are undone"
     assert world.run_batch(pipeline) is not None
     assert world.run_batch(pipeline) is None, "not even a repair"
     assert without_batches(photo(world, pipeline)) == without_batches(photos["1/4"])
     assert world.lakemark("audit", pipeline.name, "--deep").returncode == 0
 
 
-@pytest.mark.parametrize("beside", ["history", "routes"])
+@pytest.mark.parametrize("beside", ["history", pytest.param("routes", marks=pytest.mark.slow)])
 def test_from_any_checkpoint_to_any_other(world: World, beside: str) -> None:
     """Also to one of a generation that was left, and forward again."""
     chance, photos = random.Random(2), {}
@@ -114,10 +131,7 @@ def test_what_a_vacuum_by_hand_has_broken_is_listed_and_refused(world: World) ->
     for number in range(4):
         batch_of(world, pipeline, records(chance, 10 * number))
     before = photo(world, pipeline)
-    with world.session() as spark:
-        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-        spark.sql(f"OPTIMIZE delta.`{world.coordinator(pipeline).tables.target}`").collect()
-        spark.sql(f"VACUUM delta.`{world.coordinator(pipeline).tables.target}` RETAIN 0 HOURS").collect()
+    vacuumed(world, world.coordinator(pipeline).tables.target)
     *earlier, last = listed(world.settings, pipeline, checkpoints_in(world.settings, pipeline))
     assert all(one.lost is not None and one.lost.startswith("target: ") for one in (*earlier, last))
     with pytest.raises(TerminalError, match="no longer there"):
@@ -126,7 +140,9 @@ def test_what_a_vacuum_by_hand_has_broken_is_listed_and_refused(world: World) ->
     assert world.coordinator(pipeline).ledger.state().generation == 1
 
 
-@pytest.mark.parametrize("fault", ["part_fenced=kill@1", "part_fenced=kill@2", "part_fenced=kill@4", "fenced=kill"])
+@pytest.mark.parametrize(
+    "fault", ["part_fenced=kill@2", *(pytest.param(f"{p}=kill", marks=pytest.mark.slow) for p in _OTHER_POINTS)]
+)
 def test_whoever_is_killed_in_the_middle_is_ended_by_the_same_command(world: World, fault: str) -> None:
     chance, photos = random.Random(4), []
     pipeline = with_tables(world, "killed", world.topic(2))
@@ -158,6 +174,22 @@ def test_a_reset_ends_it_too_and_the_next_batch_mends_what_has_no_rows_yet(world
     assert was_killed(killed.returncode, killed.stderr), killed.stderr
     assert "finished as it had been" in world.lakemark("reset", pipeline.name, "--reason", "test").stderr
     assert whole(photo(world, pipeline)) == whole(photos[0])
+
+
+def test_a_restore_whose_files_vanish_in_the_middle_can_be_ended_and_says_what_is_lost(world: World) -> None:
+    chance, photos = random.Random(8), []
+    pipeline = with_tables(world, "vanished", world.topic(2))
+    for number in range(3):
+        batch_of(world, pipeline, records(chance, 10 * number))
+        photos.append(photo(world, pipeline))
+    restore = ("checkpoint", "restore", pipeline.name, "0", "--reason", "test")
+    killed = world.lakemark(*restore, LAKEMARK_TEST_FAULT="generation.part_fenced=kill@1")
+    assert was_killed(killed.returncode, killed.stderr), killed.stderr
+    vacuumed(world, world.table(pipeline, "history"))
+    assert world.lakemark(*restore[:3], "1/0", *restore[4:]).returncode == 0
+    assert world.coordinator(pipeline).ledger.state().generation == 2
+    follow(world, pipeline)
+    assert without_batches(photo(world, pipeline))["target"] == without_batches(photos[2])["target"]
 
 
 def test_i5_a_zombie_of_the_generation_before_never_lands(world: World, zombies: list[subprocess.Popen]) -> None:
