@@ -11,12 +11,12 @@ from include.lake.ledger import Ledger
 from include.lake.merge.past import Past, past_of
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
-from include.participants.participant import Participant
+from include.participants.participant import POINT, Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, checkpoints_of
 from include.protocol.json_data import JsonObject
-from include.protocol.participants import Position
+from include.protocol.participants import NOWHERE, Position
 from include.settings import Settings
 
 _NEVER_THERE = Past(-1, {})  # of a table that no batch had written yet
@@ -131,6 +131,4 @@ def _past(position: Position, table_id: str | None, found: Past | None) -> Past:
 
 def position_at(checkpoint: Checkpoint, participant: Participant) -> Position:
     """Where a table stood; version None: it was not there."""
-    if participant.place == "point":
-        return checkpoint.point
-    return (checkpoint.positions or {}).get(participant.name, Position(0, -1, 0))
+    return checkpoint.all_positions(POINT).get(participant.name, NOWHERE)

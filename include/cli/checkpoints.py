@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from include.cli.ledger import generation_lines
 from include.cli.output import Commands, add_command, named_pipeline, report, who
 from include.pipeline_file import Pipeline
 from include.protocol.checkpoints import named
@@ -62,11 +63,7 @@ def restore(settings: Settings, options: argparse.Namespace) -> int:
     restoring = Restoring(Coordinator(settings, pipeline), to, options.reason, who())
     started = restoring.preview() if options.dry_run else restoring.restore()
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
-    lines = [
-        f"generation {started.generation} begins ({started.origin}): {started.reason}",
-        *(f"  {tp} from offset {offset}" for tp, offset in sorted(started.start_offsets.items())),
-    ]
-    report(options, facts, lines)
+    report(options, facts, generation_lines(started))
     return 0
 
 

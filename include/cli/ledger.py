@@ -104,7 +104,7 @@ def rebuild(settings: Settings, options: argparse.Namespace) -> int:
         "rows": "the highest offsets among the target's rows: records after them may be read once more, which is safe, "
         "because changes have an order",
     }
-    lines = [f"made from {told[started.origin]}", *_generation_lines(started)]
+    lines = [f"made from {told[started.origin]}", *generation_lines(started)]
     report(options, facts, [*lines, f"the old ledger is in {aside}"] if aside else lines)
     return 0
 
@@ -113,7 +113,7 @@ def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace,
     change = _generation_change(settings, pipeline, options)
     started, as_asked = (change.preview(decide), True) if options.dry_run else change.begin(decide)
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
-    lines = _generation_lines(started)
+    lines = generation_lines(started)
     if not as_asked:
         say("an interrupted change of generation was finished as it had been decided; for another one, run this again")
     report(options, facts | {"as_asked": as_asked}, lines)
@@ -137,7 +137,8 @@ def _generation_change(settings: Settings, pipeline: Pipeline, options: argparse
     )
 
 
-def _generation_lines(started: GenerationStarted) -> Iterator[str]:
+def generation_lines(started: GenerationStarted) -> Iterator[str]:
+    """How a generation begins, as lines for people."""
     yield f"generation {started.generation} begins ({started.origin}): {started.reason}"
     for tp, offset in sorted(started.start_offsets.items()):
         yield f"  {tp} from offset {offset}"
