@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.protocol.checkpoints import Checkpoint
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import TerminalError
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import CHECKPOINT, GenerationStarted
 from include.protocol.ledger_state import LedgerState
@@ -40,16 +40,7 @@ class Restoring:
             `go_back`. RetryableError: attempts landed in between, every time; or another change, which was interrupted,
             was completed first.
         """
-        started, as_asked = self._change.begin(self._decide)
-        if not as_asked and (started.origin, started.restored_to) != (self._origin, self.to.point.version):
-            raise RetryableError(
-                what="an interrupted change of generation was finished first",
-                where=f"{self.to.pipeline} generation {started.generation}",
-                expected=f"one that begins from {self._origin}",
-                found=f"one that begins from {started.origin}",
-                action="run the same command again",
-            )
-        return started
+        return self._change.begin_from(self._origin, self._decide)
 
     def _decide(self, state: LedgerState, source: SourceExtent) -> GenerationStarted:
         open_ones = [number for number, record in state.backfills.items() if record.outcome is None]

@@ -107,6 +107,23 @@ class GenerationChange:
                 return started, True
         raise self._lost_every_race()
 
+    def begin_from(self, origin: str, decide: DecideStart) -> GenerationStarted:
+        """As `begin`, for a caller who needs the generation that it decides. Args: origin: that one's.
+
+        Raises:
+            RetryableError: another change had been interrupted, and was finished instead; or as `begin`.
+        """
+        started, _ = self.begin(decide)
+        if started.origin != origin:
+            raise RetryableError(
+                what="an interrupted change of generation was finished first",
+                where=f"{self._name} generation {started.generation}",
+                expected=f"one that begins from: {origin}",
+                found=f"one that begins from: {started.origin}",
+                action="run the same again (or rerun the task)",
+            )
+        return started
+
     def begin_without_target(self, decide: DecideStart, then: Then) -> None:
         """Begins a generation after one of which nothing can have landed, because there is no target yet."""
         state = self.settler.ledger.state()

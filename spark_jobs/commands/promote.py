@@ -24,7 +24,7 @@ from include.pipeline_file.table_spec import TableSpec
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import TerminalError
 from include.protocol.generations import take_over
 from include.protocol.ledger_events import PROMOTION, GenerationStarted
 from include.protocol.ledger_state import LedgerState
@@ -89,15 +89,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
     if begun := coordinator.ledger.state().generations:  # a target that was lost, and made anew, may lack old fences
         Fence(settings, pipeline, begun[-1]).raise_in(target, is_point=True)
     with turn(coordinator.ledger, f"the promotion of backfill {number}"):
-        started, _ = GenerationChange(coordinator, lambda: None, bring_rows).begin(decide)
-    if started.origin != f"{PROMOTION}{number}":
-        raise RetryableError(
-            what="an interrupted change of generation was finished first",
-            where=f"{pipeline.name} generation {started.generation}",
-            expected=f"a generation that backfill {number} begins",
-            found=f"one that begins from: {started.origin}",
-            action="try again",
-        )
+        GenerationChange(coordinator, lambda: None, bring_rows).begin_from(f"{PROMOTION}{number}", decide)
     _forget_purges(spark, pipeline, coordinator.tables.target)
     # A first call may have been killed before it did this.
     replace_rules(spark, coordinator.tables.target, spec)
