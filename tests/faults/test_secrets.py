@@ -58,15 +58,18 @@ def test_a_planted_password_is_found_nowhere(guarded: World, stack: Stack, tmp_p
     events.mkdir()
     conf.mkdir()
     (conf / "spark-defaults.conf").write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file:{events}\n")
-    own = {"LAKEMARK_SPARK_REMOTE": "", "LAKEMARK_SPARK_MASTER": "local[2]", "SPARK_CONF_DIR": str(conf)}
+    by_spark, by_lane = {"LAKEMARK_MERGE_ENGINE": "spark"}, {"LAKEMARK_MERGE_ENGINE": "lane"}
+    own = {**by_spark, "LAKEMARK_SPARK_REMOTE": "", "LAKEMARK_SPARK_MASTER": "local[2]", "SPARK_CONF_DIR": str(conf)}
     said = [world.lakemark("run", "guarded", **own)]  # on a driver of its own, which keeps an event log
-    world.produce(topic, changes(range(10, 30), 2))
-    commands = (["run"], ["status"], ["audit", "--deep"], ["ledger", "show"], ["explain"], ["plan", "--json"])
+    for number, engine in enumerate((by_spark, by_lane)):
+        world.produce(topic, changes(range(10 + 10 * number, 30 + 10 * number), 2 + number))
+        said.append(world.lakemark("run", "guarded", **engine))
+    commands = (["status"], ["audit", "--deep"], ["ledger", "show"], ["explain"], ["plan", "--json"])
     said += [world.lakemark(command[0], *_named(command)) for command in commands]
     wrong = world.lakemark("plan", "guarded", LAKEMARK_VAR_PLANTED=f"not-{PASSWORD}")  # and an error that speaks of it
     assert [done.returncode for done in said] == [0] * len(said), [done.stderr for done in said]
     assert "Kafka refused the login" in wrong.stderr
-    assert len(world.rows(pipeline)) == 30
+    assert len(world.rows(pipeline)) == 40
     assert list(events.iterdir()) != []
     texts = [text for done in [*said, wrong] for text in (done.stdout, done.stderr)]
     home = stack.settings.home

@@ -34,7 +34,7 @@ def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("arguments", "said"),
     [
         (["quality", "check", "p"], "field quality.table"),
-        (["query", "p"], "this pipeline's table has no view `fresh`"),
+        (["query", "p", "SELECT * FROM fresh"], "this pipeline's table has no view `fresh`"),
     ],
 )
 def test_what_the_file_lacks_is_said_without_spark(
