@@ -30,6 +30,10 @@ FaultPoint = Literal[
     "settle.recorded",
     "generation.part_fenced",  # a fence (with @N: the Nth) has landed: the target's, which decides, is the first
     "generation.fenced",  # all of them have, and the ledger does not know it
+    "savepoint.begun",  # it is decided, and nothing of it is there
+    "savepoint.table_saved",  # a table of it (with @N: the Nth) is there, and the manifest is not
+    "savepoint.published",  # the answer is lost
+    "savepoint.manifest_removed",  # it is dropped, and its files are there
     "rebuild.set_aside",  # the old ledger is moved away, and the new one is not written
 ]
 FAULT_POINTS: tuple[FaultPoint, ...] = get_args(FaultPoint)

@@ -21,9 +21,10 @@ from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, standing_at
 from include.protocol.errors import TableDamaged, TerminalError
 from include.protocol.ledger_rows import from_row
+from include.savepoints.shelf import taken
 from include.settings import Settings
 
-_BATCH = "batch:"
+_BATCH, _SAVEPOINT = "batch:", "savepoint:"
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,16 @@ class Cut:
     settings: Settings
     pipeline: Pipeline
     checkpoint: Checkpoint
+    savepoint: str | None = None  # it has tables of its own, by which this is read
 
     @classmethod
     def at(cls, settings: Settings, pipeline: Pipeline, when: str | None) -> Cut:
         """The cut that a person names.
 
         Args:
-            when: `batch:BATCH`, `batch:GENERATION/BATCH`, or a time (ISO 8601, UTC unless it says otherwise), for the
-                newest batch that was committed by then, or the one that the tables had gone back to; None: now.
+            when: `batch:BATCH`, `batch:GENERATION/BATCH`, `savepoint:NAME`; or a time (ISO 8601, UTC unless it says
+                otherwise), for the newest batch that was committed by then, or the one that the tables had gone back
+                to; None: now.
 
         Raises:
             TerminalError: there is none.
@@ -48,6 +51,9 @@ class Cut:
         if when is not None and when.startswith(_BATCH):
             known = checkpoints_in(settings, pipeline)
             return cls(settings, pipeline, named(pipeline.name, known, when.removeprefix(_BATCH)))
+        if when is not None and when.startswith(_SAVEPOINT):
+            name = when.removeprefix(_SAVEPOINT)
+            return cls(settings, pipeline, taken(settings, pipeline, name).checkpoint, name)
         rows = Ledger(Tables.of(settings, pipeline).ledger).rows()
         told = ((row["recorded_at"].isoformat(), from_row(row)) for row in rows)
         found = standing_at(pipeline.name, told, None if when is None else _moment(when).isoformat())
@@ -94,6 +100,8 @@ class Cut:
         position, uri = position_at(self.checkpoint, participant), participant.uri(self.settings)
         if position.version is None:
             return None
+        if self.savepoint is not None:
+            return self._saved(participant)
         log = TableLog.open(uri)
         if log is None or position.identity not in (None, log.table_id):
             found = "no table" if log is None else f"table id {log.table_id}"
@@ -104,6 +112,13 @@ class Cut:
             frozen = Tables.of(self.settings, self.pipeline).frozen(log.table_id, position.version)
             if (table := open_table(frozen)) is None:
                 raise _gone(self, uri, f"version {position.version}", error.found) from error
+        return table
+
+    def _saved(self, participant: Participant) -> OpenedTable:
+        assert self.savepoint is not None, "the caller has checked it"
+        place = Tables.of(self.settings, self.pipeline).saved(self.savepoint, participant.name)
+        if (table := open_table(place)) is None:
+            raise _gone(self, place, "the savepoint's table", "none")
         return table
 
     @property
@@ -138,7 +153,7 @@ def _moment(text: str) -> datetime:
         raise TerminalError(
             what="this is no checkpoint, and no time",
             where=f"--at {text[:100]}",
-            expected="batch:BATCH, batch:GENERATION/BATCH, or a time like 2026-11-20T10:00Z",
+            expected="batch:BATCH, batch:GENERATION/BATCH, savepoint:NAME, or a time like 2026-11-20T10:00Z",
             found=text[:100],
             action="see `lakemark checkpoint list NAME`",
         ) from error

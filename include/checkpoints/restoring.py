@@ -20,13 +20,15 @@ class Restoring:
     """Goes back to one checkpoint of a pipeline.
 
     Args:
-        to: the checkpoint. reason: a person's. started_by: who it is.
+        to: the checkpoint. reason: a person's. started_by: who it is. origin: of the generation; None: it says which
+            checkpoint it is.
     """
 
     coordinator: Coordinator
     to: Checkpoint
     reason: str
     started_by: str
+    origin: str | None = None
 
     def preview(self) -> GenerationStarted:
         """How the generation would begin. Writes nothing. Raises as `restore` does."""
@@ -60,7 +62,7 @@ class Restoring:
 
     @property
     def _origin(self) -> str:
-        return f"{CHECKPOINT}{self.to.name}"
+        return self.origin or f"{CHECKPOINT}{self.to.name}"
 
     @property
     def _change(self) -> GenerationChange:

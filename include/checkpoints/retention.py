@@ -1,4 +1,5 @@
-"""What maintenance must leave in place: the files and logs of retained checkpoints, and what that costs."""
+"""What maintenance must leave in place: files and logs of retained checkpoints and of savepoints, and what that
+costs."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from include.checkpoints.listing import checkpoints_in, position_at
 from include.lake.log_cleaning import log_retention
@@ -25,12 +25,13 @@ from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, retained
 from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
+from include.savepoints.shelf import pins_of
 from include.settings import Settings
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What retained checkpoints need of a table."""
+    """What retained checkpoints and pinned savepoints need of a table."""
 
     versions: int  # how many
     names: Mapping[str, int]  # all files of these versions, relative to the table, with their sizes in bytes
@@ -51,17 +52,23 @@ def retained_in(settings: Settings, pipeline: Pipeline) -> Sequence[Checkpoint]:
 
 
 def kept_of(settings: Settings, pipeline: Pipeline, participant: Participant) -> Kept | None:
-    """What retained checkpoints need of a table, as it is now; None: nothing. One that is broken needs nothing.
+    """What retained checkpoints and pinned savepoints need of a table, as it is now; None: nothing. One that is broken
+    needs nothing.
 
     Raises:
-        TableDamaged: its newest version cannot be read.
+        TableDamaged: its newest version cannot be read. TerminalError: nobody can read what a savepoint needs.
     """
     log = TableLog.open(participant.uri(settings))
-    versions = _versions(participant, retained_in(settings, pipeline), log)
+    pins, places = pins_of(settings, pipeline), Tables.of(settings, pipeline)
+    versions = _versions(participant, [*retained_in(settings, pipeline), *(pin.checkpoint for pin in pins)], log)
     if log is None or not versions:
         return None
-    frozen = partial(Tables.of(settings, pipeline).frozen, log.table_id)
-    looks = past_of(log.uri, [*versions, log.version], frozen)
+    id_, saved = log.table_id, {}
+    for pin in pins:
+        stood = position_at(pin.checkpoint, participant)
+        if stood.identity in (None, id_):
+            saved[stood.version] = places.saved(pin.name, participant.name)
+    looks = past_of(log.uri, [*versions, log.version], lambda v: saved.get(v) or places.frozen(id_, v))
     names: dict[str, int] = {}
     for version in versions:
         if looks[version].lost is None:

@@ -18,6 +18,7 @@ from include.cli.pipeline_files import add_explain_command, add_validate_command
 from include.cli.profile import add_profile_command
 from include.cli.quality import add_quality_command
 from include.cli.quarantine import add_quarantine_command
+from include.cli.savepoints import add_savepoint_command
 from include.cli.services import add_service_commands
 from include.cli.status import add_status_commands
 from include.cli.tables import add_table_commands
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         add_status_commands,
         add_table_commands,
         add_checkpoint_command,
+        add_savepoint_command,
         add_ledger_commands,
         add_lake_command,
         add_backfill_command,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -28,6 +28,10 @@ class Files(Protocol):
     def list(self, folder: LakeUri) -> Iterator[FileInfo]:
         """All files below a folder, in any order; none if there is no such folder. Files that come or go meanwhile may
         be among them or not. Does not follow links to folders."""
+        ...
+
+    def folders(self, folder: LakeUri) -> Sequence[str]:
+        """The names of the folders directly in a folder, in order; none if there is no such folder."""
         ...
 
     def open(self, file: LakeUri, lasting_size: int | None = None) -> BinaryIO:
@@ -63,6 +67,16 @@ class Files(Protocol):
 
         Raises:
             OSError: the store refuses, or what is read from.
+        """
+        ...
+
+    def link(self, file: LakeUri, to: LakeUri) -> None:
+        """Gives a file that never changes a second name in the same store, whole or not at all; if there is a file of
+        that name, it stays. By a hard link where that is possible, or else by a copy that the store makes itself. Its
+        time of modification is now.
+
+        Raises:
+            FileNotFoundError: there is no such file. OSError: the store refuses.
         """
         ...
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 8 << 20  # bytes
+_WITHOUT_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)  # another file system, or one without them
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,12 @@ class PosixFiles:
                 if stat.S_ISREG(found.st_mode):
                     yield FileInfo(str(file.relative_to(root)), found.st_size, found.st_mtime)
 
+    def folders(self, folder: LakeUri) -> Sequence[str]:
+        try:
+            return sorted(entry.name for entry in os.scandir(posix_path(folder)) if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
     def open(self, file: LakeUri, lasting_size: int | None = None) -> BinaryIO:
         return posix_path(file).open("rb")
 
@@ -174,6 +183,21 @@ class PosixFiles:
             scratch.replace(path)
         finally:
             scratch.unlink(missing_ok=True)
+
+    def link(self, file: LakeUri, to: LakeUri) -> None:
+        path, new = posix_path(file), posix_path(to)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, new)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            if error.errno not in _WITHOUT_LINKS:
+                raise
+            with path.open("rb") as content:
+                self.write(to, content)
+        with suppress(PermissionError):  # another user's file
+            os.utime(new)
 
     def make_folder(self, folder: LakeUri) -> None:
         posix_path(folder).mkdir(parents=True, exist_ok=True)

@@ -82,9 +82,7 @@ class Fence:
             return {}
         point = Catalog.of(self.pipeline).point
         stood = Position(0, 0, 0, version=self.started.restored_to, identity=self.started.table_id)
-        places = Tables.of(self.settings, self.pipeline)
-        where, frozen = Where(self.pipeline.name, point.name), partial(places.frozen, target.table_id)
-        found = {point.name: BringBack.to(target, stood, where, frozen=frozen)}
+        found = {point.name: self._past(point, stood, target)}
         for participant in Catalog.of(self.pipeline).before:
             if (past := self._past_of(participant)) is not None:
                 found[participant.name] = past
@@ -105,8 +103,14 @@ class Fence:
         if (log := TableLog.open(participant.uri(self.settings))) is None:
             return None
         position = (self.started.positions or {}).get(participant.name, NOWHERE)
+        return self._past(participant, position, log)
+
+    def _past(self, participant: Participant, position: Position, log: TableLog) -> BringBack:
         where, places = Where(self.pipeline.name, participant.name), Tables.of(self.settings, self.pipeline)
-        return BringBack.to(log, position, where, frozen=partial(places.frozen, log.table_id))
+        if (name := self.started.savepoint) is None:
+            return BringBack.to(log.uri, position, where, frozen=partial(places.frozen, log.table_id))
+        saved = places.saved(name, participant.name)
+        return BringBack.to(log.uri, position, where, frozen=lambda _: saved, spare=saved)
 
     def _raise(self, table: LakeUri, form: int | None, past: BringBack | None = None, name: str | None = None) -> None:
         """Tries until no other writer is faster. Args: past: what it brings back. name: the participant's."""

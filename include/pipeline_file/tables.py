@@ -8,6 +8,7 @@ from typing import Self
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.backfill import Backfill
+from include.protocol.savepoints import TABLES, folder_of
 from include.settings import Settings
 
 
@@ -25,6 +26,7 @@ class Tables:
     quality: LakeUri  # the results of suites
     backfills: LakeUri  # folder for the new tables that will take the target's place
     checkpoints: LakeUri  # folder for frozen versions, whose logs outlive log clean-up
+    savepoints: LakeUri  # folder of the pipeline's savepoints, each in a folder by its name
 
     @classmethod
     def of(cls, settings: Settings, pipeline: Pipeline) -> Self:
@@ -39,16 +41,22 @@ class Tables:
             quality=own / f"quality/{pipeline.name}",
             backfills=own / f"backfill/{pipeline.name}",
             checkpoints=own / f"checkpoints/{pipeline.name}",
+            savepoints=own / f"savepoints/{pipeline.name}",
         )
 
     @property
     def own(self) -> tuple[LakeUri, ...]:
         """The tables and folders that no pipeline file names."""
-        return (self.quarantine, self.ledger, self.resolutions, self.quality, self.backfills, self.checkpoints)
+        own = (self.quarantine, self.ledger, self.resolutions, self.quality, self.backfills)
+        return (*own, self.checkpoints, self.savepoints)
 
     def frozen(self, table_id: str | None, version: int) -> LakeUri:
         """Where a version of a table is frozen, if it is."""
         return self.checkpoints / f"{table_id}/{version}"
+
+    def saved(self, savepoint: str, participant: str) -> LakeUri:
+        """Where a savepoint has a table."""
+        return self.savepoints / savepoint / TABLES / folder_of(participant)
 
     def records_of(self, backfill: Backfill) -> LakeUri | None:
         """Where the records of a replay are; None for a backfill that reads Kafka."""

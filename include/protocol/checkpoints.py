@@ -16,7 +16,6 @@ from include.protocol.counts import BatchCounts
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_events import (
-    CHECKPOINT,
     FIRST_GENERATION,
     BatchCommitted,
     BatchPlanned,
@@ -172,6 +171,18 @@ def named(pipeline: str, checkpoints: Sequence[Checkpoint], name: str) -> Checkp
     return found
 
 
+def verify_complete(checkpoint: Checkpoint) -> None:
+    """Raises TerminalError: it does not say where the tables stood."""
+    if checkpoint.positions is None or checkpoint.point.version is None:
+        raise TerminalError(
+            what="this checkpoint does not say where every table stood, so nobody can go back to it",
+            where=f"{checkpoint.pipeline}, {checkpoint.in_words}",
+            expected="a commit that names every table",
+            found="a commit of an older Lakemark, or one that log clean-up had removed before it was settled",
+            action=f"choose another one: `lakemark checkpoint list {checkpoint.pipeline}`",
+        )
+
+
 def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | None) -> Checkpoint | None:
     """The checkpoint that the tables stood at: the newest that was committed by then, unless they went back to another
     one since; None if there was none.
@@ -186,7 +197,7 @@ def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | 
             known[checkpoint.name] = checkpoint
             at = checkpoint.committed_at or recorded_at
         elif isinstance(event, GenerationStarted) and event.is_restore:
-            checkpoint, at = known.get(event.origin.removeprefix(CHECKPOINT)), recorded_at
+            checkpoint, at = known.get(event.restored or ""), recorded_at
         if checkpoint is not None and (moment is None or at <= moment):
             found = checkpoint
     return found

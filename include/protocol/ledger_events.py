@@ -21,7 +21,8 @@ FIRST_GENERATION = 1
 LOSS = "loss"  # origin of a generation that begins because the ledger and the target were lost
 EARLIEST = "earliest"  # origin of a generation that reads everything again
 PROMOTION = "backfill "  # the origin goes on with the backfill's number
-CHECKPOINT, SAVEPOINT = "checkpoint ", "savepoint "  # a restore's origin goes on with the name of either
+CHECKPOINT = "checkpoint "  # a restore's origin goes on with the checkpoint's name
+SAVEPOINT = "savepoint "  # the same with the savepoint's name and that of its checkpoint
 UPGRADE = "upgrade"  # origin of a generation that begins because its batches have a newer form
 REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
 
@@ -59,6 +60,16 @@ class GenerationStarted:
     def is_restore(self) -> bool:
         """Whether the tables went back to a checkpoint or to a savepoint, all together."""
         return self.origin.startswith((CHECKPOINT, SAVEPOINT))
+
+    @property
+    def restored(self) -> str | None:
+        """The name of the checkpoint that the tables went back to; None: this is no restore."""
+        return self.origin.rpartition(" ")[2] if self.is_restore else None
+
+    @property
+    def savepoint(self) -> str | None:
+        """The savepoint that the tables went back to; None: this is no restore of one."""
+        return self.origin.split(" ")[1] if self.origin.startswith(SAVEPOINT) else None
 
     @property
     def brings_rows(self) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from include.protocol.checkpoints import Checkpoint
-from include.protocol.errors import OffsetsExpired, TerminalError
+from include.protocol.checkpoints import Checkpoint, verify_complete
+from include.protocol.errors import OffsetsExpired
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import LedgerState
@@ -37,14 +37,7 @@ def go_back(
         TopicRecreated: a topic is another one now. OffsetsExpired: Kafka no longer holds what would have to be read
             again. TerminalError: the checkpoint does not say where the tables stood.
     """
-    if to.positions is None or to.point.version is None:
-        raise TerminalError(
-            what="this checkpoint does not say where every table stood, so nobody can go back to it",
-            where=f"{to.pipeline}, {to.in_words}",
-            expected="a commit that names every table",
-            found="a commit of an older Lakemark, or one that log clean-up had removed before it was settled",
-            action=f"choose another one: `lakemark checkpoint list {to.pipeline}`",
-        )
+    verify_complete(to)
     verify_topics(to.pipeline, _still_read(to.topic_ids, source), to.cluster_id, source)
     later = {topic: id_ for topic, id_ in state.topic_ids.items() if topic not in to.topic_ids}
     verify_topics(to.pipeline, _still_read(later, source), state.cluster_id, source)

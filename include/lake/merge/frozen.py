@@ -1,8 +1,8 @@
 """Freezes versions of tables. Each becomes a table of its own in another folder, whose log nobody cleans up.
 
 It names the same data files, from its own place: a relative path, with steps up (Delta protocol, "Add File and Remove
-File"), so a lake that is copied to another place takes it along. Every Delta reader can read it, for as long as those
-files are there.
+File"), so a lake that is copied to another place takes it along. Or it has copies of them in its own folder, under the
+same names. Every Delta reader can read it, for as long as those files are there.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from include.protocol.json_data import JsonObject
 _OPERATION = "LAKEMARK FREEZE"
 
 
-def freeze(past: Snapshot, folder: LakeUri) -> None:
+def freeze(past: Snapshot, folder: LakeUri, is_copy: bool = False) -> None:
     """Makes the table, unless it is there.
 
     Args:
-        past: the version. folder: where the new table will lie; in the same store.
+        past: the version. folder: where the new table will lie; in the same store. is_copy: it has files of its own,
+            under the same names: they are there.
 
     Raises:
         UnfitError: the version names files by absolute paths. OSError: the store refuses.
@@ -39,7 +40,7 @@ def freeze(past: Snapshot, folder: LakeUri) -> None:
         {"protocol": past.protocol},
         {"metaData": past.metadata},
         *({"txn": {"appId": name, "version": number}} for name, number in past.markers.items()),
-        *({"add": moved(file, past.uri, folder)} for file in past.files.values()),
+        *({"add": file if is_copy else moved(file, past.uri, folder)} for file in past.files.values()),
     ]
     files_at(folder).make_folder(folder / LOG)
     content = "".join(f"{json.dumps(action, separators=(',', ':'), ensure_ascii=False)}\n" for action in actions)
@@ -56,7 +57,7 @@ def thawed(folder: LakeUri, uri: LakeUri) -> Snapshot:
         NoLogError: there is no such table. TableDamaged: see `Snapshot.of`.
     """
     frozen = Snapshot.of(folder)
-    files = [moved(file, folder, uri) for file in frozen.files.values()]
+    files = [moved(file, folder, uri) if _is_elsewhere(file) else file for file in frozen.files.values()]
     return replace(frozen, uri=uri, files={file_key(file): file for file in files}, stamp=None)
 
 
@@ -95,6 +96,11 @@ def moved(file: JsonObject, old: LakeUri, new: LakeUri) -> JsonObject:
         folder = _seen_from(_path(new), f"{_path(old)}/{text[:-UUID_CHARACTERS]}")
         found["deletionVector"] = {**vector, "pathOrInlineDv": f"{folder}{text[-UUID_CHARACTERS:]}"}
     return found
+
+
+def _is_elsewhere(file: JsonObject) -> bool:
+    """Whether a frozen version names a file of the table that it came from. A copy has files of its own."""
+    return str(file["path"]).startswith("../")
 
 
 def _seen_from(folder: str, path: str) -> str:

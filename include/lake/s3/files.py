@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, cast
 
@@ -12,7 +12,7 @@ from include.lake.s3.connection import client, transfers
 from include.lake.s3.creating import created
 from include.lake.s3.errors import answering
 from include.lake.s3.object_file import opened, opened_lasting
-from include.lake.s3.objects import Place, aborted, deleted, listed
+from include.lake.s3.objects import Place, aborted, deleted, folders_in, listed
 from include.lake.uri import LakeUri
 from include.protocol.errors import StoreRefuses
 
@@ -37,6 +37,9 @@ class S3Files:
                 continue  # S3A's mark of a folder that is empty
             yield FileInfo(found.key.removeprefix(place.below), found.size, found.changed.timestamp())
 
+    def folders(self, folder: LakeUri) -> Sequence[str]:
+        return folders_in(Place.of(folder))
+
     def open(self, file: LakeUri, lasting_size: int | None = None) -> BinaryIO:
         place = Place.of(file)
         if lasting_size is not None:
@@ -59,6 +62,12 @@ class S3Files:
                 client().upload_fileobj(content, place.bucket, place.key, Config=transfers())
         except S3UploadFailedError as error:
             raise OSError(str(error)) from error
+
+    def link(self, file: LakeUri, to: LakeUri) -> None:
+        old, new = Place.of(file), Place.of(to)
+        with answering(str(old)):
+            source = {"Bucket": old.bucket, "Key": old.key}
+            client().copy(source, new.bucket, new.key, Config=transfers())
 
     def make_folder(self, folder: LakeUri) -> None:
         pass  # there are none

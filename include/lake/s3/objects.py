@@ -85,6 +85,18 @@ def listed(place: Place, after: str = "", at_most: int | None = None) -> Iterato
                 yield Found(found["Key"], found["Size"], found["LastModified"], tag_of(found))
 
 
+def folders_in(place: Place) -> list[str]:
+    """The names between a place and the next slash, in order."""
+    found: list[str] = []
+    with answering(str(place)):
+        pages = (
+            client().get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.below, Delimiter="/")
+        )
+        for page in pages:
+            found += (one["Prefix"].removeprefix(place.below).rstrip("/") for one in page.get("CommonPrefixes", ()))
+    return found
+
+
 def aborted(place: Place, before: datetime) -> int:
     """Ends the multipart uploads below a place that began before that moment and have not ended: nobody sees their
     parts, and they cost. Returns how many."""

@@ -10,7 +10,7 @@ from include.participants.catalog import places_of
 from include.pipeline_file import Pipeline
 from include.settings import Settings
 
-OWN = {"ledger", "quarantine", "resolutions", "quality", "backfill", "checkpoints"}
+OWN = {"ledger", "quarantine", "resolutions", "quality", "backfill", "checkpoints", "savepoints"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from include.checkpoints.listing import checkpoints_in, listed
 from include.pipeline_file.target import Checkpoints
 from spark_jobs.commands.maintenance import Maintenance
-from tests.spark.checkpoints.test_restore import batch_of, go_back, photo, records, whole, with_tables
+from tests.spark.checkpoints.test_restore import go_back
+from tests.support.photos import batch_of, photo, records, whole, with_tables
 from tests.support.world import World
 
 CARELESS = "spark.databricks.delta.retentionDurationCheck.enabled"

@@ -1,0 +1,151 @@
+"""`lakemark savepoint create | list | show | verify | restore | drop`: checkpoints with a name, which stay."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from include.cli.ledger import generation_lines
+from include.cli.output import Commands, add_command, named_pipeline, report, say, who
+from include.protocol.ledger_rows import generation_to_json
+from include.protocol.savepoints import Begun, Savepoint
+from include.settings import Settings
+
+if TYPE_CHECKING:
+    from include.savepoints.checking import Report, Seen
+
+
+def add_savepoint_command(commands: Commands) -> None:
+    """Adds `savepoint` to the command's subparsers."""
+    savepoint = commands.add_parser("savepoint", help="named states of a pipeline's tables, which stay until dropped")
+    actions = savepoint.add_subparsers(required=True, metavar="ACTION")
+    create_ = add_command(actions, "create", create, "give a checkpoint a name, and keep it")
+    create_.add_argument("--name", required=True, help="of the savepoint")
+    create_.add_argument("--at", metavar="BATCH", help="the checkpoint: BATCH or GENERATION/BATCH; default: the newest")
+    text = "data files of its own (links on a local lake), which no VACUUM of the tables reaches; default: a pin"
+    create_.add_argument("--copy", action="store_true", help=text)
+    create_.add_argument("--deep", action="store_true", help="read all files, and keep their hashes")
+    create_.add_argument("--reason", default="", help="what it is for")
+    add_command(actions, "list", list_savepoints, "all savepoints, and whether each is whole")
+    _which(add_command(actions, "show", show, "one savepoint: offsets, tables, sizes"))
+    verify_ = add_command(actions, "verify", verify, "check a savepoint against its manifest")
+    _which(verify_)
+    verify_.add_argument("--deep", action="store_true", help="read all files: their hashes, and every row")
+    restore_ = add_command(actions, "restore", restore, "all tables and the offsets go back to a savepoint, together")
+    _which(restore_)
+    restore_.add_argument("--reason", required=True, help="why; recorded in the ledger")
+    restore_.add_argument("--dry-run", action="store_true", help="only say what would change")
+    _which(add_command(actions, "drop", drop, "remove a savepoint, also one that was not ended"))
+
+
+def create(settings: Settings, options: argparse.Namespace) -> int:
+    from include.savepoints.making import Making
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    making = Making(
+        settings,
+        pipeline,
+        options.name,
+        at=options.at,
+        is_copy=options.copy,
+        is_deep=options.deep,
+        reason=options.reason,
+        created_by=who(),
+        say=say,
+    )
+    made = making.make()
+    report(options, made.to_json(), _lines(made))
+    return 0
+
+
+def list_savepoints(settings: Settings, options: argparse.Namespace) -> int:
+    from include.savepoints.checking import seen
+
+    found = seen(settings, named_pipeline(settings, options.pipeline))
+    lines = [_line(one) for one in reversed(found)] or ["there is no savepoint yet"]
+    report(options, [one.to_json() for one in reversed(found)], lines)
+    return 0
+
+
+def show(settings: Settings, options: argparse.Namespace) -> int:
+    from include.savepoints.shelf import taken
+
+    found = taken(settings, named_pipeline(settings, options.pipeline), options.savepoint)
+    report(options, found.to_json(), _lines(found))
+    return 0
+
+
+def verify(settings: Settings, options: argparse.Namespace) -> int:
+    from include.savepoints.checking import checked
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    found = checked(settings, pipeline, options.savepoint, is_deep=options.deep, say=say)
+    report(options, found.to_json(), _checked_lines(found))
+    return 1 if found.problems else 0
+
+
+def restore(settings: Settings, options: argparse.Namespace) -> int:
+    from include.savepoints.restoring import restoring
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    back = restoring(settings, pipeline, options.savepoint, reason=options.reason, started_by=who())
+    started = back.preview() if options.dry_run else back.restore()
+    facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
+    report(options, facts, generation_lines(started))
+    return 0
+
+
+def drop(settings: Settings, options: argparse.Namespace) -> int:
+    from include.savepoints.shelf import drop as drop_from_shelf
+
+    found = drop_from_shelf(settings, named_pipeline(settings, options.pipeline), options.savepoint)
+    was = "one that was begun and not ended" if found.savepoint is None else _kind(found.savepoint.begun)
+    text = f"dropped {found.name}: {was}"
+    report(options, {"dropped": found.name, "was_ended": found.savepoint is not None}, [text])
+    return 0
+
+
+def _which(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("savepoint", metavar="SAVEPOINT", help="its name")
+
+
+def _line(one: Seen) -> str:
+    found = one.on_shelf
+    if found.begun is None:
+        return f"{found.name}  broken: {one.lost}"
+    begun = found.begun
+    size = f"{found.savepoint.bytes / 1e6:,.1f} MB" if found.savepoint is not None else ""
+    state = "whole" if one.lost is None else f"broken: {one.lost}" if found.savepoint is not None else one.lost
+    reason = f"  ({begun.reason})" if begun.reason else ""
+    kind = "copy" if begun.is_copy else "pin "
+    return f"{found.name}  {begun.created_at[:19]}Z  {kind} of {begun.checkpoint.name}  {size}  {state}{reason}"
+
+
+def _lines(one: Savepoint) -> Iterator[str]:
+    begun = one.begun
+    yield f"{begun.pipeline}, savepoint {begun.name}: {_kind(begun)}"
+    yield f"  made at {begun.created_at[:19]}Z by {begun.created_by}{f': {begun.reason}' if begun.reason else ''}"
+    for tp, offset in sorted(begun.checkpoint.next_offsets.items()):
+        yield f"  {tp} up to offset {offset:,}"
+    for name, table in one.tables.items():
+        if table.folder is None:
+            yield f"  {name}: was not there yet"
+            continue
+        rows = "" if table.rows is None else f"{table.rows:,} rows, "
+        yield f"  {name}: version {table.position.version}, {rows}{table.files:,} files, {table.bytes / 1e6:,.1f} MB"
+    yield f"  with {', '.join(one.texts)}"
+
+
+def _kind(begun: Begun) -> str:
+    return f"{'a copy' if begun.is_copy else 'a pin'} of {begun.checkpoint.in_words}"
+
+
+def _checked_lines(found: Report) -> Iterator[str]:
+    how = "read and compared" if found.is_deep else "looked at"
+    name = f"{found.savepoint.begun.pipeline}, savepoint {found.savepoint.begun.name}"
+    if not found.problems:
+        yield f"{name} is whole: {how} {found.files:,} files, {found.bytes / 1e6:,.1f} MB"
+        return
+    yield f"{name} is broken: {how} {found.files:,} files"
+    yield from (f"  {problem}" for problem in found.problems)

@@ -1,0 +1,237 @@
+"""Makes a savepoint of a checkpoint. Needs no Spark.
+
+Order: record what is decided, then the tables' files (of a copy) and logs, the pipeline's own files, and the manifest.
+If it is killed anywhere and called again, it reaches the same end. Batches go on meanwhile: a checkpoint never changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from include.checkpoints.listing import checkpoints_in, position_at
+from include.checkpoints.reading import Cut
+from include.control.coordinator import Coordinator
+from include.fault_points import fault_point
+from include.lake.carrying import carry
+from include.lake.log_store import LOG, commit_file
+from include.lake.merge.frozen import freeze, names_of
+from include.lake.merge.snapshot import Snapshot
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
+from include.participants.catalog import Catalog
+from include.participants.participant import Participant
+from include.participants.versions import whole_version
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
+from include.protocol.checkpoints import Checkpoint, named, verify_complete
+from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
+from include.protocol.json_data import JsonObject
+from include.protocol.participants import Where
+from include.protocol.savepoints import (
+    BEGUN,
+    LISTS,
+    MANIFEST,
+    TEXTS,
+    Begun,
+    SavedTable,
+    Savepoint,
+    folder_of,
+    verify_name,
+    verify_same,
+)
+from include.savepoints.fingerprints import Fingerprint, fingerprints, written
+from include.savepoints.shelf import looked_at
+from include.savepoints.texts import texts_of
+from include.settings import Settings
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Making:
+    """Makes one savepoint.
+
+    Args:
+        name: its name. at: a checkpoint's name; None: where the tables stand now. is_copy: it gets data files of its
+            own; else it pins those of the tables. is_deep: all files are read, and their hashes kept. reason,
+            created_by: a person's. say: is told how far it is.
+    """
+
+    settings: Settings
+    pipeline: Pipeline
+    name: str
+    at: str | None = None
+    is_copy: bool = False
+    is_deep: bool = False
+    reason: str = ""
+    created_by: str = ""
+    say: Say = lambda _: None
+
+    def make(self) -> Savepoint:
+        """Makes it, or ends one that was begun and not ended.
+
+        Raises:
+            TerminalError: the name is taken, there is no such checkpoint, it is broken, or a table's log is none that
+            Lakemark can read. RetryableError: VACUUM has removed a file meanwhile. OSError: the store refuses.
+        """
+        verify_name(self.pipeline.name, self.name)
+        found = looked_at(self._shelf, self.name)
+        if found.savepoint is not None or found.damage is not None:
+            raise self._taken(found.begun)
+        begun = found.begun or self._decided()
+        wanted = None if self.at is None else self._checkpoint().name
+        verify_same(begun, self.is_copy, wanted)
+        tables = {one.name: self._saved(one, begun.checkpoint) for one in Catalog.of(self.pipeline).participants}
+        savepoint = Savepoint(begun, tables, dict(self._texts()))
+        content = json.dumps(savepoint.to_json(), indent=2).encode()
+        if not files_at(self._folder).publish(self._folder / MANIFEST, content):
+            raise self._taken(begun)
+        fault_point("savepoint.published")
+        return savepoint
+
+    def _decided(self) -> Begun:
+        begun = Begun(
+            pipeline=self.pipeline.name,
+            name=self.name,
+            reason=self.reason,
+            created_by=self.created_by,
+            created_at=datetime.now(UTC).isoformat(),
+            is_copy=self.is_copy,
+            checkpoint=self._checkpoint(),
+            code_version=self.settings.code_version,
+        )
+        verify_complete(begun.checkpoint)
+        for participant in Catalog.of(self.pipeline).participants:
+            self._version(participant, begun.checkpoint)  # what cannot be saved begins nothing
+        files_at(self._folder).make_folder(self._folder)
+        content = json.dumps(begun.to_json(), indent=2).encode()
+        if not files_at(self._folder).publish(self._folder / BEGUN, content):
+            other = looked_at(self._shelf, self.name).begun
+            assert other is not None, "it has just been written"
+            begun = other
+        fault_point("savepoint.begun")
+        return begun
+
+    def _checkpoint(self) -> Checkpoint:
+        if self.at is not None:
+            return named(self.pipeline.name, checkpoints_in(self.settings, self.pipeline), self.at)
+        coordinator = Coordinator(self.settings, self.pipeline)
+        with suppress(CountsDisagree):  # it is recorded all the same
+            coordinator.settle_pending()
+        found = Cut.at(self.settings, self.pipeline, None).checkpoint
+        begun = coordinator.ledger.state().generations
+        if begun and begun[-1].is_promotion and begun[-1].generation > found.key.generation:
+            raise TerminalError(
+                what="no batch has ended since a backfill's table took the target's place",
+                where=f"{self.pipeline.name} generation {begun[-1].generation}",
+                expected="a batch of this generation: a savepoint is always the end of a batch",
+                found="none",
+                action=f"run the pipeline (`lakemark run {self.pipeline.name}`), then run the same again; or name an "
+                "earlier checkpoint by --at",
+            )
+        return found
+
+    def _version(self, participant: Participant, checkpoint: Checkpoint) -> Snapshot | None:
+        """The table at the checkpoint, with all of its files; None: no batch had written it yet."""
+        uri, position = participant.uri(self.settings), position_at(checkpoint, participant)
+        where, places = Where(self.pipeline.name, participant.name), Tables.of(self.settings, self.pipeline)
+        return whole_version(uri, position, where, frozen=partial(places.frozen, position.identity))
+
+    def _saved(self, participant: Participant, checkpoint: Checkpoint) -> SavedTable:
+        """Saves one table."""
+        position = position_at(checkpoint, participant)
+        folder = folder_of(participant.name)
+        if (past := self._version(participant, checkpoint)) is None:
+            return SavedTable(position, None)
+        self.say(f"{participant.name}: version {position.version}, {len(past.files):,} data files")
+        own = Tables.of(self.settings, self.pipeline).saved(self.name, participant.name)
+        names = names_of(past)
+        try:
+            if self.is_copy:
+                carry(names, past.uri, own, self.say)
+        except FileNotFoundError as error:
+            raise self._overtaken(participant, str(error)) from error
+        freeze(past, own, self.is_copy)
+        root = own if self.is_copy else past.uri
+        prints = fingerprints({name: root / name for name in names}, self.is_deep, self.say)
+        there = {name: one for name, one in prints.items() if one is not None}
+        if (gone := next((name for name in names if name not in there), None)) is not None:
+            raise self._overtaken(participant, gone)
+        fault_point("savepoint.table_saved")
+        return SavedTable(
+            position,
+            folder,
+            files=len(names),
+            bytes=sum(names.values()),
+            rows=rows_in(past),
+            schema=past.metadata["schemaString"],
+            log=hashlib.sha256(_content(own / LOG / commit_file(0))).hexdigest(),
+            listed=self._listed(folder, there),
+        )
+
+    def _listed(self, folder: str, found: Mapping[str, Fingerprint]) -> str:
+        """Keeps the fingerprints of a table's files. Returns the hash of the list."""
+        place, content = self._folder / LISTS / f"{folder}.json", written(found)
+        self._put(place, content)
+        return hashlib.sha256(content).hexdigest()
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """Keeps the pipeline's own files as they are. Yields the name and the hash of each."""
+        for name, text in texts_of(self.settings, self.pipeline).items():
+            self._put(self._folder / TEXTS / name, text.encode())
+            yield name, hashlib.sha256(text.encode()).hexdigest()
+
+    def _put(self, place: LakeUri, content: bytes) -> None:
+        """Writes a file, over one that an interrupted try has left."""
+        files_at(place).write(place, io.BytesIO(content))
+
+    @property
+    def _shelf(self) -> LakeUri:
+        return Tables.of(self.settings, self.pipeline).savepoints
+
+    @property
+    def _folder(self) -> LakeUri:
+        return self._shelf / self.name
+
+    def _taken(self, begun: Begun | None) -> TerminalError:
+        by = f"one of {begun.created_at}, by {begun.created_by}" if begun is not None else "one"
+        return TerminalError(
+            what="there is a savepoint of this name",
+            where=f"{self.pipeline.name}, {self._folder}",
+            expected="a new name",
+            found=by,
+            action=f"choose another name; or drop that one: `lakemark savepoint drop {self.pipeline.name} {self.name}`",
+        )
+
+    def _overtaken(self, participant: Participant, gone: str) -> RetryableError:
+        again = f"`lakemark savepoint drop {self.pipeline.name} {self.name}`"
+        return RetryableError(
+            what="a file was removed while it was saved",
+            where=f"{self.pipeline.name}, {participant.name}",
+            expected="a file of the checkpoint; somebody runs VACUUM with a short retention",
+            found=f"no {gone}",
+            action=f"drop what was begun ({again}), and take the savepoint of a newer checkpoint",
+        )
+
+
+def rows_in(table: Snapshot) -> int | None:
+    """How many rows a version has, as its log says; None: it does not say it of every file."""
+    count = 0
+    for file in table.files.values():
+        told: JsonObject = json.loads(file.get("stats") or "{}")
+        if "numRecords" not in told:
+            return None
+        count += told["numRecords"] - (file.get("deletionVector") or {}).get("cardinality", 0)
+    return count
+
+
+def _content(file: LakeUri) -> bytes:
+    with files_at(file).open(file) as found:
+        return found.read()

@@ -1,0 +1,23 @@
+"""Goes back to a savepoint: tables and offsets together, as one change of generation. Needs no Spark."""
+
+from __future__ import annotations
+
+from include.checkpoints.restoring import Restoring
+from include.control.coordinator import Coordinator
+from include.pipeline_file import Pipeline
+from include.savepoints.shelf import taken
+from include.settings import Settings
+
+
+def restoring(settings: Settings, pipeline: Pipeline, name: str, reason: str, started_by: str) -> Restoring:
+    """What goes back to a savepoint. The fences take its logs where a table's own log no longer reaches back, and its
+    copies where files are gone.
+
+    Args:
+        reason: a person's. started_by: who it is.
+
+    Raises:
+        TerminalError: see `taken`.
+    """
+    begun = taken(settings, pipeline, name).begun
+    return Restoring(Coordinator(settings, pipeline), begun.checkpoint, reason, started_by, origin=begun.origin)

@@ -1,0 +1,144 @@
+"""The shelf of a pipeline's savepoints: finds, lists and drops them. Needs no Spark."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+
+from include.fault_points import fault_point
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
+from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
+from include.protocol.savepoints import BEGUN, FORM, MANIFEST, Begun, Savepoint, verify_name
+from include.settings import Settings
+
+
+@dataclass(frozen=True)
+class OnShelf:
+    """What lies under one name."""
+
+    name: str
+    folder: LakeUri
+    begun: Begun | None  # None: nobody can read what was decided
+    savepoint: Savepoint | None  # None: it was begun and not ended, or its manifest is damaged
+    damage: str | None = None
+
+
+def on_shelf(settings: Settings, pipeline: Pipeline) -> list[OnShelf]:
+    """All savepoints of a pipeline, oldest first; also those that were begun and not ended. Raises OSError: the store
+    does not answer."""
+    shelf = Tables.of(settings, pipeline).savepoints
+    found = [looked_at(shelf, name) for name in files_at(shelf).folders(shelf)]
+    return sorted(found, key=lambda one: (one.begun.created_at if one.begun is not None else "", one.name))
+
+
+def looked_at(shelf: LakeUri, name: str) -> OnShelf:
+    """What lies under a name; also if nothing does."""
+    folder = shelf / name
+    begun, savepoint, damage = None, None, None
+    try:
+        if (data := _read(folder / BEGUN)) is not None:
+            begun = Begun.from_json(data)
+        if (data := _read(folder / MANIFEST)) is not None:
+            savepoint = Savepoint.from_json(data)
+            begun = savepoint.begun
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        damage = f"{type(error).__name__}: {error}"[:200]
+    return OnShelf(name, folder, begun=begun, savepoint=savepoint, damage=damage)
+
+
+def taken(settings: Settings, pipeline: Pipeline, name: str) -> Savepoint:
+    """The savepoint of a name.
+
+    Raises:
+        TerminalError: there is none, it was not ended, or its manifest is damaged.
+    """
+    verify_name(pipeline.name, name)
+    shelf = Tables.of(settings, pipeline).savepoints
+    found = looked_at(shelf, name)
+    drop = f"`lakemark savepoint drop {pipeline.name} {name}`"
+    if found.damage is not None:
+        raise TerminalError(
+            what="this savepoint says nothing that can be relied on",
+            where=f"{pipeline.name}, {found.folder}",
+            expected=f"{MANIFEST} as it was written",
+            found=found.damage,
+            action=f"bring the file back from a copy; or give the savepoint up: {drop}",
+        )
+    if found.savepoint is None and found.begun is not None:
+        copy = " --copy" if found.begun.is_copy else ""
+        end = f"`lakemark savepoint create {pipeline.name} --name {name}{copy}`"
+        raise TerminalError(
+            what="this savepoint was begun and not ended",
+            where=f"{pipeline.name}, {found.folder}",
+            expected=f"its {MANIFEST}",
+            found=f"none; {found.begun.created_by} began it at {found.begun.created_at}",
+            action=f"end it: {end}; or give it up: {drop}",
+        )
+    if found.savepoint is None:
+        names = files_at(shelf).folders(shelf)
+        raise TerminalError(
+            what="there is no such savepoint",
+            where=f"{pipeline.name}, {shelf}",
+            expected=f"one of: {', '.join(difflib.get_close_matches(name, names) or names) or 'none yet'}",
+            found=name,
+            action=f"see `lakemark savepoint list {pipeline.name}`",
+        )
+    return found.savepoint
+
+
+def pins_of(settings: Settings, pipeline: Pipeline) -> list[Begun]:
+    """The savepoints that need files of the pipeline's tables: all but copies that are whole.
+
+    Raises:
+        TerminalError: nobody can read what one of them needs.
+    """
+    found = []
+    for one in on_shelf(settings, pipeline):
+        if one.begun is None:
+            raise TerminalError(
+                what="nobody can read which files this savepoint needs, so none may be removed",
+                where=f"{pipeline.name}, {one.folder}",
+                expected=f"{BEGUN} as it was written",
+                found=one.damage or "none",
+                action="bring the file back from a copy; or give the savepoint up: `lakemark savepoint drop "
+                f"{pipeline.name} {one.name}`",
+            )
+        if one.savepoint is None or not one.begun.is_copy:
+            found.append(one.begun)
+    return found
+
+
+def drop(settings: Settings, pipeline: Pipeline, name: str) -> OnShelf:
+    """Removes a savepoint, also one that was not ended, and returns what it was. Whoever calls it again after it was
+    killed ends it.
+
+    Raises:
+        TerminalError: there is none. OSError: the store refuses.
+    """
+    verify_name(pipeline.name, name)
+    found = looked_at(Tables.of(settings, pipeline).savepoints, name)
+    if found.begun is None and found.damage is None and not files_at(found.folder).exists(found.folder):
+        taken(settings, pipeline, name)  # says that there is none
+    files_at(found.folder).remove(found.folder / MANIFEST)  # first: from here on it is none
+    fault_point("savepoint.manifest_removed")
+    files_at(found.folder).delete(found.folder)
+    return found
+
+
+def _read(file: LakeUri) -> JsonObject | None:
+    """The JSON of a file; None if there is none. Raises ValueError: it is none that this Lakemark can read."""
+    try:
+        with files_at(file).open(file) as content:
+            data = json.loads(content.read())
+    except FileNotFoundError:
+        return None
+    if not isinstance(data, dict):
+        raise ValueError(f"{file.name} holds no object")
+    if data.get("form", 0) > FORM:
+        raise ValueError(f"{file.name} is of form {data['form']}: a newer Lakemark has made it")
+    return data
