@@ -33,6 +33,7 @@ FaultPoint = Literal[
     "savepoint.begun",  # it is decided, and nothing of it is there
     "savepoint.table_saved",  # a table of it (with @N: the Nth) is there, and the manifest is not
     "savepoint.published",  # the answer is lost
+    "clone.table_made",  # a table of the new pipeline (with @N: the Nth): the target, which decides, is the first
     "savepoint.manifest_removed",  # it is dropped, and its files are there
     "rebuild.set_aside",  # the old ledger is moved away, and the new one is not written
 ]

@@ -44,6 +44,11 @@ class Restoring:
         """
         return self._change.begin_from(self._origin, self._decide)
 
+    def decide_anew(self) -> GenerationStarted:
+        """How the generation begins, by the ledger and the source alone. Raises: see `restore`."""
+        state = self.coordinator.ledger.state()
+        return self._decide(state, self.coordinator.source(state))
+
     def _decide(self, state: LedgerState, source: SourceExtent) -> GenerationStarted:
         open_ones = [number for number, record in state.backfills.items() if record.outcome is None]
         if open_ones:

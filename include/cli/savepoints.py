@@ -36,6 +36,12 @@ def add_savepoint_command(commands: Commands) -> None:
     _which(restore_)
     restore_.add_argument("--reason", required=True, help="why; recorded in the ledger")
     restore_.add_argument("--dry-run", action="store_true", help="only say what would change")
+    clone_ = add_command(actions, "clone", clone, "begin another pipeline with a savepoint: own tables, own ledger")
+    _which(clone_)
+    text = "the new pipeline; without a file of that name, one is made of the savepoint's"
+    clone_.add_argument("--as", dest="new", required=True, metavar="NEW", help=text)
+    clone_.add_argument("--reason", default="", help="what it is for; recorded in the ledger")
+    clone_.add_argument("--dry-run", action="store_true", help="only say what becomes of every table")
     _which(add_command(actions, "drop", drop, "remove a savepoint, also one that was not ended"))
 
 
@@ -94,6 +100,23 @@ def restore(settings: Settings, options: argparse.Namespace) -> int:
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
     report(options, facts, generation_lines(started))
     return 0
+
+
+def clone(settings: Settings, options: argparse.Namespace) -> int:
+    from include.savepoints.beginning import new_pipeline
+    from include.savepoints.cloning import Cloning
+
+    source = named_pipeline(settings, options.pipeline)
+    to = new_pipeline(settings, source, options.savepoint, options.new, is_kept=not options.dry_run, say=say)
+    cloning = Cloning(settings, source, options.savepoint, to, reason=options.reason, started_by=who(), say=say)
+    verdicts = cloning.verdicts()
+    started = None if options.dry_run else cloning.begin()
+    lines = [str(one) for one in verdicts]
+    if started is not None:
+        lines += [*generation_lines(started), f"`lakemark run {to.name}` goes on from there"]
+    facts = {"tables": [one.to_json() for one in verdicts], "pipeline": to.name, "recorded": not options.dry_run}
+    report(options, facts, lines)
+    return 1 if any(one.kind == "impossible" for one in verdicts) else 0
 
 
 def drop(settings: Settings, options: argparse.Namespace) -> int:

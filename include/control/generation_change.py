@@ -185,7 +185,7 @@ class GenerationChange:
         newest = max(table.newest_generation_after(self._name, generation) for table in tables)
         return replace(
             started,
-            generation=newest + 1,
+            generation=max(newest + 1, started.generation),
             target_version=log.version + started.brings_rows,  # by its fence
             table_id=log.table_id,
             positions=positions,

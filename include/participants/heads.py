@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from include.lake.log_tail import newest_infos
+from include.lake.operations import CLONED
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
@@ -17,7 +18,7 @@ from include.protocol.participants import NOWHERE, Position, Positions, Where, r
 from include.protocol.settlement import ledger_lost
 from include.settings import Settings
 
-_MAKE = ("CREATE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE")  # operations that give a table another id
+_MAKE = ("CREATE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE", CLONED)  # operations that give a table another id
 Logs = Mapping[str, TableLog | None]  # of the tables before the point, by name; None: there is no such table
 
 

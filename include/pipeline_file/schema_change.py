@@ -172,6 +172,11 @@ def struct_fields(type_: str) -> dict[str, str]:
             return {}
 
 
+def types_in(schema: str) -> dict[str, str]:
+    """The types of columns by name. Args: schema: as a Delta table's log has it."""
+    return {field["name"]: of_delta(field["type"]) for field in json.loads(schema)["fields"]}
+
+
 def of_delta(type_: JsonMapping | str) -> str:
     """A type from a Delta table's schema (Delta protocol, "Schema Serialization Format") in the form of `canonical`."""
     if isinstance(type_, str):

@@ -116,6 +116,7 @@ class _Standing:
                 self.generation = event.generation
                 self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
                 self.cluster_id, self.form = event.cluster_id, event.form
+                return self._cloned(pipeline, event) if event.is_clone else None
             case TopicsStarted():
                 self.next_offsets |= event.start_offsets
                 self.topic_ids |= event.topic_ids
@@ -132,6 +133,22 @@ class _Standing:
             case BatchCommitted() if event.generation == self.generation:  # else it comes late, after a reset
                 return self._at(pipeline, event)
         return None
+
+    def _cloned(self, pipeline: str, begun: GenerationStarted) -> Checkpoint:
+        """What a clone begins with is its first checkpoint: that of the batch of the other pipeline."""
+        assert begun.restored is not None, "a clone is a restore"
+        key = BatchKey(*map(int, begun.restored.split("/")))
+        return Checkpoint(
+            pipeline,
+            key,
+            committed_at=None,
+            next_offsets=dict(self.next_offsets),
+            topic_ids=dict(self.topic_ids),
+            cluster_id=self.cluster_id,
+            point=Position(*key, revision=0, version=begun.restored_to, identity=begun.table_id),
+            positions=begun.positions,
+            form=self.form,
+        )
 
     def _at(self, pipeline: str, commit: BatchCommitted) -> Checkpoint:
         key = BatchKey(commit.generation, commit.batch_id)

@@ -21,6 +21,8 @@ Role = str  # of a participant: see `include.participants`
 FENCE_ROLE = "fence"  # the commit that ends a generation (see `generations`)
 CANCEL_ROLE = "backfill cancelled"  # after this commit, no chunk of the backfill can land
 MAINTENANCE_ROLE = "maintenance"  # this commit changes no row that a reader sees
+CLONE_ROLE = "clone"  # the first commit of a table that began with the rows of another pipeline's savepoint
+_OF_NO_BATCH = (FENCE_ROLE, CANCEL_ROLE, MAINTENANCE_ROLE, CLONE_ROLE)
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class CommitMetadata:
             TableDamaged: Lakemark wrote it for a batch, and a field is missing or wrong.
         """
         data = own_metadata(text)
-        if data is None or data.get("role") in (FENCE_ROLE, CANCEL_ROLE, MAINTENANCE_ROLE):
+        if data is None or data.get("role") in _OF_NO_BATCH:
             return None
         try:
             return cls(

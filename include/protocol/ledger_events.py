@@ -22,6 +22,7 @@ LOSS = "loss"  # origin of a generation that begins because the ledger and the t
 EARLIEST = "earliest"  # origin of a generation that reads everything again
 PROMOTION = "backfill "  # the origin goes on with the backfill's number
 CHECKPOINT = "checkpoint "  # a restore's origin goes on with the checkpoint's name
+CLONE = "clone of "  # the same of a pipeline that begins with another one's savepoint: PIPELINE/SAVEPOINT
 SAVEPOINT = "savepoint "  # the same with the savepoint's name and that of its checkpoint
 UPGRADE = "upgrade"  # origin of a generation that begins because its batches have a newer form
 REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
@@ -58,8 +59,13 @@ class GenerationStarted:
 
     @property
     def is_restore(self) -> bool:
-        """Whether the tables went back to a checkpoint or to a savepoint, all together."""
-        return self.origin.startswith((CHECKPOINT, SAVEPOINT))
+        """Whether the tables went back to a checkpoint or a savepoint, all together; or began with another one's."""
+        return self.origin.startswith((CHECKPOINT, SAVEPOINT, CLONE))
+
+    @property
+    def is_clone(self) -> bool:
+        """Whether the tables began as another pipeline's savepoint."""
+        return self.origin.startswith(CLONE)
 
     @property
     def restored(self) -> str | None:

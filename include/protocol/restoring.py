@@ -45,7 +45,7 @@ def go_back(
     offsets = {tp: at for tp, at in {**offsets, **to.next_offsets}.items() if tp.topic in source.topic_ids}
     _verify_held(to, offsets, source)
     return GenerationStarted(
-        generation=state.generation + 1,
+        generation=max(state.generation, to.key.generation) + 1,
         start_offsets=offsets,
         topic_ids=_still_read({**later, **to.topic_ids}, source),
         cluster_id=source.cluster_id,

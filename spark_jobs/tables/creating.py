@@ -11,7 +11,7 @@ from include.lake.delta_tables import verify_alone, verify_forgets_no_marker
 from include.lake.sql import spark_name, spark_table, spark_text
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
-from include.pipeline_file.schema_change import KEYS, ORDER, Added, columns_to_add, of_delta, verify_keys, verify_order
+from include.pipeline_file.schema_change import KEYS, ORDER, Added, columns_to_add, types_in, verify_keys, verify_order
 from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.table_spec import TableSpec
 from spark_jobs.tables.contract import Spec
@@ -86,19 +86,14 @@ def _properties(values: Mapping[str, str]) -> str:
 
 
 def _missing_columns(table: TableLog, spec: TableSpec) -> tuple[Added, ...]:
-    found = columns_in(table.schema)
+    found = types_in(table.schema)
     declared, policy = kind_of(spec).columns(spec, found), spec.on_schema_change
     return columns_to_add(spec.anew, spec.name, declared=declared, found=found, policy=policy)
 
 
 def columns_of(uri: LakeUri) -> dict[str, str]:
     """The types of an existing table's columns, by name."""
-    return columns_in(_opened(uri).schema)
-
-
-def columns_in(schema: str) -> dict[str, str]:
-    """The types of columns by name. Args: schema: as a Delta table's log has it."""
-    return {field["name"]: of_delta(field["type"]) for field in json.loads(schema)["fields"]}
+    return types_in(_opened(uri).schema)
 
 
 def _opened(uri: LakeUri) -> TableLog:

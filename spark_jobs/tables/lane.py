@@ -23,7 +23,7 @@ from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.merge.upsert import Upsert
 from include.pipeline_file import LINEAGE
-from include.pipeline_file.schema_change import struct_fields
+from include.pipeline_file.schema_change import struct_fields, types_in
 from include.pipeline_file.table_spec import AppendSpec, TableSpec
 from include.protocol.batch import Batch
 from include.protocol.commit_metadata import CommitMetadata
@@ -31,7 +31,6 @@ from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.engine.rows import collected, uploaded
 from spark_jobs.tables.append import own_columns
 from spark_jobs.tables.contract import Spec
-from spark_jobs.tables.creating import columns_in
 from spark_jobs.tables.kinds import kind_of
 from spark_jobs.tables.lineage import STAMP, lineage_fields, order_values
 
@@ -83,7 +82,7 @@ class _Merge:
 
     def over(self, table: Snapshot) -> Actions:
         """See `Change`."""
-        columns = columns_in(table.metadata["schemaString"])
+        columns = types_in(table.metadata["schemaString"])
         if LINEAGE not in columns:
             raise UnfitError(f"no column {LINEAGE}")
         return self._change(columns[LINEAGE], table).over(table)

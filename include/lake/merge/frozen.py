@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import posixpath
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import quote, unquote, urlsplit
 
@@ -34,17 +35,39 @@ def freeze(past: Snapshot, folder: LakeUri, is_copy: bool = False) -> None:
     Raises:
         UnfitError: the version names files by absolute paths. OSError: the store refuses.
     """
-    info = {"timestamp": time.time_ns() // 1_000_000, "operation": _OPERATION, "operationParameters": {}}
-    actions: list[JsonObject] = [
-        {"commitInfo": {**info, "engineInfo": "lakemark", "isBlindAppend": True}},
-        {"protocol": past.protocol},
-        {"metaData": past.metadata},
-        *({"txn": {"appId": name, "version": number}} for name, number in past.markers.items()),
-        *({"add": file if is_copy else moved(file, past.uri, folder)} for file in past.files.values()),
-    ]
+    files = past.files.values() if is_copy else [moved(file, past.uri, folder) for file in past.files.values()]
+    markers = [{"txn": {"appId": name, "version": number}} for name, number in past.markers.items()]
+    began(folder, past.protocol, past.metadata, [*markers, *({"add": file} for file in files)], operation=_OPERATION)
+
+
+def began(
+    folder: LakeUri,
+    protocol: JsonObject,
+    metadata: JsonObject,
+    actions: Sequence[JsonObject],
+    operation: str,
+    said: str | None = None,
+) -> bool:
+    """Makes a table by its first commit. False if there is one, which stays as it is.
+
+    Args:
+        protocol, metadata, actions: see the Delta protocol. said: the commit's `userMetadata`; None: it has none.
+
+    Raises:
+        OSError: the store refuses.
+    """
+    info = {
+        "timestamp": time.time_ns() // 1_000_000,
+        "operation": operation,
+        "operationParameters": {},
+        "engineInfo": "lakemark",
+        "isBlindAppend": True,
+        **({} if said is None else {"userMetadata": said}),
+    }
+    lines: list[JsonObject] = [{"commitInfo": info}, {"protocol": protocol}, {"metaData": metadata}, *actions]
     files_at(folder).make_folder(folder / LOG)
-    content = "".join(f"{json.dumps(action, separators=(',', ':'), ensure_ascii=False)}\n" for action in actions)
-    log_store_of(folder).create(0, content.encode())
+    content = "".join(f"{json.dumps(line, separators=(',', ':'), ensure_ascii=False)}\n" for line in lines)
+    return log_store_of(folder).create(0, content.encode())
 
 
 def thawed(folder: LakeUri, uri: LakeUri) -> Snapshot:

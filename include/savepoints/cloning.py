@@ -1,0 +1,191 @@
+"""Begins another pipeline with a savepoint: own tables, own ledger, own markers. Needs no Spark.
+
+The target's first commit decides: it has the rows, the fence of all generations of the savepoint's pipeline, and names
+every other table. Then come those, whole by their first commits; then the ledger, as after any change of generation. If
+it is killed anywhere and called again, it reaches the same end. The savepoint's pipeline is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from include.checkpoints.restoring import Restoring
+from include.control.coordinator import Coordinator
+from include.fault_points import fault_point
+from include.lake.carrying import carry
+from include.lake.merge.cloning import clone
+from include.lake.merge.frozen import names_of
+from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
+from include.participants.participant import POINT, Participant
+from include.participants.verdicts import Verdict, verdict
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
+from include.protocol.batch import FENCE, app_id
+from include.protocol.checkpoints import Checkpoint
+from include.protocol.commit_metadata import CLONE_ROLE, FORMAT
+from include.protocol.errors import TerminalError
+from include.protocol.generations import fence_metadata
+from include.protocol.ledger_events import CLONE, FIRST_GENERATION, GenerationStarted
+from include.protocol.participants import NOWHERE, Position
+from include.savepoints.checking import checked
+from include.savepoints.saved_tables import SavedRows, saved_rows
+from include.savepoints.shelf import taken
+from include.settings import Settings
+
+
+@dataclass(frozen=True)
+class Cloning:
+    """Begins one pipeline with a savepoint of another.
+
+    Args:
+        source: the savepoint's pipeline. name: the savepoint's. to: the pipeline that begins. reason, started_by: a
+            person's. say: is told how far it is.
+    """
+
+    settings: Settings
+    source: Pipeline
+    name: str
+    to: Pipeline
+    reason: str
+    started_by: str
+    say: Callable[[str], None] = lambda _: None
+
+    def verdicts(self) -> list[Verdict]:
+        """What becomes of every table. Raises TerminalError: see `taken`."""
+        saved, known = self._saved(), taken(self.settings, self.source, self.name).tables
+        return [
+            verdict(one, _metadata(saved.get(one.name)), is_known=self._old_name(one) in known)
+            for one in self._participants
+        ]
+
+    def begin(self) -> GenerationStarted:
+        """Begins it, and returns how.
+
+        Raises:
+            TerminalError: see `taken`; the savepoint is broken; a table cannot be gone on with, or its place is taken;
+            the new pipeline has a ledger. TopicRecreated, OffsetsExpired: see `go_back`. OSError: the store refuses.
+        """
+        found = checked(self.settings, self.source, self.name, is_deep=False)
+        if found.problems:
+            raise self._broken(found.problems)
+        self._verify_possible(self.verdicts())
+        saved, origin = self._saved(), f"{CLONE}{self.source.name}/{self.name} {found.savepoint.checkpoint.name}"
+        decided = self._decided(saved, found.savepoint.checkpoint, origin)
+        for participant in Catalog.of(self.to).before:
+            position = (decided.positions or {}).get(participant.name, NOWHERE)
+            if position.version is not None and participant.name in saved:
+                said = {"lakemark": FORMAT, "role": CLONE_ROLE, "pipeline": self.to.name}
+                self._made(participant, saved[participant.name], str(position.identity), {}, said=json.dumps(said))
+        begun = Coordinator(self.settings, self.to).ledger.state().generations
+        if any(one.origin == origin for one in begun):  # it has begun already, and may have gone on
+            return decided
+        to = self._moved(found.savepoint.checkpoint, decided.positions or {}, decided.table_id)
+        return self._restoring(to, origin).restore()
+
+    def _decided(self, saved: Mapping[str, SavedRows], checkpoint: Checkpoint, origin: str) -> GenerationStarted:
+        """Makes the target, whose first commit decides. If it is there, it has decided."""
+        target, point = Tables.of(self.settings, self.to).target, Catalog.of(self.to).point
+        if TableLog.open(target) is None:
+            self._verify_free()
+            ids = {name: str(uuid.uuid4()) for name in saved}
+            stood = checkpoint.all_positions(POINT)
+            positions = {
+                one.name: replace(stood[saved[one.name].name], version=0, identity=ids[one.name])
+                if one.name in saved
+                else NOWHERE
+                for one in Catalog.of(self.to).before
+            }
+            to = self._moved(checkpoint, positions, ids[POINT])
+            started = replace(self._restoring(to, origin).decide_anew(), target_version=0)
+            ended = range(FIRST_GENERATION, started.generation)
+            markers = {app_id(self.to.name, generation): FENCE for generation in ended}
+            self._made(point, saved[POINT], ids[POINT], markers, said=fence_metadata(self.to.name, started))
+        log = TableLog.open(target)
+        assert log is not None, "it has just been made"
+        begun = log.begun_after(self.to.name, FIRST_GENERATION)
+        if begun is None or begun.origin != origin:
+            raise self._not_new(str(target), f"a table with the id {log.table_id}")
+        return begun
+
+    def _made(self, participant: Participant, rows: SavedRows, id_: str, markers: Mapping[str, int], said: str) -> None:
+        """Makes a table of the new pipeline, whole, unless it is there."""
+        uri = participant.uri(self.settings)
+        if (log := TableLog.open(uri)) is None:
+            self.say(f"{participant.name}: {len(rows.table.files):,} data files")
+            carry(names_of(rows.table), rows.root, uri, self.say)
+            clone(rows.table, uri, id_, markers, said=said)
+            log = TableLog.open(uri)
+        if log is None or (participant.name != POINT and log.table_id != id_):
+            raise self._not_new(str(uri), "another table")
+        fault_point("clone.table_made")
+
+    def _moved(self, checkpoint: Checkpoint, positions: Mapping[str, Position], table_id: str | None) -> Checkpoint:
+        """The checkpoint, as one of the new pipeline."""
+        point = replace(checkpoint.point, version=0, identity=table_id)
+        return replace(checkpoint, pipeline=self.to.name, point=point, positions=positions)
+
+    def _restoring(self, to: Checkpoint, origin: str) -> Restoring:
+        return Restoring(Coordinator(self.settings, self.to), to, self.reason, self.started_by, origin=origin)
+
+    def _saved(self) -> dict[str, SavedRows]:
+        """The savepoint's tables, by the participants' names of the new pipeline."""
+        found = saved_rows(self.settings, self.source, self.name)
+        old = {one.name: self._old_name(one) for one in self._participants}
+        return {new: found[name] for new, name in old.items() if name is not None and name in found}
+
+    def _old_name(self, participant: Participant) -> str | None:
+        """What a table is called in the savepoint; None: there is none. A route is known by what it takes."""
+        if participant.route is None:
+            return participant.name
+        route = self.to.target.routes[participant.route]
+        same = (one.table for one in self.source.target.routes if (one.when, one.topics) == (route.when, route.topics))
+        return next(same, None)
+
+    @property
+    def _participants(self) -> Sequence[Participant]:
+        return Catalog.of(self.to).participants
+
+    def _verify_free(self) -> None:
+        """Checks that nothing of the new pipeline is there yet."""
+        ledger = Coordinator(self.settings, self.to).ledger
+        if not ledger.state().is_fresh:
+            raise self._not_new(str(Tables.of(self.settings, self.to).ledger), "a ledger")
+        for participant in self._participants:
+            if TableLog.open(uri := participant.uri(self.settings)) is not None:
+                raise self._not_new(str(uri), "a table")
+
+    def _not_new(self, where: str, found: str) -> TerminalError:
+        return TerminalError(
+            what="a pipeline that begins with a savepoint must be a new one",
+            where=f"{self.to.name}, {where}",
+            expected="nothing there yet",
+            found=found,
+            action="choose another name, and other tables; or move what is there away. Nothing was changed",
+        )
+
+    def _broken(self, problems: Sequence[str]) -> TerminalError:
+        return TerminalError(
+            what="this savepoint is broken, so no pipeline can begin with it",
+            where=f"{self.source.name}, {self.name}",
+            expected="every file as it was written",
+            found="; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""),
+            action=f"choose another one: `lakemark savepoint list {self.source.name}` says which are whole",
+        )
+
+    def _verify_possible(self, verdicts: Sequence[Verdict]) -> None:
+        if bad := [one for one in verdicts if one.kind == "impossible"]:
+            raise TerminalError(
+                what="the new pipeline's file cannot go on with these rows",
+                where=f"{self.to.name}, {', '.join(one.table for one in bad)}",
+                expected="the same keys, order and types, and at most further columns",
+                found="; ".join(map(str, bad)),
+                action=f"declare what the error names as it was; or let {self.to.name} begin without a savepoint",
+            )
+
+
+def _metadata(saved: SavedRows | None) -> dict | None:
+    return None if saved is None else saved.table.metadata

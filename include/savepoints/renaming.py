@@ -1,0 +1,49 @@
+"""Makes the file of a pipeline that begins with a savepoint from the file that the savepoint has kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from include.pipeline_file.yaml_text import read_yaml
+from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonMapping
+
+
+def renamed(text: str, old: str, new: str) -> str:
+    """A pipeline file under another name, with tables of its own. All else stays as it is written.
+
+    Args:
+        text: the file. old: the pipeline's name in it. new: the other one.
+
+    Raises:
+        TerminalError: its name or a table stands there in a way that cannot be exchanged.
+    """
+    data: JsonMapping = dict(read_yaml(text))  # type: ignore[call-overload]  # the file was valid when it was saved
+    tables = {table: _other(table, old, new) for table in _tables(data)}
+    changed, names = re.subn(rf"(?m)^name:[ \t]*([\"']?){old}\1(?=[ \t]*(#.*)?$)", f"name: {new}", text)
+    for table, other in tables.items():
+        changed = re.sub(rf"{re.escape(table)}(?![A-Za-z0-9_\-./])", other, changed)
+    found: JsonMapping = dict(read_yaml(changed))  # type: ignore[call-overload]
+    if names != 1 or found.get("name") != new or {*_tables(found)} != {*tables.values()}:
+        raise TerminalError(
+            what="the new pipeline's file cannot be made from the savepoint's",
+            where=f"the file of {old}",
+            expected=f"a line `name: {old}`, and tables as plain texts",
+            found="another form",
+            action=f"write {new}.yaml yourself, with a name and tables of its own, and run the same again",
+        )
+    return changed
+
+
+def _tables(data: JsonMapping) -> Iterator[str]:
+    """The tables that a pipeline writes, as its file names them."""
+    target = data.get("target") or {}
+    found = [target.get("table"), target.get("history_table"), data.get("archive")]
+    found += [route.get("table") for route in target.get("routes") or ()]
+    yield from (table for table in found if table is not None)
+
+
+def _other(table: str, old: str, new: str) -> str:
+    layer, separator, last = table.rpartition("/")
+    return f"{layer}{separator}{last.replace(old, new, 1) if old in last else f'{last}_{new}'}"
